@@ -1,0 +1,10 @@
+// The parts of the Python module, one function per layer of csrc/.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace frugal {
+
+void bind_parallel(nanobind::module_& module);
+
+}  // namespace frugal

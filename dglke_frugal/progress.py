@@ -1,0 +1,39 @@
+"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere."""
+from __future__ import annotations
+
+import sys
+import time
+
+
+class _Lines:
+    """Stands in for tqdm where the output is no terminal: one line at most every `seconds`."""
+
+    def __init__(self, total, desc, unit, seconds=10.0):
+        self.total, self.desc, self.unit, self.seconds = total, desc, unit, seconds
+        self.n, self._last = 0, time.monotonic()
+
+    def update(self, n=1):
+        self.n += n
+        now = time.monotonic()
+        if now - self._last >= self.seconds:
+            self._last = now
+            of = f" of {self.total:,}" if self.total else ""
+            print(f"{self.desc}: {self.n:,}{of} {self.unit}", file=sys.stderr, flush=True)
+
+    def close(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def progress(total: int | None, desc: str, unit: str = "it", **options):
+    """A progress display with `update(n)` and `close()`, usable as a context manager; written to stderr."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        return tqdm(total=total, desc=desc, unit=unit, leave=False, **options)
+    return _Lines(total, desc, unit)

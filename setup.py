@@ -1,0 +1,48 @@
+"""Builds the C++ extension with CMake and ninja; everything static about the package is in pyproject.toml.
+
+Environment variables:
+    DGLKE_FRUGAL_CUDA        auto (default: if nvcc is found), on, off
+    DGLKE_FRUGAL_CUDA_ARCHS  CUDA architectures as CMake writes them, e.g. "90" or "75;80;90"
+    DGLKE_FRUGAL_MARCH       target processor of the C++ code, e.g. "native" (default x86-64-v3 on x86-64)
+"""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+STABLE_ABI = sys.version_info >= (3, 12) and sys.implementation.name == "cpython"
+
+
+class CMakeExtension(Extension):
+    def __init__(self, name):
+        super().__init__(name, sources=[], py_limited_api=STABLE_ABI)
+
+
+class CMakeBuild(build_ext):
+    def build_extension(self, ext):
+        source = Path(__file__).resolve().parent
+        target = Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        build = Path(self.build_temp).resolve() / f"cmake-{sys.implementation.cache_tag}"
+        build.mkdir(parents=True, exist_ok=True)
+        options = {
+            "CMAKE_BUILD_TYPE": "Release",
+            "CMAKE_INSTALL_PREFIX": target,
+            "Python_EXECUTABLE": sys.executable,
+            "FRUGAL_CUDA": os.environ.get("DGLKE_FRUGAL_CUDA", "auto").upper(),
+            "FRUGAL_MARCH": os.environ.get("DGLKE_FRUGAL_MARCH", ""),
+        }
+        if architectures := os.environ.get("DGLKE_FRUGAL_CUDA_ARCHS"):
+            options["CMAKE_CUDA_ARCHITECTURES"] = architectures
+        configure = ["cmake", "-G", "Ninja", str(source), *(f"-D{key}={value}" for key, value in options.items())]
+        subprocess.run(configure, cwd=build, check=True)
+        subprocess.run(["cmake", "--build", ".", "--target", "install"], cwd=build, check=True)
+
+
+setup(
+    ext_modules=[CMakeExtension("dglke_frugal._native")],
+    cmdclass={"build_ext": CMakeBuild},
+    options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE_ABI else {},
+)

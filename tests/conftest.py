@@ -1,0 +1,41 @@
+"""Fixtures that many tests share: where the reference data lies, and which tests can run here."""
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def reference_folder(name):
+    """A folder of reference material (golden traces, real graphs): beside the checkout, or where the variable says."""
+    folder = Path(os.environ.get("DGLKE_FRUGAL_REFERENCE", ROOT.parent / "shared")) / name
+    if not folder.is_dir():
+        message = f"needs the reference data at {folder} (set DGLKE_FRUGAL_REFERENCE to its folder)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Folder of step-by-step traces of genuine DGL-KE."""
+    return reference_folder("golden")
+
+
+@pytest.fixture(scope="session")
+def graphs():
+    """Folder of real graphs in DGL-KE's layouts."""
+    return reference_folder("data")
+
+
+def pytest_collection_modifyitems(items):
+    needing_cuda = [item for item in items if "cuda" in item.keywords]
+    if not needing_cuda:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in needing_cuda:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
