@@ -1,0 +1,77 @@
+#include <nanobind/ndarray.h>
+
+#include "bindings/bindings.h"
+#include "kernels/cpu/entry_update.h"
+#include "kernels/cpu/row_copy.h"
+#include "memory/host_table.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void check_shape(std::size_t rows, std::size_t columns, const Ids& ids, const HostTable& table) {
+  if (rows != ids.shape(0) || columns != static_cast<std::size_t>(table.layout().dim))
+    throw std::invalid_argument("the matrix must have one row per id and one column per dimension");
+}
+
+}  // namespace
+
+void bind_memory(nb::module_& module) {
+  nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
+      .def("__init__",
+           [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared) {
+             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate);
+           },
+           "rows"_a, "dim"_a, "shared"_a = false)
+      .def_prop_ro("rows", &HostTable::rows)
+      .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
+      .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; }, "Floats between rows.")
+      .def_prop_ro("nbytes", &HostTable::bytes)
+      .def_prop_ro("address", [](HostTable& table) { return reinterpret_cast<std::uintptr_t>(table.data()); })
+      .def_prop_ro(
+          "embeddings",
+          [](nb::handle self) {
+            auto& table = nb::cast<HostTable&>(self);
+            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
+                                          static_cast<std::size_t>(table.layout().dim)};
+            const std::int64_t strides[2] = {table.layout().stride, 1};
+            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
+          },
+          "(rows, dim) float32 view of the embeddings.")
+      .def_prop_ro(
+          "state",
+          [](nb::handle self) {
+            auto& table = nb::cast<HostTable&>(self);
+            const std::size_t shape[1] = {static_cast<std::size_t>(table.rows())};
+            const std::int64_t strides[1] = {table.layout().stride};
+            return nb::ndarray<nb::numpy, float, nb::ndim<1>>(&table.state(0), 1, shape, self, strides);
+          },
+          "(rows,) float32 view of the optimizer state.")
+      .def("init_uniform", &HostTable::init_uniform, "low"_a, "high"_a, "seed"_a, "stream"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "gather",
+          [](HostTable& table, const Ids& ids, const Matrix& out) {
+            check_shape(out.shape(0), out.shape(1), ids, table);
+            const nb::gil_scoped_release release;
+            gather_rows(table, ids.data(), static_cast<std::int64_t>(ids.shape(0)), out.data());
+          },
+          "ids"_a, "out"_a, "Copies the embeddings of `ids` (n,) int64 into `out` (n, dim). IndexError for a wrong id.")
+      .def(
+          "apply_adagrad",
+          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
+            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
+            const nb::gil_scoped_release release;
+            apply_entry(table, RowAdagrad{learning_rate}, ids.data(), static_cast<std::int64_t>(ids.shape(0)),
+                        gradients.data());
+          },
+          "ids"_a, "gradients"_a, "learning_rate"_a,
+          "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.");
+}
+
+}  // namespace frugal

@@ -1,0 +1,43 @@
+// The home of an embedding table: one mapping of host memory, rows at a fixed stride.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/row_layout.h"
+
+namespace frugal {
+
+enum class Sharing {
+  kPrivate,  // this process alone
+  kShared,   // children made by fork see the same pages
+};
+
+// Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
+class HostTable {
+ public:
+  // rows >= 1, dim >= 1. Throws std::bad_alloc-free std::runtime_error with sizes if the system refuses the mapping.
+  HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing);
+  ~HostTable();
+  HostTable(const HostTable&) = delete;
+  HostTable& operator=(const HostTable&) = delete;
+
+  std::int64_t rows() const { return rows_; }
+  const RowLayout& layout() const { return layout_; }
+  std::size_t bytes() const { return bytes_; }
+  float* data() { return data_; }
+  float* row(std::int64_t id) { return data_ + id * layout_.stride; }
+  float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
+
+  // Sets every embedding to uniform numbers in [low, high) and every state to 0. Element (i, j) depends on seed, stream,
+  // i and j alone, so neither the number of threads nor the shard that a process fills changes it.
+  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
+
+ private:
+  std::int64_t rows_;
+  RowLayout layout_;
+  std::size_t bytes_;
+  float* data_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,52 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011). A number is a function of (key, counter), so any part of a stream can be made alone, in any order, on any
+// thread or device, and resuming needs no state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace frugal {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+// One block of 128 random bits.
+inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
+  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low), c1 = static_cast<std::uint32_t>(counter_low >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0, product1 = std::uint64_t{kMultiplier1} * c2;
+    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key0;
+    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key1;
+    c1 = static_cast<std::uint32_t>(product1);
+    c3 = static_cast<std::uint32_t>(product0);
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// Uniform floats f(seed, stream, index) in [low, high).
+class CounterUniform {
+ public:
+  CounterUniform(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
+
+  // values[k] = number `first + k` of the stream.
+  void fill(float* values, std::uint64_t first, std::int64_t count, float low, float high) const {
+    const float width = high - low;
+    for (std::int64_t k = 0; k < count;) {
+      const std::uint64_t index = first + k;
+      const PhiloxBlock block = philox(seed_, index / 4, stream_);
+      for (std::uint64_t lane = index % 4; lane < 4 && k < count; ++lane, ++k)
+        values[k] = low + width * (static_cast<float>(block[lane] >> 8) * 0x1p-24f);
+    }
+  }
+
+ private:
+  std::uint64_t seed_, stream_;
+};
+
+}  // namespace frugal

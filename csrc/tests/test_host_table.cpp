@@ -1,0 +1,70 @@
+#include "memory/host_table.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/cpu/entry_update.h"
+#include "kernels/cpu/row_copy.h"
+#include "parallel/thread_pool.h"
+
+namespace frugal {
+namespace {
+
+std::vector<float> dense(HostTable& table) {
+  std::vector<float> values;
+  for (std::int64_t id = 0; id < table.rows(); ++id)
+    values.insert(values.end(), table.row(id), table.row(id) + table.layout().dim + 1);
+  return values;
+}
+
+TEST(HostTable, RowsAreLinesApartAndStateFollowsTheEmbedding) {
+  for (const int dim : {1, 31, 32, 127, 400, 1000}) {
+    HostTable table(5, dim, Sharing::kPrivate);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.row(4)) % 128, 0u);
+    EXPECT_GT(table.layout().stride, dim);
+    EXPECT_EQ(&table.state(3), table.row(3) + dim);
+    EXPECT_EQ(table.state(3), 0.0f);
+  }
+}
+
+TEST(HostTable, InitialValuesDoNotDependOnThreads) {
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    HostTable table(1000, 50, Sharing::kShared);
+    table.init_uniform(-0.5f, 0.5f, 11, 0);
+    results.push_back(dense(table));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(HostTable, RefusesNonsense) {
+  EXPECT_THROW(HostTable(0, 4, Sharing::kPrivate), std::invalid_argument);
+  EXPECT_THROW(HostTable(std::int64_t{1} << 46, 400, Sharing::kPrivate), std::runtime_error);
+}
+
+TEST(EntryUpdate, DoesNotDependOnThreadsAndRefusesWrongIdsWhole) {
+  const std::int64_t dim = 33, count = 500;
+  std::vector<std::int64_t> ids(count);
+  std::vector<float> gradients(count * dim);
+  for (std::int64_t i = 0; i < count; ++i) ids[i] = i * i % 97;
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>((i * 37) % 101) - 50.0f;
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    HostTable table(97, dim, Sharing::kPrivate);
+    table.init_uniform(-1, 1, 1, 1);
+    apply_entry(table, RowAdagrad{0.1f}, ids.data(), count, gradients.data());
+    results.push_back(dense(table));
+    auto wrong = ids;
+    wrong.back() = 97;
+    EXPECT_THROW(apply_entry(table, RowAdagrad{0.1f}, wrong.data(), count, gradients.data()), std::out_of_range);
+    EXPECT_EQ(dense(table), results.back());
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace frugal
