@@ -1,0 +1,81 @@
+// A pseudo-random permutation of [0, size) that is computed, not stored: an epoch's order over 338 M edges takes a few
+// dozen bytes, any thread can ask for any position, and a resumed run continues in the middle of an epoch.
+//
+// A mixed-radix Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002) over
+// [0, rows * columns), the smallest near-square grid that holds [0, size), but at least 32 x 32. Positions that land
+// outside [0, size) are mapped again until they land inside ("cycle walking"); on a large graph one in sqrt(size) has to.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+
+#include "random/philox.h"
+
+namespace frugal {
+
+class Permutation {
+ public:
+  Permutation() = default;
+
+  // size in [0, 2^62]. Another (seed, stream, number) gives another permutation.
+  Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t stream, std::uint64_t number) : size_(size) {
+    if (size > std::uint64_t{1} << 62) throw std::invalid_argument("a permutation of more than 2^62 elements");
+    std::uint64_t rows = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(size)));
+    while (rows * rows < size) ++rows;  // the square root was rounded
+    rows = std::max<std::uint64_t>(kMinSide, rows);
+    rows_ = static_cast<std::uint32_t>(rows);
+    columns_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(kMinSide, (size + rows - 1) / rows));
+    for (std::uint64_t block = 0; block < kRounds / 2; ++block) {
+      const PhiloxBlock words = philox(seed, number * (kRounds / 2) + block, stream);
+      for (std::uint64_t half = 0; half < 2; ++half) keys_[2 * block + half] = {words[2 * half], words[2 * half + 1]};
+    }
+  }
+
+  std::uint64_t size() const { return size_; }
+
+  // The element at `position`. REQUIRES: position < size().
+  std::uint64_t operator()(std::uint64_t position) const {
+    do {
+      position = encipher(position);
+    } while (position >= size_);
+    return position;
+  }
+
+ private:
+  static constexpr int kRounds = 8;
+  static constexpr std::uint64_t kMinSide = 32;  // a network over a handful of elements is visibly biased
+  struct Key {
+    std::uint32_t before = 0, between = 0;
+  };
+
+  // A keyed number in [0, bound) from `half`; the constants are those of the 32-bit finalizer of MurmurHash3.
+  static std::uint32_t scramble(std::uint32_t half, const Key& key, std::uint32_t bound) {
+    half = (half ^ key.before) * 0x85EBCA6Bu;
+    half = ((half ^ half >> 15) + key.between) * 0xC2B2AE35u;
+    half ^= half >> 16;
+    return static_cast<std::uint32_t>(std::uint64_t{half} * bound >> 32);
+  }
+
+  static std::uint32_t add(std::uint32_t a, std::uint32_t b, std::uint32_t modulus) {
+    const std::uint64_t sum = std::uint64_t{a} + b;
+    return static_cast<std::uint32_t>(sum >= modulus ? sum - modulus : sum);
+  }
+
+  std::uint64_t encipher(std::uint64_t x) const {
+    auto row = static_cast<std::uint32_t>(x / columns_), column = static_cast<std::uint32_t>(x % columns_);
+    for (int round = 0; round < kRounds; round += 2) {
+      row = add(row, scramble(column, keys_[round], rows_), rows_);
+      column = add(column, scramble(row, keys_[round + 1], columns_), columns_);
+    }
+    return std::uint64_t{row} * columns_ + column;
+  }
+
+  std::uint64_t size_ = 0;
+  std::uint32_t rows_ = 1, columns_ = 1;  // rows * columns >= size
+  std::array<Key, kRounds> keys_;
+};
+
+}  // namespace frugal
