@@ -1,0 +1,49 @@
+// Which rows a rank's cache takes in and which it gives up. One policy object per rank.
+//
+// The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs no
+// lock and never sees the device. The planner keeps the directory (row -> rank and slot) itself: a policy need not find
+// rows, it only owns the slots. Every cached row is dirty (a step writes each row it reads), so each eviction becomes a
+// write-back. Whatever a policy answers, the trained table has the same bits; only speed depends on it.
+//
+// Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
+// leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,
+// in ascending order of rows.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace frugal {
+
+inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // a step that is not in sight
+
+struct Admission {
+  std::int32_t slot = -1;         // where the row goes; -1: rejected
+  std::int64_t evicted_row = -1;  // the row that was in that slot; -1: the slot was free
+
+  bool accepted() const { return slot >= 0; }
+};
+
+class CachePolicy {
+ public:
+  virtual ~CachePolicy() = default;
+
+  // Number of slots of the cache; slots are 0 .. slots() - 1. Constant.
+  virtual std::int64_t slots() const = 0;
+
+  // Whether next_use should be worked out (EngineConfig::horizon says how far); otherwise it is kNever. Constant.
+  virtual bool wants_next_use() const { return false; }
+
+  // Step `step` uses `row`, which lies in `slot` and stays there. next_use: the next step after it in which this rank
+  // uses the row, as far as the lookahead sees.
+  virtual void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) = 0;
+
+  // Step `step` reads `row` from host; is it kept from now on? May evict one row, but none that was touched or admitted
+  // with this very step.
+  virtual Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) = 0;
+
+  // The row has left its slot for another reason than admit(); the slot is free.
+  virtual void release(std::int64_t row, std::int32_t slot) = 0;
+};
+
+}  // namespace frugal

@@ -1,0 +1,46 @@
+// What an engine is built from. One engine serves one table; a trainer has one for entities and may have one for relations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/cache_policy.h"
+#include "memory/row_layout.h"
+#include "optim/row_update.h"
+
+namespace frugal {
+
+enum class FlushMode : std::uint8_t {
+  kP2F,   // records land by next use; a step waits only for the rows that it reads
+  kSync,  // every record of a step lands before the next step
+  kOff,   // no caches, no queue, no flush threads but one that applies each step's records in order: the reference
+};
+
+// How a value leaves a device.
+enum class ValuePath : std::uint8_t {
+  kStaging,  // into the rank's staging; a flush thread copies it to the host row
+  kHostRow,  // the executor stores it straight into the host row; the shard only keeps the books
+};
+
+struct EngineConfig {
+  int ranks = 1;
+  int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
+  int flush_threads = 2;  // F >= 1: one thread is one shard, the only writer of its rows
+  FlushMode mode = FlushMode::kP2F;
+  ValuePath value_path = ValuePath::kStaging;
+
+  RowLayout layout{};                     // of a host row, and of every vector in staging
+  std::int64_t rows = 0;                  // of the table
+  float* host_rows = nullptr;             // rows * layout.stride floats, as the engine's process sees them
+  std::int64_t max_rows_per_step = 0;     // unique rows of one rank in one step, at most
+  int entries = 2;                        // entries of a step: 2 for entities (positives, negatives), 1 for relations
+  std::int64_t staging_bytes = 0;         // per rank; 0: room for 8 steps of max_rows_per_step values
+  int horizon = 0;                        // a step is planned when this many later ones are registered (for next_use)
+  std::int64_t poll_microseconds = 0;     // > 0: flush threads look at the counters this often even if nobody wakes
+                                          // them; needed where a device advances the counters
+  std::shared_ptr<const RowUpdate> update;              // applies gradients at the host
+  std::vector<std::shared_ptr<CachePolicy>> caches;     // one per rank, or empty: no caches
+};
+
+}  // namespace frugal

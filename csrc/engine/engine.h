@@ -1,0 +1,58 @@
+// The P2F engine: plans what travels, flushes it in the background by next use, and opens a step's gate when it may open.
+// See docs/p2f.md. No CUDA, no Python, no torch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "engine/rank_port.h"
+
+namespace frugal {
+
+struct ShardStatistics {
+  std::int64_t flushed_rows = 0, flushed_bytes = 0;        // landed records
+  std::int64_t values = 0, gradients = 0;                  // of them
+  std::int64_t queue_operations = 0;                       // enqueue, move, take
+  std::int64_t due_flushes = 0;                            // landed with a finite due step
+  std::int64_t busy_nanoseconds = 0;
+  std::int64_t live_records = 0;                           // planned and not yet landed, now
+};
+
+struct EngineStatistics {
+  std::vector<RankStatistics> ranks;
+  std::vector<ShardStatistics> shards;
+  std::int64_t planned_steps = 0;
+  std::int64_t planning_nanoseconds = 0;
+  std::int64_t engine_bytes = 0;  // all memory of the engine beyond table and caches
+};
+
+class Engine {
+ public:
+  // Starts the planner and the flush threads. shared: the segment can be attached by other processes (memfd; it has no
+  // name, so nothing can be left behind). Throws std::invalid_argument with a sentence for a bad configuration.
+  explicit Engine(EngineConfig config, bool shared = false);
+  // Stops the threads; what has not landed is lost unless the ranks drained. Ranks that still wait get an EngineError.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const EngineConfig& config() const;
+  // The port of a rank that lives in this process.
+  RankPort& port(int rank);
+  // For RankPorts in other processes: RankPort(Segment::attach(path), rank).
+  std::string segment_path() const;
+
+  EngineStatistics statistics() const;
+  // The sticky error, or empty.
+  std::string error() const;
+  void fail(const std::string& sentence);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,48 @@
+// What an executor (a CPU loop, a GPU kernel) has to do for one rank and one step, decided before the step runs.
+//
+// The executor follows a plan blindly and looks nothing up. Everything here points into the engine's segment and stays
+// valid until the rank publishes the step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace frugal {
+
+inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that is read from host memory
+
+// What happens to a row after a step has used it.
+enum class Leave : std::uint8_t {
+  kCache = 0,     // updated by the executor in cache slot `target`; nothing travels
+  kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
+  kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
+                  // those of entry 1, ..., each layout.stride floats apart
+  kHostRow = 3,   // updated by the executor, which stores the record into host row `target`; nothing travels in staging
+};
+
+struct StepPlan {
+  std::int64_t step = -1;
+  std::span<const std::int64_t> rows;    // (U,) ascending, as registered
+  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache, or kFromHost
+  std::span<const Leave> leave;          // (U,)
+  std::span<const std::int64_t> target;  // (U,) see Leave
+};
+
+// A cached row that has to leave: copy its record from the slot to `target` (as Leave::kValue or Leave::kHostRow).
+// It must leave before the step that follows overwrites its slot, and it cannot leave before step `after` has run.
+struct WriteBack {
+  std::int64_t row;
+  std::int64_t after;   // last step of this rank that changes the row; -1: none did
+  std::int64_t target;  // float in this rank's staging, or the row itself if leave is kHostRow
+  std::int64_t block;   // the step whose plan asked for it: it leaves before that step's gate at the latest
+  std::int32_t slot;
+  Leave leave;          // kValue or kHostRow
+};
+
+// A row that lies in a cache slot at this moment (see RankPort::drain).
+struct CachedRow {
+  std::int64_t row;
+  std::int32_t slot;
+};
+
+}  // namespace frugal
