@@ -1,0 +1,9 @@
+"""Runs the unmodified `dglke` 0.1.2 on a current `dgl`, PyTorch and Python.
+
+Importing this package changes nothing and loads neither; `install` and `run` do. docs/vanilla.md says what is supplied.
+"""
+from .commands import run, unknown_flags
+from .installation import install
+from .seeds import seed_everything
+
+__all__ = ["install", "run", "seed_everything", "unknown_flags"]

@@ -1,0 +1,44 @@
+"""Which releases of dgl, dglke and torch this package can join."""
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import metadata
+
+from ..errors import InputError
+
+DGLKE = "0.1.2"
+OLDEST_DGL, NEWEST_DGL = (1, 1), (2, 1)
+OLDEST_TORCH = (2, 4)
+
+
+def check_versions() -> None:
+    """Raise InputError, with one sentence, unless the installed releases are among those that are known to work."""
+    dglke = _installed("dglke")
+    if dglke != DGLKE:
+        raise InputError(f"dglke {dglke} is installed but the vanilla backend needs {DGLKE}: pip install dglke=={DGLKE}")
+    dgl = _installed("dgl")
+    if not OLDEST_DGL <= _release(dgl) <= NEWEST_DGL:
+        raise InputError(f"dgl {dgl} is installed but the vanilla backend needs 1.1.x to 2.1.x: pip install dgl==2.1.0")
+    torch = _installed("torch")
+    if _release(torch) < OLDEST_TORCH:
+        raise InputError(f"torch {torch} is installed but torch 2.4 or newer is needed: pip install 'torch>=2.4'")
+    backend = os.environ.get("DGLBACKEND", "pytorch")
+    if backend.lower() != "pytorch":
+        raise InputError(f"DGLBACKEND is {backend!r} but only pytorch is supported: unset DGLBACKEND")
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        remedy = f"pip install {name}" + (f"=={DGLKE}" if name == "dglke" else "")
+        if name != "torch" and sys.version_info >= (3, 13):
+            remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or --backend frugal"
+        raise InputError(f"the vanilla backend needs {name}, which is not installed: {remedy}") from None
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = re.match(r"(\d+)\.(\d+)", version).groups()
+    return int(major), int(minor)
