@@ -7,5 +7,6 @@ namespace frugal {
 
 void bind_parallel(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
+void bind_cache(nanobind::module_& module);
 
 }  // namespace frugal

@@ -5,4 +5,5 @@ NB_MODULE(_native, module) {
   module.attr("has_cuda") = static_cast<bool>(FRUGAL_HAS_CUDA);
   frugal::bind_parallel(module);
   frugal::bind_memory(module);
+  frugal::bind_cache(module);
 }

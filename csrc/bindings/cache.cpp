@@ -1,0 +1,163 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <map>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+#include "cache/cache_index.h"
+#include "cache/digest_index.h"
+#include "cache/direct_index.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+ScorePolicy policy_named(const std::string& name) {
+  static const std::map<std::string, ScorePolicy> kPolicies = {{"lru", ScorePolicy::kLru},
+                                                               {"lfu", ScorePolicy::kLfu},
+                                                               {"epoch_lru", ScorePolicy::kEpochLru},
+                                                               {"epoch_lfu", ScorePolicy::kEpochLfu},
+                                                               {"customized", ScorePolicy::kCustomized}};
+  const auto found = kPolicies.find(name);
+  if (found == kPolicies.end())
+    throw std::invalid_argument("no score policy '" + name +
+                                "'; there are lru, lfu, epoch_lru, epoch_lfu and customized");
+  return found->second;
+}
+
+void check_lengths(std::size_t keys, std::size_t others) {
+  if (keys != others) throw std::invalid_argument("one value per key is needed");
+}
+
+nb::object insert_and_evict(CacheIndex& index, const Vector<Key>& keys, const Vector<Score>& given) {
+  check_lengths(keys.size(), given.size());
+  const std::size_t count = keys.size();
+  std::vector<Upsert> results(count);
+  index.insert_and_evict(keys.data(), given.data(), static_cast<std::int64_t>(count), results.data());
+  std::vector<Slot> slots(count);
+  std::vector<std::uint8_t> found(count);
+  std::vector<Key> evicted(count);
+  std::vector<Score> evicted_scores(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    slots[i] = results[i].slot;
+    found[i] = results[i].found;
+    evicted[i] = results[i].evicted;
+    evicted_scores[i] = results[i].evicted_score;
+  }
+  return nb::make_tuple(to_numpy(std::move(slots)), to_numpy(std::move(found)), to_numpy(std::move(evicted)),
+                        to_numpy(std::move(evicted_scores)));
+}
+
+nb::object export_batch(const CacheIndex& index, Slot first, Slot count) {
+  const std::vector<CacheEntry> entries = index.export_batch(first, count);
+  std::vector<Key> keys;
+  std::vector<Slot> slots;
+  std::vector<Score> scores;
+  std::vector<std::int64_t> touched;
+  for (const CacheEntry& entry : entries) {
+    keys.push_back(entry.key);
+    slots.push_back(entry.slot);
+    scores.push_back(entry.score);
+    touched.push_back(entry.touched);
+  }
+  return nb::make_tuple(to_numpy(std::move(keys)), to_numpy(std::move(slots)), to_numpy(std::move(scores)),
+                        to_numpy(std::move(touched)));
+}
+
+void restore(CacheIndex& index, const Vector<Key>& keys, const Vector<Slot>& slots, const Vector<Score>& scores,
+             const Vector<std::int64_t>& touched) {
+  check_lengths(keys.size(), slots.size());
+  check_lengths(keys.size(), scores.size());
+  check_lengths(keys.size(), touched.size());
+  std::vector<CacheEntry> entries(keys.size());
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    entries[i] = {keys.data()[i], slots.data()[i], scores.data()[i], touched.data()[i]};
+  index.restore(entries);
+}
+
+}  // namespace
+
+void bind_cache(nb::module_& module) {
+  nb::class_<CacheIndex>(module, "CacheIndex",
+                         "Which key lies in which slot of a cache of fixed capacity. Slots are int32, -1 for none; keys "
+                         "int64; scores uint64, the lowest of a set of at most 128 slots is evicted first. A key out of "
+                         "range raises IndexError.")
+      .def_prop_ro("capacity", &CacheIndex::capacity)
+      .def("__len__", &CacheIndex::size)
+      .def_prop_ro("time", [](const CacheIndex& index) { return index.clock().time; })
+      .def_prop_ro("epoch", [](const CacheIndex& index) { return index.clock().epoch; })
+      .def("set_time", &CacheIndex::set_time, "time"_a,
+           "Sets the time (the step) of the calls that follow. Keys touched at the current time are not evicted.")
+      .def("set_epoch", &CacheIndex::set_epoch, "epoch"_a, "Sets the epoch of the epoch policies.")
+      .def(
+          "find",
+          [](const CacheIndex& index, const Vector<Key>& keys) {
+            std::vector<Slot> slots(keys.size());
+            index.find(keys.data(), static_cast<std::int64_t>(keys.size()), slots.data());
+            return to_numpy(std::move(slots));
+          },
+          "keys"_a, "Slots of `keys` (n,), -1 where a key is not cached. Changes nothing.")
+      .def("insert_and_evict", &insert_and_evict, "keys"_a, "given"_a,
+           "Touches or inserts `keys` (n,) in order; `given` (n,) is the count to add (lfu, epoch_lfu) or the score "
+           "(customized). Returns slots (-1: rejected), found (uint8), evicted keys (-1: none) and their scores; an "
+           "evicted key lay in the slot that its successor has now.")
+      .def(
+          "find_or_insert",
+          [](CacheIndex& index, const Vector<Key>& keys, const Vector<Score>& given) {
+            check_lengths(keys.size(), given.size());
+            std::vector<Slot> slots(keys.size());
+            index.find_or_insert(keys.data(), given.data(), static_cast<std::int64_t>(keys.size()), slots.data());
+            return to_numpy(std::move(slots));
+          },
+          "keys"_a, "given"_a, "insert_and_evict for callers to whom evictions do not matter; returns the slots.")
+      .def(
+          "assign",
+          [](CacheIndex& index, const Vector<Key>& keys, const Vector<Score>& given) {
+            check_lengths(keys.size(), given.size());
+            std::vector<Slot> slots(keys.size());
+            for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = index.assign(keys.data()[i], given.data()[i]);
+            return to_numpy(std::move(slots));
+          },
+          "keys"_a, "given"_a, "Touches those of `keys` that are cached, never inserts; returns the slots.")
+      .def(
+          "erase",
+          [](CacheIndex& index, const Vector<Key>& keys) {
+            std::vector<std::uint8_t> erased(keys.size());
+            for (std::size_t i = 0; i < erased.size(); ++i) erased[i] = index.erase(keys.data()[i]);
+            return to_numpy(std::move(erased));
+          },
+          "keys"_a, "Removes `keys`; returns which of them were there (uint8).")
+      .def("clear", &CacheIndex::clear)
+      .def("export_batch", &export_batch, "first"_a, "count"_a,
+           "Keys, slots, scores and times of the last touch, of the occupied slots among [first, first + count).")
+      .def("restore", &restore, "keys"_a, "slots"_a, "scores"_a, "touched"_a,
+           "Replaces the contents by what export_batch gave. ValueError, and an empty index, if it does not fit.")
+      .def(
+          "slots_of_key",
+          [](const CacheIndex& index, Key key) {
+            const auto range = index.slots_of_key(key);
+            return nb::make_tuple(range.first, range.last);
+          },
+          "key"_a, "The range [first, last) of slots in which `key` may lie.");
+  nb::class_<DirectIndex, CacheIndex>(module, "DirectIndex", "For dense keys 0 .. keys-1; 4 bytes per possible key.")
+      .def("__init__",
+           [](DirectIndex* self, Key keys, Slot capacity, const std::string& policy) {
+             if (keys < 1) throw std::invalid_argument("an index needs at least one key");
+             new (self) DirectIndex(keys, capacity, policy_named(policy));
+           },
+           "keys"_a, "capacity"_a, "policy"_a);
+  nb::class_<DigestIndex, CacheIndex>(module, "DigestIndex", "For any non-negative keys; hashed, one-byte digests.")
+      .def("__init__",
+           [](DigestIndex* self, Slot capacity, const std::string& policy) {
+             new (self) DigestIndex(capacity, policy_named(policy));
+           },
+           "capacity"_a, "policy"_a);
+}
+
+}  // namespace frugal

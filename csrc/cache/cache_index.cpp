@@ -1,0 +1,170 @@
+#include "cache/cache_index.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace frugal {
+namespace {
+constexpr std::int64_t kPrefetchDistance = 8;  // keys between the one asked for and the one worked on
+}
+
+CacheIndex::CacheIndex(Slot capacity, ScorePolicy policy)
+    : capacity_(capacity < 1 ? throw std::invalid_argument("a cache needs at least one slot") : capacity),
+      sets_((std::int64_t{capacity} + kWays - 1) / kWays),
+      ways_(capacity / sets_),
+      larger_sets_(capacity % sets_),
+      policy_(policy),
+      keys_(capacity, kNoKey),
+      scores_(capacity),
+      touched_(capacity),
+      occupied_(sets_) {}
+
+void CacheIndex::set_time(std::int64_t time) {
+  if (time < clock_.time)
+    throw std::invalid_argument("time cannot go back from " + std::to_string(clock_.time) + " to " +
+                                std::to_string(time));
+  clock_.time = time;
+}
+
+void CacheIndex::set_epoch(std::uint32_t epoch) {
+  if (epoch < clock_.epoch)
+    throw std::invalid_argument("the epoch cannot go back from " + std::to_string(clock_.epoch) + " to " +
+                                std::to_string(epoch));
+  clock_.epoch = epoch;
+}
+
+void CacheIndex::find(const Key* keys, std::int64_t count, Slot* slots) const {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i + kPrefetchDistance < count) prefetch(checked(keys[i + kPrefetchDistance]));
+    slots[i] = find(keys[i]);
+  }
+}
+
+void CacheIndex::insert_and_evict(const Key* keys, const Score* given, std::int64_t count, Upsert* results) {
+  for (std::int64_t i = 0; i < count; ++i) checked(keys[i]);  // all or nothing
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i + kPrefetchDistance < count) prefetch(keys[i + kPrefetchDistance]);
+    results[i] = insert_and_evict(keys[i], given[i]);
+  }
+}
+
+void CacheIndex::find_or_insert(const Key* keys, const Score* given, std::int64_t count, Slot* slots) {
+  for (std::int64_t i = 0; i < count; ++i) checked(keys[i]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i + kPrefetchDistance < count) prefetch(keys[i + kPrefetchDistance]);
+    slots[i] = insert_and_evict(keys[i], given[i]).slot;
+  }
+}
+
+Upsert CacheIndex::insert_and_evict(Key key, Score given) {
+  Upsert result;
+  result.slot = locate(checked(key));
+  if (result.slot != kNoSlot) {
+    touch(result.slot, given);
+    result.found = true;
+    return result;
+  }
+  const std::int64_t set = set_of(key);
+  const SlotRange range = slots_of_set(set);
+  const Score score = score_of_insert(policy_, clock_, given);
+  result.slot = free_slot(range, set);
+  if (result.slot == kNoSlot) {
+    result.slot = victim(range);
+    if (result.slot == kNoSlot) return result;
+    if (score < scores_[result.slot]) {
+      result.slot = kNoSlot;
+      return result;
+    }
+    result.evicted = keys_[result.slot];
+    result.evicted_score = scores_[result.slot];
+    erase(result.evicted);
+  }
+  put(key, result.slot, score, clock_.time, set);
+  return result;
+}
+
+Slot CacheIndex::assign(Key key, Score given) {
+  const Slot slot = find(key);
+  if (slot != kNoSlot) touch(slot, given);
+  return slot;
+}
+
+bool CacheIndex::erase(Key key) {
+  const Slot slot = find(key);
+  if (slot == kNoSlot) return false;
+  removed(key, slot);
+  keys_[slot] = kNoKey;
+  --occupied_[set_of(key)];
+  --size_;
+  return true;
+}
+
+void CacheIndex::clear() {
+  for (const Key key : keys_)
+    if (key != kNoKey) erase(key);
+}
+
+std::vector<CacheEntry> CacheIndex::export_batch(Slot first, Slot count) const {
+  std::vector<CacheEntry> entries;
+  const std::int64_t last = std::min<std::int64_t>(capacity_, std::int64_t{first} + count);
+  for (std::int64_t slot = std::max<Slot>(first, 0); slot < last; ++slot)
+    if (keys_[slot] != kNoKey)
+      entries.push_back({keys_[slot], static_cast<Slot>(slot), scores_[slot], touched_[slot]});
+  return entries;
+}
+
+void CacheIndex::restore(const std::vector<CacheEntry>& entries) {
+  clear();
+  try {
+    for (const CacheEntry& entry : entries) {
+      const SlotRange range = slots_of_key(entry.key);
+      if (entry.slot < range.first || entry.slot >= range.last || keys_[entry.slot] != kNoKey ||
+          find(entry.key) != kNoSlot)
+        throw std::invalid_argument("key " + std::to_string(entry.key) + " cannot lie in slot " +
+                                    std::to_string(entry.slot) + ": the contents are those of another cache");
+      put(entry.key, entry.slot, entry.score, entry.touched, set_of(entry.key));
+    }
+  } catch (...) {
+    clear();
+    throw;
+  }
+}
+
+Slot CacheIndex::free_slot(SlotRange range, std::int64_t set) const {
+  if (occupied_[set] == range.last - range.first) return kNoSlot;
+  // Sets fill from the front and erasures are rare, so the slot after the occupied ones is nearly always free.
+  const Slot likely = range.first + occupied_[set];
+  if (keys_[likely] == kNoKey) return likely;
+  return static_cast<Slot>(std::find(keys_.begin() + range.first, keys_.begin() + range.last, kNoKey) - keys_.begin());
+}
+
+// REQUIRES: every slot of the range is taken. Two passes, so that the first can be vectorised.
+Slot CacheIndex::victim(SlotRange range) const {
+  Score lowest = std::numeric_limits<Score>::max();
+  for (Slot slot = range.first; slot < range.last; ++slot) {
+    const Score score = touched_[slot] == clock_.time ? std::numeric_limits<Score>::max() : scores_[slot];
+    lowest = std::min(lowest, score);
+  }
+  Slot found = kNoSlot;
+  for (Slot slot = range.first; slot < range.last; ++slot)
+    if (scores_[slot] == lowest && touched_[slot] != clock_.time && (found == kNoSlot || touched_[slot] < touched_[found]))
+      found = slot;
+  return found;
+}
+
+void CacheIndex::put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set) {
+  keys_[slot] = key;
+  scores_[slot] = score;
+  touched_[slot] = touched;
+  ++occupied_[set];
+  ++size_;
+  placed(key, slot);
+}
+
+void CacheIndex::touch(Slot slot, Score given) {
+  scores_[slot] = score_of_touch(policy_, clock_, scores_[slot], given);
+  touched_[slot] = clock_.time;
+}
+
+}  // namespace frugal

@@ -1,0 +1,134 @@
+// Which key lies in which slot of a cache, and which key makes way for another.
+//
+// The contract is HierarchicalKV's (arXiv 2603.17168): the capacity is fixed; an upsert always resolves in place, by a free
+// slot, by evicting the lowest score of the key's set, or by rejecting the key; there is no rehash and no capacity error;
+// what was evicted comes back from the same call. Slots come in sets of at most 128, and a key may only lie in its set.
+//
+// One addition for training: a key that was touched at the current time is never evicted (time is the step, and a row that
+// a step uses must stay until its end). If that leaves a full set nothing to evict, the key is rejected.
+// Among equal scores the key that was touched longest ago goes first, then the one in the lowest slot, so that the same
+// calls always give the same cache.
+//
+// When to use which: DirectIndex where keys are dense (4 bytes per possible key, one load to find), DigestIndex where they
+// are not or where 4 bytes per key are too much. Not thread-safe: one thread (registration) owns an index.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cache/score_policy.h"
+
+namespace frugal {
+
+using Key = std::int64_t;
+using Slot = std::int32_t;
+
+inline constexpr Slot kNoSlot = -1;
+inline constexpr Key kNoKey = -1;
+inline constexpr Slot kWays = 128;  // slots in a full-size set
+
+// How one upsert ended.
+struct Upsert {
+  Slot slot = kNoSlot;          // where the key lies now; kNoSlot: rejected
+  bool found = false;           // it was there before
+  Key evicted = kNoKey;         // the key that lay in `slot` before, if one had to go
+  Score evicted_score = 0;      // and its score
+};
+
+// One occupied slot, complete enough to put it back.
+struct CacheEntry {
+  Key key;
+  Slot slot;
+  Score score;
+  std::int64_t touched;  // time of the last touch
+};
+
+class CacheIndex {
+ public:
+  virtual ~CacheIndex() = default;
+  CacheIndex(const CacheIndex&) = delete;
+  CacheIndex& operator=(const CacheIndex&) = delete;
+
+  Slot capacity() const { return capacity_; }
+  Slot size() const { return size_; }
+  ScorePolicy policy() const { return policy_; }
+  std::int64_t sets() const { return sets_; }
+  const ScoreClock& clock() const { return clock_; }
+
+  // Times and epochs never run backwards; throws std::invalid_argument if they would.
+  void set_time(std::int64_t time);
+  void set_epoch(std::uint32_t epoch);
+
+  // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for a key that this
+  // index cannot hold (negative; for DirectIndex also >= its number of keys).
+  Slot find(Key key) const { return locate(checked(key)); }
+  void find(const Key* keys, std::int64_t count, Slot* slots) const;
+
+  // Touches the key if it is there, else brings it in. See score_policy.h for `given`. Keys of one call are taken in order,
+  // so a key that occurs twice is found the second time.
+  Upsert insert_and_evict(Key key, Score given);
+  void insert_and_evict(const Key* keys, const Score* given, std::int64_t count, Upsert* results);
+
+  // insert_and_evict for callers to whom evictions do not matter: slots[i] is kNoSlot where key i was rejected.
+  void find_or_insert(const Key* keys, const Score* given, std::int64_t count, Slot* slots);
+
+  // Touches the key if it is there; never inserts. Returns its slot or kNoSlot.
+  Slot assign(Key key, Score given);
+
+  // Returns whether the key was there.
+  bool erase(Key key);
+  void clear();
+
+  // The occupied slots among [first, first + count), in the order of slots.
+  std::vector<CacheEntry> export_batch(Slot first, Slot count) const;
+
+  // Replaces the contents. Throws std::invalid_argument, and leaves the index empty, if an entry does not fit: a slot
+  // outside the key's set, or a key or slot that occurs twice.
+  void restore(const std::vector<CacheEntry>& entries);
+
+  // The slots in which a key may lie: [first, last).
+  struct SlotRange {
+    Slot first, last;
+  };
+  SlotRange slots_of_key(Key key) const { return slots_of_set(set_of(checked(key))); }
+
+ protected:
+  // 1 <= capacity; throws std::invalid_argument otherwise.
+  CacheIndex(Slot capacity, ScorePolicy policy);
+
+  // What the two implementations differ in: how a key's set and slot are found.
+  virtual Key checked(Key key) const = 0;  // the key itself, or throws std::out_of_range
+  virtual std::int64_t set_of(Key key) const = 0;
+  virtual Slot locate(Key key) const = 0;
+  virtual void placed(Key key, Slot slot) = 0;
+  virtual void removed(Key key, Slot slot) = 0;
+  virtual void prefetch(Key key) const = 0;
+
+  Key key_at(Slot slot) const { return keys_[slot]; }
+
+  SlotRange slots_of_set(std::int64_t set) const {
+    const std::int64_t first = set * ways_ + std::min(set, larger_sets_);
+    return {static_cast<Slot>(first), static_cast<Slot>(first + ways_ + (set < larger_sets_))};
+  }
+
+ private:
+  Slot free_slot(SlotRange range, std::int64_t set) const;
+  Slot victim(SlotRange range) const;
+  void put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set);
+  void touch(Slot slot, Score given);
+
+  const Slot capacity_;
+  const std::int64_t sets_;
+  const std::int64_t ways_, larger_sets_;  // slots of a set; the first few sets have one more
+  const ScorePolicy policy_;
+  ScoreClock clock_;
+  Slot size_ = 0;
+  std::vector<Key> keys_;              // per slot; kNoKey: free
+  std::vector<Score> scores_;          // per slot
+  std::vector<std::int64_t> touched_;  // per slot, time of the last touch
+  std::vector<Slot> occupied_;         // per set, how many slots are taken
+};
+
+}  // namespace frugal
