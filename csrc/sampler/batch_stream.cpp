@@ -1,0 +1,114 @@
+#include "sampler/batch_stream.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+namespace frugal {
+
+// Batches nobody uses, for the sake of their memory. Outlives the stream as long as a batch is held.
+struct BatchStream::Pool : std::enable_shared_from_this<BatchStream::Pool> {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Batch>> unused;  // guarded by mutex, like the next
+  std::size_t batches = 0;                     // in use or not; there is room in `unused` for all of them
+
+  std::shared_ptr<Batch> take() {
+    std::unique_ptr<Batch> batch;
+    {
+      const std::lock_guard lock(mutex);
+      if (!unused.empty()) {
+        batch = std::move(unused.back());
+        unused.pop_back();
+      } else {
+        batch = std::make_unique<Batch>();
+        unused.reserve(++batches);
+      }
+    }
+    return {batch.release(), [pool = shared_from_this()](Batch* used) {
+              std::unique_ptr<Batch> owned(used);
+              const std::lock_guard lock(pool->mutex);
+              pool->unused.push_back(std::move(owned));
+            }};
+  }
+};
+
+BatchStream::BatchStream(std::shared_ptr<const Sampler> sampler, std::int64_t first_step, int threads, int lookahead)
+    : sampler_(std::move(sampler)), pool_(std::make_shared<Pool>()), next_made_(first_step), next_taken_(first_step) {
+  if (first_step < 0) throw std::invalid_argument("steps are counted from 0");
+  if (threads < 1) throw std::invalid_argument("a batch stream needs at least one thread");
+  if (lookahead < 1) throw std::invalid_argument("a batch stream needs a lookahead of at least 1");
+  ring_.resize(lookahead);
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (...) {  // the system gives no more threads: end those that run, the destructor will not be called
+    close();
+    throw;
+  }
+}
+
+BatchStream::~BatchStream() { close(); }
+
+void BatchStream::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  made_.notify_all();
+  taken_.notify_all();
+  for (auto& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void BatchStream::work() {
+  SamplerScratch scratch = sampler_->scratch();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    taken_.wait(lock, [&] { return stopping_ || next_made_ < next_taken_ + static_cast<std::int64_t>(ring_.size()); });
+    if (stopping_) return;
+    const std::int64_t step = next_made_++;
+    lock.unlock();
+    Place made;
+    try {
+      auto batch = pool_->take();
+      sampler_->sample(step, *batch, scratch);
+      made.batch = std::move(batch);
+    } catch (...) {
+      made.error = std::current_exception();
+    }
+    lock.lock();
+    place(step) = std::move(made);
+    if (step == next_taken_) made_.notify_one();
+  }
+}
+
+std::shared_ptr<const Batch> BatchStream::next() {
+  std::unique_lock lock(mutex_);
+  Place& next = place(next_taken_);
+  const auto ready = [&] { return stopping_ || next.batch || next.error; };
+  if (!ready()) {
+    const auto start = std::chrono::steady_clock::now();
+    made_.wait(lock, ready);
+    wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (stopping_) throw std::runtime_error("the batch stream is closed");
+  if (next.error) std::rethrow_exception(next.error);
+  auto batch = std::move(next.batch);
+  next.batch.reset();
+  ++next_taken_;
+  lock.unlock();
+  taken_.notify_one();
+  return batch;
+}
+
+double BatchStream::wait_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return wait_seconds_;
+}
+
+std::int64_t BatchStream::next_step() const {
+  const std::lock_guard lock(mutex_);
+  return next_taken_;
+}
+
+}  // namespace frugal

@@ -1,0 +1,121 @@
+#include "sampler/sampler.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "random/philox.h"
+#include "random/stream.h"
+
+namespace frugal {
+namespace {
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+// A number in [0, bound) from 64 random bits; no value is favoured by more than bound / 2^64.
+std::int64_t bounded(std::uint32_t high, std::uint32_t low, std::int64_t bound) {
+  __extension__ using Wide = unsigned __int128;
+  const std::uint64_t bits = std::uint64_t{high} << 32 | low;
+  return static_cast<std::int64_t>(static_cast<Wide>(bits) * static_cast<std::uint64_t>(bound) >> 64);
+}
+
+}  // namespace
+
+Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArray* part)
+    : list_(edges), config_(config) {
+  const std::int64_t total = edges.head.size();
+  require(edges.relation.size() == total && edges.tail.size() == total,
+          "head, relation and tail must have one length");
+  require(config.entities > 0 && config.relations > 0, "a graph needs at least one entity and one relation");
+  require(config.batch_size > 0, "the batch size must be at least 1");
+  require(config.negatives > 0, "the number of negatives must be at least 1");
+  require(config.rank >= 0 && config.rank < config.ranks, "the rank must be in [0, ranks)");
+  require(config.ranks <= std::int64_t{1} << 31, "too many ranks");
+  if (part) {
+    part_ = *part;
+    edge_count_ = part_.size();
+  } else {
+    __extension__ using Wide = __int128;  // total * rank need not fit into 64 bits
+    rank_begin_ = static_cast<std::int64_t>(static_cast<Wide>(total) * config.rank / config.ranks);
+    edge_count_ = static_cast<std::int64_t>(static_cast<Wide>(total) * (config.rank + 1) / config.ranks) - rank_begin_;
+    rank_order_ = Permutation(total, config.seed, random_stream(RandomUse::rank_order, 0), 0);
+  }
+  require(edge_count_ > 0, "a rank needs at least one edge");
+
+  // A batch is a whole number of chunks. Only a graph with fewer edges than a chunk has a smaller one.
+  const std::int64_t negatives = config.negatives;
+  batch_size_ = config.batch_size;
+  if (batch_size_ > negatives) batch_size_ = (batch_size_ + negatives - 1) / negatives * negatives;
+  chunk_size_ = std::min({negatives, batch_size_, edge_count_});
+  batch_size_ = std::min(batch_size_, edge_count_ / chunk_size_ * chunk_size_);
+  const std::int64_t rest = edge_count_ % batch_size_;
+  batches_per_epoch_ = edge_count_ / batch_size_ + (rest > 0 && rest % chunk_size_ == 0);
+}
+
+void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const {
+  const bool corrupt_head = step % 2 == 1;
+  const std::int64_t epoch = step / 2 / batches_per_epoch_;
+  const std::int64_t first = step / 2 % batches_per_epoch_ * batch_size_;
+  const auto stream = random_stream(RandomUse::epoch_order, static_cast<std::uint32_t>(2 * config_.rank + corrupt_head));
+  const Permutation order(edge_count_, config_.seed, stream, epoch);
+
+  // The graph is far larger than any cache, so ask for each line as soon as its address is known.
+  edge.resize(std::min(batch_size_, edge_count_ - first));
+  for (std::size_t i = 0; i < edge.size(); ++i) edge[i] = static_cast<std::int64_t>(order(first + i));
+  if (!part_.empty()) {
+    for (const std::int64_t position : edge) part_.prefetch(position);
+    for (std::int64_t& e : edge) e = part_[e];
+  } else if (config_.ranks > 1) {
+    for (std::int64_t& e : edge) e = static_cast<std::int64_t>(rank_order_(rank_begin_ + e));
+  }
+  for (const std::int64_t e : edge) {
+    if (static_cast<std::uint64_t>(e) >= static_cast<std::uint64_t>(list_.head.size())) {
+      throw std::out_of_range("the rank's part names edge " + std::to_string(e) + " of " +
+                              std::to_string(list_.head.size()));
+    }
+    list_.head.prefetch(e);
+    list_.relation.prefetch(e);
+    list_.tail.prefetch(e);
+    if (list_.weight) __builtin_prefetch(list_.weight + e, 0, 2);
+  }
+}
+
+void Sampler::draw_negatives(std::int64_t step, Batch& batch) const {
+  batch.negative.resize(batch.chunks() * config_.negatives);
+  const auto stream = random_stream(RandomUse::negative, static_cast<std::uint32_t>(config_.rank));
+  // Two negatives per block of 128 bits. Each step has blocks for a full batch, used or not, so steps never overlap.
+  const std::int64_t blocks_per_step = (batch_size_ / chunk_size_ * config_.negatives + 1) / 2;
+  const std::size_t count = batch.negative.size();
+  for (std::size_t i = 0; i < count; i += 2) {
+    const PhiloxBlock bits = philox(config_.seed, static_cast<std::uint64_t>(step) * blocks_per_step + i / 2, stream);
+    batch.negative[i] = bounded(bits[0], bits[1], config_.entities);
+    if (i + 1 < count) batch.negative[i + 1] = bounded(bits[2], bits[3], config_.entities);
+  }
+}
+
+void Sampler::sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
+  require(step >= 0, "steps are counted from 0");
+  draw_edges(step, scratch.edge);
+  const std::size_t positives = scratch.edge.size();
+  batch.step = step;
+  batch.corrupt_head = step % 2 == 1;
+  batch.chunk_size = chunk_size_;
+  batch.negatives_per_chunk = config_.negatives;
+  batch.head.resize(positives);
+  batch.relation.resize(positives);
+  batch.tail.resize(positives);
+  batch.weight.resize(list_.weight ? positives : 0);
+  draw_negatives(step, batch);  // while the lines of the edges arrive
+  for (std::size_t i = 0; i < positives; ++i) {
+    const std::int64_t edge = scratch.edge[i];
+    batch.head[i] = list_.head[edge];
+    batch.relation[i] = list_.relation[edge];
+    batch.tail[i] = list_.tail[edge];
+    if (list_.weight) batch.weight[i] = list_.weight[edge];
+  }
+  scratch.indexer.index(batch);
+}
+
+}  // namespace frugal

@@ -1,0 +1,69 @@
+// DGL-KE's training batches as a pure function of (seed, step, rank): no state, so any thread makes any batch, in any
+// order, and a run resumes at any step.
+//
+// Even steps corrupt tails and odd steps heads; each of the two walks its own epochs over the rank's edges, in a new
+// random order each epoch and without replacement. Negatives are uniform over all entities, one per positive (where a
+// batch has at least `negatives` positives), shared by the positives of a chunk.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "random/permutation.h"
+#include "sampler/batch.h"
+#include "sampler/batch_indexer.h"
+#include "sampler/id_array.h"
+
+namespace frugal {
+
+// The training graph: views of memory that must outlive the sampler.
+struct EdgeList {
+  IdArray head, relation, tail;   // one length
+  const float* weight = nullptr;  // edge importance, one per edge, or none
+};
+
+struct SamplerConfig {
+  std::int64_t entities = 0, relations = 0;
+  std::int64_t batch_size = 0;  // positives of a step; rounded up to a multiple of `negatives` if it is larger
+  std::int64_t negatives = 0;   // negatives that a chunk shares (neg_sample_size)
+  std::uint64_t seed = 0;
+  std::int64_t rank = 0, ranks = 1;
+};
+
+// What a thread needs besides the batch it fills.
+struct SamplerScratch {
+  BatchIndexer indexer;
+  std::vector<std::int64_t> edge;  // indices of the batch's edges
+};
+
+class Sampler {
+ public:
+  // The rank's edges are edges[part[0]], edges[part[1]], ...; without `part`, its share of a seeded random partition of
+  // all edges into `ranks` equal parts. Throws std::invalid_argument for sizes that do not fit together.
+  Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArray* part = nullptr);
+
+  SamplerScratch scratch() const { return {BatchIndexer(config_.entities, config_.relations), {}}; }
+
+  // Overwrites `batch`, reusing its memory. Thread-safe with one scratch per thread. Throws std::out_of_range if an edge
+  // names an id outside the graph.
+  void sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const;
+
+  std::int64_t edges() const { return edge_count_; }  // of this rank
+  std::int64_t batch_size() const { return batch_size_; }
+  std::int64_t chunk_size() const { return chunk_size_; }
+  std::int64_t batches_per_epoch() const { return batches_per_epoch_; }  // of one direction
+  const SamplerConfig& config() const { return config_; }
+
+ private:
+  void draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const;
+  void draw_negatives(std::int64_t step, Batch& batch) const;
+
+  EdgeList list_;
+  SamplerConfig config_;
+  IdArray part_;            // empty: the partition is computed
+  Permutation rank_order_;  // over all edges; rank r owns a range of its positions
+  std::int64_t rank_begin_ = 0, edge_count_ = 0;
+  std::int64_t batch_size_ = 0, chunk_size_ = 0, batches_per_epoch_ = 0;
+};
+
+}  // namespace frugal
