@@ -7,4 +7,5 @@ NB_MODULE(_native, module) {
   frugal::bind_sampler(module);
   frugal::bind_memory(module);
   frugal::bind_cache(module);
+  frugal::bind_evaluation(module);
 }

@@ -1,0 +1,83 @@
+"""Which answers to a query are already known, so that ranking can leave them out (the filtered protocol)."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Sequence, Tuple
+
+import numpy as np
+
+_BLOCK = 8_000_000  # triples looked at together: bounds the memory on graphs of hundreds of millions
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Ascending ids per query in CSR form: `items[pointers[q]:pointers[q + 1]]`; both int64."""
+
+    pointers: np.ndarray
+    items: np.ndarray
+
+    @classmethod
+    def empty(cls, queries: int) -> "Lists":
+        """No item for any of `queries` queries."""
+        return cls(np.zeros(queries + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def from_pairs(cls, queries: np.ndarray, items: np.ndarray, count: int) -> "Lists":
+        """The distinct items of each of `count` queries, from pairs (query, item) in any order."""
+        order = np.lexsort((items, queries))
+        queries, items = queries[order].astype(np.int64), items[order].astype(np.int64)
+        if len(items):
+            new = np.ones(len(items), dtype=bool)
+            new[1:] = (queries[1:] != queries[:-1]) | (items[1:] != items[:-1])
+            queries, items = queries[new], items[new]
+        return cls(np.searchsorted(queries, np.arange(count + 1)).astype(np.int64), items)
+
+    def of(self, query: int) -> np.ndarray:
+        """The items of one query."""
+        return self.items[self.pointers[query]:self.pointers[query + 1]]
+
+
+class KnownTriples:
+    """All triples that count as true: usually train, valid and test together.
+
+    Holds references to the arrays; an index is built only for the queries asked about, so the memory follows the test
+    set and not the graph.
+    """
+
+    def __init__(self, parts: Iterable[Tuple[np.ndarray, np.ndarray, np.ndarray]]):
+        """`parts`: (heads, relations, tails) arrays of ids, as many parts as there are."""
+        self._parts: Sequence = [tuple(np.asarray(column) for column in part) for part in parts]
+
+    def tails(self, heads: np.ndarray, relations: np.ndarray) -> Lists:
+        """For each query (head, relation): the known tails."""
+        return self._answers(heads, relations, fixed=0, answer=2)
+
+    def heads(self, tails: np.ndarray, relations: np.ndarray) -> Lists:
+        """For each query (tail, relation): the known heads."""
+        return self._answers(tails, relations, fixed=2, answer=0)
+
+    def _answers(self, entities, relations, fixed, answer) -> Lists:
+        entities, relations = np.asarray(entities, np.int64), np.asarray(relations, np.int64)
+        if not len(entities):
+            return Lists.empty(0)
+        width = int(relations.max()) + 1
+        wanted, inverse = np.unique(entities * width + relations, return_inverse=True)
+        found, answers = [], []
+        for part in self._parts:
+            for begin in range(0, len(part[0]), _BLOCK):
+                block = slice(begin, begin + _BLOCK)
+                relation = part[1][block].astype(np.int64)
+                keys = np.where(relation < width, part[fixed][block].astype(np.int64) * width + relation, -1)
+                place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+                hits = wanted[place] == keys
+                found.append(place[hits])
+                answers.append(part[answer][block][hits].astype(np.int64))
+        if not found:
+            return Lists.empty(len(entities))
+        lists = Lists.from_pairs(np.concatenate(found), np.concatenate(answers), len(wanted))
+        if len(wanted) == len(entities) and np.array_equal(inverse, np.arange(len(entities))):
+            return lists
+        lengths = np.diff(lists.pointers)[inverse]
+        pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        source = np.repeat(lists.pointers[:-1][inverse] - pointers[:-1], lengths) + np.arange(pointers[-1])
+        return Lists(pointers, lists.items[source])

@@ -1,0 +1,180 @@
+"""A trained model as evaluation and the tools see it: its tables and how two vectors combine into a score.
+
+Every score of DGL-KE can be written as f(query vector, candidate row): the query joins the relation with the entity that
+stays, the row is the candidate in the other place. Ranking all entities is then one blocked product of the query
+vectors with the table. Formulas: DGL-KE, models/pytorch/score_fun.py, checked against its recorded ranks.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+
+from .._native import Operation
+from ..errors import InputError
+
+HEAD, TAIL = "head", "tail"
+SIDES = (HEAD, TAIL)
+
+_OPERATIONS = {
+    "TransE": Operation.L2,
+    "TransE_l2": Operation.L2,
+    "TransE_l1": Operation.L1,
+    "DistMult": Operation.DOT,
+    "ComplEx": Operation.DOT,
+    "SimplE": Operation.DOT,
+    "RESCAL": Operation.DOT,
+    "RotatE": Operation.MODULUS,
+    "TransR": Operation.L1,
+}
+MODELS = tuple(_OPERATIONS)
+SIMPLE_LIMIT = 20.0  # SimplE's scores are clamped to +-20
+_INIT_EPSILON = 2.0  # DGL-KE scales RotatE's phases by emb_init = (gamma + 2) / hidden_dim
+
+
+@dataclass(frozen=True)
+class EmbeddingModel:
+    """Tables of a trained model; nothing is copied.
+
+    Args:
+        name: one of MODELS.
+        gamma: margin of the distance models.
+        hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
+        entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on any device.
+        relation: (relations, relation dim) float32; RESCAL: (relations, relation dim * entity dim).
+        projection: TransR only, (relations, entity dim * relation dim) float32.
+
+    Raises:
+        InputError: an unknown model, or shapes that do not belong together.
+    """
+
+    name: str
+    gamma: float
+    hidden_dim: int
+    entity: np.ndarray
+    relation: np.ndarray
+    projection: Optional[np.ndarray] = None
+
+    def __post_init__(self):
+        if self.name not in _OPERATIONS:
+            raise InputError(f"unknown model {self.name}; known are {', '.join(MODELS)}")
+        entity_dim, relation_dim = self.entity.shape[1], self.relation.shape[1]
+        if self.name == "TransR":
+            if self.projection is None:
+                raise InputError("TransR needs its projection table, one row per relation")
+            expected, found = (self.relation.shape[0], entity_dim * relation_dim), tuple(self.projection.shape)
+            if expected != found:
+                raise InputError(f"TransR's projection has shape {found}, but the other tables ask for {expected}")
+        elif self.name == "RESCAL":
+            if relation_dim % entity_dim or relation_dim // entity_dim != entity_dim:
+                raise InputError(f"RESCAL with entity dim {entity_dim} needs relation rows of {entity_dim * entity_dim} "
+                                 f"numbers, but they have {relation_dim}")
+        elif self.name == "RotatE":
+            if entity_dim != 2 * relation_dim:
+                raise InputError(f"RotatE needs entity rows twice as long as relation rows, but they have {entity_dim} "
+                                 f"and {relation_dim} numbers (train with --double_ent)")
+        elif entity_dim != relation_dim:
+            raise InputError(f"{self.name} needs entity and relation rows of one length, but they have {entity_dim} "
+                             f"and {relation_dim} numbers")
+        if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
+            raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
+
+    @property
+    def operation(self) -> Operation:
+        """How query vectors and candidate rows combine."""
+        return _OPERATIONS[self.name]
+
+    @property
+    def projects(self) -> bool:
+        """Whether candidates are rows of `candidate_rows(relation)`, another table for each relation (TransR)."""
+        return self.name == "TransR"
+
+    def candidate_rows(self, rows, relation: int):
+        """Entity rows (n, entity dim), numpy or torch, as they meet queries of `relation`: themselves, or projected."""
+        if not self.projects:
+            return rows
+        matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])
+        if not isinstance(rows, np.ndarray):
+            import torch
+
+            matrix = torch.from_numpy(matrix).to(rows.device)
+        return rows @ matrix
+
+    def queries(self, side: str, entities: np.ndarray, relations: np.ndarray, as_negative: bool = False) -> np.ndarray:
+        """Query vectors for candidates in place of `side`, given the entity rows that stay and the relations.
+
+        Args:
+            side: HEAD or TAIL, the place that candidates take.
+            entities: (n, entity dim) float32 rows of the other place.
+            relations: (n,) relation ids.
+            as_negative: as DGL-KE scores corrupted triples, which for tails of RESCAL (relation matrix transposed) and
+                TransR (relation vector negated) is not how it scores the true triple. Models are trained that way, so
+                ranking follows; a plain score does not.
+
+        Returns:
+            (n, dim of a candidate row) float32.
+        """
+        entities = np.ascontiguousarray(entities, dtype=np.float32)
+        if self.name in ("RESCAL", "TransR"):
+            return self._queries_by_relation(side, entities, np.asarray(relations), as_negative)
+        relation = take_rows(self.relation, relations)
+        if self.name.startswith("TransE"):
+            return entities + relation if side == TAIL else entities - relation
+        if self.name == "DistMult":
+            return entities * relation
+        if self.name == "RotatE":
+            phase = relation / np.float32((self.gamma + _INIT_EPSILON) / self.hidden_dim / np.pi)
+            return _complex_product(entities, np.cos(phase), np.sin(phase), conjugate=side == HEAD)
+        first, second = np.split(relation, 2, axis=1)
+        if self.name == "ComplEx":
+            return _complex_product(entities, first, second, conjugate=side == HEAD)
+        one, other = np.split(entities, 2, axis=1)  # SimplE: an entity as head and as tail
+        if side == TAIL:
+            return np.float32(0.5) * np.concatenate([other * second, one * first], axis=1)
+        return np.float32(0.5) * np.concatenate([other * first, one * second], axis=1)
+
+    def _queries_by_relation(self, side, entities, relations, as_negative):
+        dim = self.entity.shape[1]
+        out = np.empty((len(relations), self.relation.shape[1] if self.projects else dim), dtype=np.float32)
+        order = np.argsort(relations, kind="stable")
+        starts = np.flatnonzero(np.diff(relations[order], prepend=-1))
+        for members in np.split(order, starts[1:]):
+            if not len(members):
+                continue
+            relation = relations[members[0]]
+            vector = take_rows(self.relation, [relation])[0]
+            if self.projects:
+                minus = side == HEAD or as_negative
+                out[members] = self.candidate_rows(entities[members], relation) + (-vector if minus else vector)
+            else:
+                matrix = vector.reshape(dim, dim)
+                transposed = side == TAIL and not as_negative
+                out[members] = entities[members] @ (matrix if transposed else matrix.T)
+        return out
+
+    def scores(self, keys: np.ndarray) -> np.ndarray:
+        """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key."""
+        if self.operation == Operation.DOT:
+            if self.name == "SimplE":
+                keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT)
+            return keys.astype(np.float32)
+        distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
+        return np.float32(self.gamma) - distances.astype(np.float32)
+
+
+def take_rows(table, ids) -> np.ndarray:
+    """Rows `ids` of a numpy or torch table as a (n, dim) float32 numpy array."""
+    if isinstance(table, np.ndarray):
+        return np.ascontiguousarray(table[ids], dtype=np.float32)
+    import torch
+
+    return table.detach()[torch.as_tensor(ids, device=table.device)].float().cpu().numpy()
+
+
+def _complex_product(entities, real, imaginary, conjugate):
+    if conjugate:
+        imaginary = -imaginary
+    entity_real, entity_imaginary = np.split(entities, 2, axis=1)
+    return np.concatenate([entity_real * real - entity_imaginary * imaginary,
+                           entity_real * imaginary + entity_imaginary * real], axis=1)

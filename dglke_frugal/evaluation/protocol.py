@@ -1,0 +1,87 @@
+"""Evaluation of a model on a set of triples: which candidates, which known answers left out, how ties count."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+import numpy as np
+
+from ..errors import InputError
+from .known_triples import KnownTriples
+from .metrics import RANK_TIES, Metrics, ranks
+from .model import SIDES, EmbeddingModel
+from .ranking import CandidateTable, Comparison, rank_against_all
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How triples are ranked; the defaults are DGL-KE's.
+
+    Attributes:
+        ties: how candidates with an equal score count, one of metrics.RANK_TIES.
+        filtered: leave out candidates that are known to be true. The triple itself never competes with itself.
+    """
+
+    ties: str = "pessimistic"
+    filtered: bool = True
+
+    def __post_init__(self):
+        if self.ties not in RANK_TIES:
+            raise InputError(f"unknown rule for ties {self.ties}; choose one of {', '.join(RANK_TIES)}")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Ranks of triples in both directions.
+
+    Attributes:
+        triples: (heads, relations, tails), each (n,).
+        compared: for HEAD and TAIL, how many candidates were better or equal.
+        protocol: how the ranks were made.
+    """
+
+    triples: Tuple[np.ndarray, np.ndarray, np.ndarray]
+    compared: Dict[str, Comparison]
+    protocol: Protocol
+
+    def ranks(self, side: str, ties: Optional[str] = None) -> np.ndarray:
+        """Ranks (n,) of the true entity among the candidates for `side`; another rule for ties costs nothing."""
+        comparison = self.compared[side]
+        return ranks(comparison.better, comparison.equal, ties or self.protocol.ties)
+
+    def metrics(self, side: Optional[str] = None, ties: Optional[str] = None) -> Metrics:
+        """Metrics over both directions, heads first as in DGL-KE, or over one."""
+        return Metrics.of([self.ranks(each, ties) for each in ([side] if side else SIDES)])
+
+
+def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
+             known: Optional[KnownTriples] = None, protocol: Protocol = Protocol()) -> Evaluation:
+    """Ranks triples against all entities, in place of their heads and of their tails.
+
+    Args:
+        model: tables in host memory (numpy) are ranked by the C++ kernel, torch tensors on their device.
+        triples: (heads, relations, tails), each (n,) integer ids.
+        known: train, valid and test triples; needed if the protocol is filtered.
+        protocol: see Protocol.
+
+    Raises:
+        InputError: an id is out of range, a score is not a number, or the filter lacks its triples.
+    """
+    triples = tuple(np.asarray(column) for column in triples)
+    check_ids(model, triples)
+    if protocol.filtered and known is None:
+        raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
+    table = None if model.projects else CandidateTable.of(model.entity, model.operation)
+    compared = {side: rank_against_all(model, side, triples, known if protocol.filtered else None, table)
+                for side in SIDES}
+    return Evaluation(triples, compared, protocol)
+
+
+def check_ids(model: EmbeddingModel, triples) -> None:
+    """InputError if a triple names an entity or relation that the tables do not have."""
+    for what, column, rows in (("head", triples[0], len(model.entity)), ("relation", triples[1], len(model.relation)),
+                               ("tail", triples[2], len(model.entity))):
+        if len(column) and not (column.min() >= 0 and column.max() < rows):
+            wrong = int(np.flatnonzero((column < 0) | (column >= rows))[0])
+            raise InputError(f"{what} {column[wrong]} of triple {wrong} is not in the model, which has {rows} of them; "
+                             "evaluate with the dataset the model was trained on")

@@ -1,0 +1,236 @@
+"""Ranks of true triples among candidates: float32 products by blocks, and exact arithmetic where those cannot decide.
+
+A rank is defined by exact scores: the key of a pair is summed in float64 and rounded as DGL-KE's float32 score would be.
+Computing 10^9 of them that way would be slow, so float32 tiles count the candidates that are better beyond any rounding
+error, and only the pairs within the error bound are computed exactly. Ranks are therefore the same for every number of
+threads, block size, processor and device.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Optional, Tuple
+
+import numpy as np
+
+from .. import _native
+from .._native import Operation
+from ..errors import InputError
+from .known_triples import KnownTriples, Lists
+from .model import HEAD, SIMPLE_LIMIT, TAIL, EmbeddingModel, take_rows
+
+_UNIT = 2.0**-24  # rounding error of one float32 operation, relative
+_LIMIT = float(np.finfo(np.float32).max)
+_NORM_BLOCK = 65536  # rows whose norms are computed together
+
+
+@dataclass(frozen=True)
+class CandidateTable:
+    """Rows that compete, with what the error bounds need to know of them.
+
+    Attributes:
+        rows: (n, dim) float32, numpy (may be strided) or torch tensor on the device that ranks.
+        squares: (n,) float32, -|row|^2 rounded, or None where the operation does not need it.
+        longest: an upper bound of |row| over all rows.
+    """
+
+    rows: object
+    squares: Optional[np.ndarray]
+    longest: float
+
+    @classmethod
+    def of(cls, rows, operation: Operation) -> "CandidateTable":
+        """Measures `rows` for `operation`."""
+        if operation not in (Operation.DOT, Operation.L2):
+            return cls(rows, None, 0.0)
+        squares = np.empty(len(rows), dtype=np.float64)
+        for begin in range(0, len(rows), _NORM_BLOCK):
+            block = _to_numpy(rows[begin:begin + _NORM_BLOCK])
+            np.einsum("ij,ij->i", block, block, dtype=np.float64, casting="same_kind",
+                      out=squares[begin:begin + _NORM_BLOCK])
+        longest = float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-12)
+        return cls(rows, (-squares).astype(np.float32) if operation == Operation.L2 else None, longest)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Per true triple: how many candidates score better and how many equally."""
+
+    better: np.ndarray  # (n,) int64
+    equal: np.ndarray  # (n,) int64
+    close_calls: int  # pairs that float32 could not decide and that were computed exactly
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries of one side and the true triples that ask them, several of which may share a query.
+
+    Attributes:
+        vectors: (q, dim) float32, as candidates meet them.
+        true_vectors: the same as the true triple meets them; usually `vectors` itself.
+        asked_by: (n,) ascending query of each true triple.
+        true_rows: (n, dim) float32 row of the true entity of each triple.
+        excluded: per query, the candidates that never count (ascending row ids of the candidate table).
+    """
+
+    vectors: np.ndarray
+    true_vectors: np.ndarray
+    asked_by: np.ndarray
+    true_rows: np.ndarray
+    excluded: Lists
+
+
+def compare(model: EmbeddingModel, queries: Queries, table: CandidateTable, candidates: Optional[np.ndarray] = None,
+            group: int = 1) -> Comparison:
+    """Compares each true triple with its candidates: all rows of `table`, or lists of them.
+
+    Args:
+        model: names the operation and the scores.
+        queries: see Queries.
+        table: the candidate rows.
+        candidates: (groups, k) int64 row ids; queries g * group .. (g + 1) * group - 1 meet list g. CPU only.
+        group: how many consecutive queries share a list.
+
+    Raises:
+        InputError: a true triple has no score (NaN or infinite numbers in the tables).
+    """
+    operation = model.operation
+    everyone = np.arange(len(queries.asked_by))
+    true_keys = _native.pair_keys(operation, queries.true_vectors, queries.true_rows, queries.asked_by, everyone)
+    if not np.isfinite(true_keys).all():
+        raise InputError("the score of a test triple is not a number: the embeddings contain NaN or infinite values, so "
+                         "the training diverged; train again with a smaller learning rate")
+    true_scores = model.scores(true_keys)
+    low, high = _uncertain_keys(model, true_keys, true_scores)
+    low, high = _tile_thresholds(operation, low, high, queries, table)
+    positives = np.searchsorted(queries.asked_by, np.arange(len(queries.vectors) + 1)).astype(np.int64)
+    tile_vectors = 2 * queries.vectors if operation == Operation.L2 else queries.vectors
+    if isinstance(table.rows, np.ndarray):
+        better, triple, row = _native.count_better(operation, tile_vectors, table.rows, table.squares,
+                                                   queries.excluded.pointers, queries.excluded.items, positives, low,
+                                                   high, candidates, group)
+        uncertain_rows, row_of_pair = table.rows, row
+    else:
+        from .torch_ranking import count_better
+
+        better, triple, row = count_better(operation, tile_vectors, table.rows, table.squares, queries.excluded,
+                                           positives, low, high)
+        needed, row_of_pair = np.unique(row, return_inverse=True)
+        uncertain_rows = take_rows(table.rows, needed)
+    keys = _native.pair_keys(operation, queries.vectors, uncertain_rows, queries.asked_by[triple], row_of_pair)
+    scores = model.scores(keys)
+    above = np.bincount(triple[scores > true_scores[triple]], minlength=len(everyone))
+    equal = np.bincount(triple[scores == true_scores[triple]], minlength=len(everyone))
+    better = better + above
+    if model.name == "SimplE":
+        compared = len(table.rows) if candidates is None else candidates.shape[1]
+        left_out = np.diff(queries.excluded.pointers)[queries.asked_by]
+        better, equal = _unclamp(true_scores, better, equal, compared - left_out)
+    return Comparison(better, equal, len(triple))
+
+
+def _unclamp(true_scores, better, equal, compared):
+    """At SimplE's limits, what is beyond the limit ties with what is on it, although its key differs."""
+    top, bottom = true_scores >= SIMPLE_LIMIT, true_scores <= -SIMPLE_LIMIT
+    equal = np.where(top, equal + better, np.where(bottom, compared - better, equal))
+    return np.where(top, 0, better), equal
+
+
+def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
+    """Keys outside the returned intervals have certainly a worse or a better rounded score than the true triple's."""
+    score_step = np.spacing(np.abs(scores)).astype(np.float64)
+    if model.operation == Operation.DOT:
+        return keys - 2 * score_step, keys + 2 * score_step
+    distance = np.sqrt(-keys) if model.operation == Operation.L2 else -keys
+    slack = 2 * (score_step + np.spacing(distance.astype(np.float32)).astype(np.float64))
+    near, far = np.maximum(distance - slack, 0.0), distance + slack
+    return (-far * far, -near * near) if model.operation == Operation.L2 else (-far, -near)
+
+
+def _tile_thresholds(operation, low, high, queries, table) -> Tuple[np.ndarray, np.ndarray]:
+    """The intervals in terms of the float32 tiles: moved by what the tiles leave out, widened by their error.
+
+    Error of a float32 sum of n products in any order: at most n u sum |a_i b_i| <= n u |a| |b|, u = 2^-24 (Higham,
+    Accuracy and Stability of Numerical Algorithms, section 3.1); the factor 1.02 pays for second-order terms.
+    """
+    dim = queries.vectors.shape[1]
+    factor = 1.02 * _UNIT * (dim + 10)
+    if operation in (Operation.L1, Operation.MODULUS):  # sums of terms of one sign: the error is relative
+        low, high = low * (1 + factor), high * (1 - factor)
+    else:
+        squares = np.einsum("ij,ij->i", queries.vectors, queries.vectors, dtype=np.float64)[queries.asked_by]
+        products = np.sqrt(squares) * table.longest
+        if operation == Operation.L2:  # the tile holds 2 a.b - |b|^2
+            error = factor * 2 * products + 4 * _UNIT * (2 * products + table.longest**2)
+            low, high = low + squares, high + squares
+        else:
+            error = factor * products
+        low, high = low - error, high + error
+    tiny = 1e-35  # products may underflow
+    low = np.nextafter(np.clip(low - tiny, -_LIMIT, _LIMIT).astype(np.float32), np.float32(-_LIMIT))
+    high = np.nextafter(np.clip(high + tiny, -_LIMIT, _LIMIT).astype(np.float32), np.float32(_LIMIT))
+    return low, high
+
+
+def _to_numpy(rows) -> np.ndarray:
+    return rows if isinstance(rows, np.ndarray) else rows.detach().cpu().numpy()
+
+
+def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
+                     table: Optional[CandidateTable] = None, block: int = 1 << 16) -> Comparison:
+    """Compares triples with all entities in place of `side`.
+
+    Args:
+        model: its entity table lies on the device that ranks.
+        side: HEAD or TAIL, the place that candidates take.
+        triples: (heads, relations, tails), each (n,) ids.
+        known: triples to leave out; None leaves out only the triple itself (the unfiltered protocol).
+        table: CandidateTable.of the entity table, if it is at hand already.
+        block: how many queries are in work at a time; bounds the memory.
+    """
+    heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
+    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    if table is None and not model.projects:
+        table = CandidateTable.of(model.entity, model.operation)
+    order = np.lexsort((stays, relations))  # by relation first, since TransR changes its table with it
+    stays, relations, moves = stays[order], relations[order], moves[order]
+    if known is None:
+        starts = np.arange(len(order))  # each triple leaves out another candidate, so none share a query
+    else:
+        starts = np.flatnonzero(np.diff(relations, prepend=-1) | np.diff(stays, prepend=-1))
+    ends = np.append(starts[1:], len(order))
+    better, equal, close_calls = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64), 0
+    for first, last in _blocks(relations[starts], block, model.projects):
+        asked, here = starts[first:last], slice(starts[first], ends[last - 1])
+        fixed, relation = stays[asked], relations[asked]
+        if known is None:
+            excluded = Lists(np.arange(last - first + 1), moves[here])
+        else:
+            excluded = known.heads(fixed, relation) if side == HEAD else known.tails(fixed, relation)
+        if model.projects:
+            table = CandidateTable.of(model.candidate_rows(model.entity, int(relation[0])), model.operation)
+        vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
+        asked_by = np.repeat(np.arange(last - first), ends[first:last] - asked)
+        part = compare(model, Queries(vectors, true_vectors, asked_by, take_rows(table.rows, moves[here]), excluded), table)
+        better[order[here]], equal[order[here]] = part.better, part.equal
+        close_calls += part.close_calls
+    return Comparison(better, equal, close_calls)
+
+
+def query_vectors(model: EmbeddingModel, side: str, entities: np.ndarray, relations: np.ndarray):
+    """Query vectors as candidates meet them, and as the true triple does (the same array where they are equal)."""
+    vectors = model.queries(side, entities, relations, as_negative=True)
+    differ = side == TAIL and model.name in ("RESCAL", "TransR")
+    return vectors, model.queries(side, entities, relations) if differ else vectors
+
+
+def _blocks(relations, block, one_relation) -> Iterator[Tuple[int, int]]:
+    """Consecutive ranges of at most `block` queries, of one relation each if asked."""
+    stops = [len(relations)]
+    if one_relation:
+        stops = np.append(np.flatnonzero(np.diff(relations)) + 1, len(relations)).tolist()
+    begin = 0
+    for stop in stops:
+        while begin < stop:
+            end = min(begin + block, stop)
+            yield begin, end
+            begin = end
