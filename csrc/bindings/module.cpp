@@ -5,6 +5,7 @@ NB_MODULE(_native, module) {
   module.attr("has_cuda") = static_cast<bool>(FRUGAL_HAS_CUDA);
   frugal::bind_parallel(module);
   frugal::bind_sampler(module);
+  frugal::bind_data(module);
   frugal::bind_memory(module);
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);

@@ -1,0 +1,66 @@
+#include "data/name_table.h"
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+namespace frugal {
+namespace {
+
+std::uint32_t hash_of(std::string_view name) {
+  const std::uint64_t hash = std::hash<std::string_view>{}(name);
+  return static_cast<std::uint32_t>(hash ^ (hash >> 32));
+}
+
+}  // namespace
+
+NameTable::NameTable() : offsets_{0}, slots_(1024) {}
+
+NameTable::NameTable(std::string_view bytes, const std::int64_t* offsets, std::int64_t names) : NameTable() {
+  if (offsets[0] != 0 || offsets[names] != static_cast<std::int64_t>(bytes.size()))
+    throw std::invalid_argument("offsets of names do not fit their bytes");
+  for (std::int64_t id = 0; id < names; ++id) {
+    if (offsets[id] > offsets[id + 1] || offsets[id + 1] > offsets[names])
+      throw std::invalid_argument("offsets of names do not ascend");
+    if (add(bytes.substr(offsets[id], offsets[id + 1] - offsets[id])) != id)
+      throw std::invalid_argument("a name occurs twice");
+  }
+}
+
+std::size_t NameTable::locate(std::string_view wanted, std::uint32_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = hash & mask;
+  while (slots_[at].id >= 0 && (slots_[at].hash != hash || name(slots_[at].id) != wanted)) at = (at + 1) & mask;
+  return at;
+}
+
+std::int64_t NameTable::find(std::string_view name) const { return slots_[locate(name, hash_of(name))].id; }
+
+std::int64_t NameTable::add(std::string_view name) {
+  const std::uint32_t hash = hash_of(name);
+  std::size_t at = locate(name, hash);
+  if (slots_[at].id >= 0) return slots_[at].id;
+  if (size() == std::numeric_limits<std::int32_t>::max()) throw std::length_error("more than 2^31 - 1 distinct names");
+  if (static_cast<std::size_t>(size() + 1) * 3 > slots_.size() * 2) {
+    grow();
+    at = locate(name, hash);
+  }
+  slots_[at] = {hash, static_cast<std::int32_t>(size())};
+  bytes_.insert(bytes_.end(), name.begin(), name.end());
+  offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+  return size() - 1;
+}
+
+void NameTable::grow() {
+  std::vector<Slot> larger(slots_.size() * 2);
+  const std::size_t mask = larger.size() - 1;
+  for (const Slot& slot : slots_) {
+    if (slot.id < 0) continue;
+    std::size_t at = slot.hash & mask;
+    while (larger[at].id >= 0) at = (at + 1) & mask;
+    larger[at] = slot;
+  }
+  slots_.swap(larger);
+}
+
+}  // namespace frugal

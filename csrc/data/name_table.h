@@ -1,0 +1,51 @@
+// Names and their ids: a hash table from name to id whose names lie one after the other in one block of bytes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace frugal {
+
+// Many threads may call find at once; add excludes every other call.
+class NameTable {
+ public:
+  NameTable();
+
+  // The names of bytes() and offsets() of another table. Throws std::invalid_argument if they are none: offsets that
+  // do not begin at 0, ascend and end at the number of bytes, or a name that occurs twice.
+  NameTable(std::string_view bytes, const std::int64_t* offsets, std::int64_t names);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(offsets_.size()) - 1; }
+
+  // The id of `name`, or -1.
+  std::int64_t find(std::string_view name) const;
+
+  // The id of `name`, which is the next one (size()) if the name is new. At most 2^31 - 1 names: throws
+  // std::length_error beyond.
+  std::int64_t add(std::string_view name);
+
+  std::string_view name(std::int64_t id) const {
+    return {bytes_.data() + offsets_[id], static_cast<std::size_t>(offsets_[id + 1] - offsets_[id])};
+  }
+
+  // All names in the order of their ids; name i is bytes()[offsets()[i] .. offsets()[i + 1]).
+  const std::vector<char>& bytes() const { return bytes_; }
+  const std::vector<std::int64_t>& offsets() const { return offsets_; }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;
+    std::int32_t id = -1;  // -1: free
+  };
+
+  // The slot that holds `name`, or the free one where it belongs.
+  std::size_t locate(std::string_view name, std::uint32_t hash) const;
+  void grow();
+
+  std::vector<char> bytes_;
+  std::vector<std::int64_t> offsets_;  // (size() + 1,)
+  std::vector<Slot> slots_;            // a power of two, at most two thirds in use, probed linearly
+};
+
+}  // namespace frugal

@@ -1,0 +1,202 @@
+#include "data/triples.h"
+
+#include <charconv>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "data/lines.h"
+#include "parallel/thread_pool.h"
+
+namespace frugal {
+namespace {
+
+using Kind = Complaint::Kind;
+using MaybeComplaint = std::optional<Complaint>;
+
+MaybeComplaint complain(Kind kind, std::int64_t line, int column, std::string_view text) {
+  constexpr std::size_t kReadable = 200;
+  return Complaint{kind, line, column, std::string(text.substr(0, kReadable))};
+}
+
+// Runs row(line, number) over all lines in parallel; of several complaints the one about the earliest line counts.
+template <class Row>
+MaybeComplaint for_each_line(const std::vector<LineRange>& ranges, const Row& row) {
+  std::vector<MaybeComplaint> complaints(ranges.size());
+  default_pool().parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      complaints[i] = first_of_lines(ranges[i], [&](std::string_view line, std::int64_t number) {
+        return row(line, number, static_cast<std::size_t>(i));
+      });
+  });
+  for (MaybeComplaint& complaint : complaints)
+    if (complaint) return std::move(complaint);
+  return {};
+}
+
+// Digits at `at`, which moves past them; false if there are none or too many for 64 bits.
+bool read_digits(const char*& at, const char* end, std::int64_t& value) {
+  const char* begin = at;
+  value = 0;
+  for (; at != end && static_cast<unsigned char>(*at - '0') < 10; ++at) value = value * 10 + (*at - '0');
+  return at != begin && at - begin <= 18;
+}
+
+// A whole field as Python's int() reads it, but for underscores and digits outside ASCII.
+std::optional<Kind> read_integer(std::string_view field, std::int64_t& value) {
+  field = strip(field);
+  const bool negative = !field.empty() && field.front() == '-';
+  if (!field.empty() && (negative || field.front() == '+')) field.remove_prefix(1);
+  if (field.empty() || field.find_first_not_of("0123456789") != std::string_view::npos) return Kind::kNotInteger;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (negative && !(error == std::errc{} && value == 0)) return Kind::kNegative;
+  if (error != std::errc{}) return Kind::kOutOfRange;
+  return {};
+}
+
+bool read_weight(std::string_view field, float& weight) {
+  field = strip(field);
+  if (!field.empty() && field.front() == '+') field.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  weight = static_cast<float>(value);
+  return error == std::errc{} && end == field.data() + field.size() && std::isfinite(weight) && weight > 0;
+}
+
+// The fields of a line, if there are as many as there must be.
+MaybeComplaint split_triple(std::string_view line, std::int64_t number, const LineFormat& format, bool weighted,
+                            Fields& fields) {
+  line = strip(line);
+  fields = split(line, format.delimiter);
+  const int needed = weighted ? 4 : 3;
+  if (line.empty()) fields.count = 0;
+  if (fields.count < needed || (format.exact && fields.count > needed))
+    return complain(Kind::kColumns, number, fields.count, line);
+  return {};
+}
+
+// What nearly every line of a clean file is: plain digits and one-byte delimiters, nothing after the last field needed.
+// False leaves the line to parse_id_line, which knows all the rest.
+template <class Id>
+bool parse_plain_id_line(std::string_view line, std::int64_t number, const LineFormat& format, std::int64_t n_entities,
+                         std::int64_t n_relations, const TripleColumns<Id>& out) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  const char delimiter = format.delimiter.front();
+  std::int64_t value[3];
+  if (!read_digits(at, end, value[0]) || at == end || *at++ != delimiter) return false;
+  if (!read_digits(at, end, value[1]) || at == end || *at++ != delimiter) return false;
+  if (!read_digits(at, end, value[2])) return false;
+  if (out.weight) {
+    if (at == end || *at++ != delimiter) return false;
+    if (!read_weight({at, static_cast<std::size_t>(end - at)}, out.weight[number])) return false;
+  } else if (at != end) {
+    return false;
+  }
+  const std::int64_t head = value[format.head], relation = value[format.relation], tail = value[format.tail];
+  if (head >= n_entities || tail >= n_entities || relation >= n_relations) return false;
+  out.head[number] = static_cast<Id>(head);
+  out.relation[number] = static_cast<Id>(relation);
+  out.tail[number] = static_cast<Id>(tail);
+  return true;
+}
+
+template <class Id>
+MaybeComplaint parse_id_line(std::string_view line, std::int64_t number, const LineFormat& format,
+                             std::int64_t n_entities, std::int64_t n_relations, const TripleColumns<Id>& out) {
+  Fields fields;
+  if (auto complaint = split_triple(line, number, format, out.weight != nullptr, fields)) return complaint;
+  const auto read = [&](int column, std::int64_t bound, Id& id) -> MaybeComplaint {
+    std::int64_t value = 0;
+    auto fault = read_integer(fields.at[column], value);
+    if (!fault && value >= bound) fault = Kind::kOutOfRange;
+    if (fault) return complain(*fault, number, column, fields.at[column]);
+    id = static_cast<Id>(value);
+    return {};
+  };
+  if (auto complaint = read(format.head, n_entities, out.head[number])) return complaint;
+  if (auto complaint = read(format.relation, n_relations, out.relation[number])) return complaint;
+  if (auto complaint = read(format.tail, n_entities, out.tail[number])) return complaint;
+  if (out.weight && !read_weight(fields.at[3], out.weight[number]))
+    return complain(Kind::kWeight, number, 3, fields.at[3]);
+  return {};
+}
+
+}  // namespace
+
+template <class Id>
+MaybeComplaint parse_id_triples(std::string_view block, const LineFormat& format, std::int64_t n_entities,
+                                std::int64_t n_relations, const TripleColumns<Id>& out) {
+  const bool plain = format.delimiter.size() == 1;
+  return for_each_line(split_lines(block, default_pool().threads()),
+                       [&](std::string_view line, std::int64_t number, std::size_t) -> MaybeComplaint {
+                         if (plain && parse_plain_id_line(line, number, format, n_entities, n_relations, out)) return {};
+                         return parse_id_line(line, number, format, n_entities, n_relations, out);
+                       });
+}
+
+template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, std::int64_t, std::int64_t,
+                                         const TripleColumns<std::int32_t>&);
+template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, std::int64_t, std::int64_t,
+                                         const TripleColumns<std::int64_t>&);
+
+MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& format, bool number_new, NameTable& entities,
+                                  NameTable& relations, const TripleColumns<std::int32_t>& out) {
+  struct Unresolved {
+    std::int64_t line;
+    std::string_view head, relation, tail;
+  };
+  const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
+  std::vector<std::vector<Unresolved>> unresolved(ranges.size());
+
+  // Look up in parallel; the tables do not change meanwhile.
+  auto complaint = for_each_line(
+      ranges, [&](std::string_view line, std::int64_t number, std::size_t range) -> MaybeComplaint {
+        Fields fields;
+        if (auto complaint = split_triple(line, number, format, out.weight != nullptr, fields)) return complaint;
+        bool known = true;
+        const auto look_up = [&](const NameTable& names, int column, std::int32_t& id) -> MaybeComplaint {
+          if (fields.at[column].empty()) return complain(Kind::kEmptyName, number, column, line);
+          id = static_cast<std::int32_t>(names.find(fields.at[column]));
+          if (id >= 0) return {};
+          known = false;
+          return number_new ? MaybeComplaint{} : complain(Kind::kUnknownName, number, column, fields.at[column]);
+        };
+        if (auto complaint = look_up(entities, format.head, out.head[number])) return complaint;
+        if (auto complaint = look_up(relations, format.relation, out.relation[number])) return complaint;
+        if (auto complaint = look_up(entities, format.tail, out.tail[number])) return complaint;
+        if (out.weight && !read_weight(fields.at[3], out.weight[number]))
+          return complain(Kind::kWeight, number, 3, fields.at[3]);
+        if (!known)
+          unresolved[range].push_back({number, fields.at[format.head], fields.at[format.relation], fields.at[format.tail]});
+        return {};
+      });
+  if (complaint) return complaint;
+
+  // Number the new names in the order of the file, which is what gives an id its value.
+  for (const auto& rows : unresolved)
+    for (const Unresolved& row : rows) {
+      out.head[row.line] = static_cast<std::int32_t>(entities.add(row.head));
+      out.tail[row.line] = static_cast<std::int32_t>(entities.add(row.tail));
+      out.relation[row.line] = static_cast<std::int32_t>(relations.add(row.relation));
+    }
+  return {};
+}
+
+MaybeComplaint parse_name_map(std::string_view block, std::string_view delimiter, bool name_first, NameTable& names,
+                              std::int64_t* ids) {
+  return first_of_lines({block}, [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
+    line = strip(line);
+    const Fields fields = split(line, delimiter);
+    if (fields.count != 2) return complain(Kind::kColumns, number, line.empty() ? 0 : fields.count, line);
+    const std::string_view id = fields.at[name_first ? 1 : 0], name = fields.at[name_first ? 0 : 1];
+    if (auto fault = read_integer(id, ids[number])) return complain(*fault, number, name_first ? 1 : 0, id);
+    if (name.empty()) return complain(Kind::kEmptyName, number, name_first ? 0 : 1, line);
+    const std::int64_t before = names.size();
+    if (names.add(name) < before) return complain(Kind::kDuplicate, number, name_first ? 0 : 1, name);
+    return {};
+  });
+}
+
+}  // namespace frugal

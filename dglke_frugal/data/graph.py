@@ -1,0 +1,107 @@
+"""A knowledge graph in memory: columns of ids, and the names behind the ids."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Callable, Dict, Iterator, Optional, Tuple
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Triples:
+    """Facts (head, relation, tail), one per element of three columns.
+
+    head, relation, tail: (n,) int32, or int64 where an id may exceed 2^31 - 1; contiguous, possibly memory-mapped.
+    weight: (n,) float32, finite and above 0, or None.
+    """
+
+    head: np.ndarray
+    relation: np.ndarray
+    tail: np.ndarray
+    weight: Optional[np.ndarray] = None
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """The three columns, so that `head, relation, tail = triples`."""
+        return iter((self.head, self.relation, self.tail))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in (*self, self.weight) if column is not None)
+
+
+class Names(Sequence):
+    """Names by id, read from their file when the first one is asked for.
+
+    `load` returns all names as UTF-8, one after the other, and where each begins: uint8 (m,), int64 (n + 1,).
+    """
+
+    def __init__(self, load: Callable[[], Tuple[np.ndarray, np.ndarray]]):
+        self._load = load
+
+    @cached_property
+    def packed(self) -> Tuple[np.ndarray, np.ndarray]:
+        return self._load()
+
+    @cached_property
+    def _table(self) -> _native.NameTable:
+        return _native.NameTable(*self.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed[1]) - 1
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        data, offsets = self.packed
+        position = int(index) + len(self) if index < 0 else int(index)
+        if not 0 <= position < len(self):
+            raise IndexError(f"no name has id {index}; ids go from 0 to {len(self) - 1}")
+        return bytes(data[offsets[position] : offsets[position + 1]]).decode("utf-8")
+
+    def id_of(self, name: str) -> int:
+        """The id of a name; InputError if there is none."""
+        found = self._table.find(name.encode("utf-8"))
+        if found < 0:
+            raise InputError(f"the graph has no {name!r}; names are case-sensitive and written as in its files")
+        return found
+
+    def __getstate__(self):
+        return {"_load": self._load}  # another process reads for itself
+
+
+@dataclass(frozen=True)
+class KnowledgeGraph:
+    """Triples of a data set with what their ids mean. Entity ids are below n_entities, relation ids below n_relations.
+
+    entity_map, relation_map: files with the names (id TAB name), None where the data set has none.
+    entity_names, relation_names: the names by id, read on first use, or None.
+    candidates: what a data set with its own evaluation protocol says to rank against, by split and array name
+        (arrays of OGB, e.g. candidates["test"]["head_neg"] (n, 500)), each a function that loads it.
+    """
+
+    name: str
+    n_entities: int
+    n_relations: int
+    train: Triples
+    valid: Optional[Triples] = None
+    test: Optional[Triples] = None
+    entity_map: Optional[Path] = None
+    relation_map: Optional[Path] = None
+    entity_names: Optional[Names] = field(default=None, compare=False)
+    relation_names: Optional[Names] = field(default=None, compare=False)
+    candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict, compare=False)
+
+    @property
+    def splits(self) -> Dict[str, Triples]:
+        """The splits that there are, by name."""
+        every = {"train": self.train, "valid": self.valid, "test": self.test}
+        return {name: triples for name, triples in every.items() if triples is not None}

@@ -1,0 +1,259 @@
+"""Reading text files of triples and names, block by block, with an exact sentence about whatever is wrong in them."""
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator, Tuple
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+from ..progress import progress
+from .graph import Triples
+
+BLOCK_BYTES = 8 << 20  # large enough to split among threads, small enough not to show beside the arrays
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """How the lines of triple files are laid out.
+
+    order: which of head, relation, tail stands in columns 1, 2, 3, e.g. "htr".
+    weighted: column 4 is the edge importance.
+    exact: further columns are an error; else they are ignored, as DGL-KE does.
+    """
+
+    order: str = "hrt"
+    delimiter: str = "\t"
+    weighted: bool = False
+    exact: bool = False
+
+
+def open_input(path: Path):
+    """The file opened for unbuffered binary reading; InputError if that cannot be."""
+    try:
+        return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; check --data_path, --dataset and --data_files") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder where a file is needed; check --data_path and --data_files") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read by this user; change its permissions") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the file and its disk") from None
+
+
+def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
+    """Blocks of whole lines as (number of lines before, uint8 array that is valid until the next one).
+
+    Each block ends with a newline; one is added where the file's last line has none.
+    """
+    buffer = bytearray(BLOCK_BYTES + 1)
+    room = memoryview(buffer)
+    filled = lines = 0
+    with open_input(path) as file:
+        while True:
+            try:
+                count = file.readinto(room[filled:BLOCK_BYTES])
+            except OSError as error:
+                raise InputError(f"cannot read {path}: {error.strerror}; check the file and its disk") from None
+            filled += count
+            if count == 0:
+                if filled == 0:
+                    return
+                room[filled] = 10
+                filled += 1
+            end = buffer.rfind(b"\n", 0, filled) + 1
+            if end == 0 and filled == BLOCK_BYTES:
+                raise InputError(f"{path}, line {lines + 1} is longer than {BLOCK_BYTES:,} bytes; is this a text file?")
+            if end == 0:
+                continue
+            block = np.frombuffer(buffer, np.uint8, end)
+            if lines == 0 and buffer.startswith(codecs.BOM_UTF8):
+                raise InputError(f"{path}, line 1 begins with a byte order mark; save the file as UTF-8 without it")
+            _refuse_bare_returns(path, lines, buffer, end)
+            yield lines, block
+            lines += _native.count_newlines(block)
+            buffer[: filled - end] = buffer[end:filled]
+            filled -= end
+
+
+def _refuse_bare_returns(path: Path, lines: int, buffer: bytearray, end: int) -> None:
+    if buffer.find(b"\r", 0, end) < 0 or buffer.count(b"\r", 0, end) == buffer.count(b"\r\n", 0, end):
+        return
+    at = next(i for i in range(end) if buffer[i] == 13 and buffer[i + 1] != 10)
+    line = lines + 1 + buffer.count(b"\n", 0, at)
+    raise InputError(f"{path}, line {line} has a carriage return without a newline; convert the file's line ends to \\n")
+
+
+def _refuse_non_utf8(path: Path, lines: int, block: np.ndarray) -> None:
+    try:
+        codecs.utf_8_decode(block, "strict", True)
+    except UnicodeDecodeError as error:
+        line = lines + 1 + _native.count_newlines(block[: error.start])
+        raise InputError(f"{path}, line {line} is not valid UTF-8; convert the file to UTF-8") from None
+
+
+def count_lines(path: Path) -> int:
+    """Number of lines, the last one with or without a newline; InputError if there are none."""
+    lines = 0
+    for before, block in blocks(path):
+        lines = before + _native.count_newlines(block)
+    if lines == 0:
+        raise InputError(f"{path} is empty; it must have at least one line")
+    return lines
+
+
+def _sentence(path: Path, before: int, complaint: tuple, lines: LineFormat, columns_needed: str, role: str,
+              bound: int) -> InputError:
+    """Words a complaint of the parser about a line of `path`, `before` lines into the file."""
+    kind, line, column, text = complaint
+    where = f"{path}, line {before + line + 1}"
+    shown = text.decode("utf-8", "replace")
+    if kind == "columns" and column == 0:
+        return InputError(f"{where} is blank; remove it")
+    remedy = {
+        "columns": f"has {column} column{'s' * (column != 1)} where {columns_needed} are needed; "
+                   f"check the delimiter ({lines.delimiter!r} now) and whether the line is cut off",
+        "not_integer": f"column {column + 1}: {shown!r} is not an integer id; use a raw_udd format for names",
+        "negative": f"column {column + 1}: the {role} id {shown} is negative; ids start at 0",
+        "out_of_range": f"column {column + 1}: the {role} id {shown} is not below {bound:,}, the number of them; "
+                        "correct the line or the map file",
+        "unknown_name": f"column {column + 1}: the {role} {shown!r} is not in its map file; add it there",
+        "empty_name": f"column {column + 1}: the {role} has no name; write one",
+        "weight": f"column {column + 1}: the edge importance {shown!r} is not a finite number above 0; correct it",
+        "duplicate": f"column {column + 1}: the name {shown!r} stands on an earlier line, too; remove one of them",
+    }[kind]
+    return InputError(f"{where}{' ' if kind == 'columns' else ', '}{remedy}")
+
+
+def _triple_error(path, before, complaint, lines: LineFormat, n_entities: int, n_relations: int) -> InputError:
+    needed = f"{'exactly' if lines.exact else 'at least'} {3 + lines.weighted}"
+    is_relation = complaint[0] != "columns" and complaint[2] < 3 and lines.order[complaint[2]] == "r"
+    role, bound = ("relation", n_relations) if is_relation else ("entity", n_entities)
+    return _sentence(path, before, complaint, lines, needed, role, bound)
+
+
+def _fill(path: Path, out: Triples, parse, error) -> None:
+    """Parses all of `path` into `out`, which has as many elements as the file has lines."""
+    with progress(len(out), f"reading {path.name}", "triples") as bar:
+        for before, block in blocks(path):
+            rows = _native.count_newlines(block)
+            if before + rows > len(out):
+                raise InputError(f"{path} grew while it was read; start again when it is complete")
+            part = slice(before, before + rows)
+            weight = None if out.weight is None else out.weight[part]
+            complaint = parse(before, block, out.head[part], out.relation[part], out.tail[part], weight)
+            if complaint is not None:
+                raise error(path, before, complaint)
+            bar.update(rows)
+        if before + rows < len(out):
+            raise InputError(f"{path} shrank while it was read; start again when it is complete")
+
+
+def read_id_triples(path: Path, lines: LineFormat, n_entities: int, n_relations: int, out: Triples) -> None:
+    """Reads a file of integer triples into the columns of `out` (one element per line)."""
+
+    def parse(before, block, head, relation, tail, weight):
+        return _native.parse_id_triples(block, lines.delimiter, lines.order, lines.exact, n_entities, n_relations,
+                                        head, relation, tail, weight)
+
+    def error(path, before, complaint):
+        return _triple_error(path, before, complaint, lines, n_entities, n_relations)
+
+    _fill(path, out, parse, error)
+
+
+def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable, relations: _native.NameTable,
+                      number_new: bool, out: Triples) -> None:
+    """Reads a file of triples of names into the columns of `out`, looking names up, or with `number_new` giving each
+    new one the next id in the order of the file, a line's head before its tail."""
+
+    def parse(before, block, head, relation, tail, weight):
+        _refuse_non_utf8(path, before, block)
+        return _native.parse_name_triples(block, lines.delimiter, lines.order, number_new, entities, relations,
+                                          head, relation, tail, weight)
+
+    def error(path, before, complaint):
+        return _triple_error(path, before, complaint, lines, len(entities), len(relations))
+
+    _fill(path, out, parse, error)
+
+
+def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False) -> Tuple[np.ndarray, np.ndarray]:
+    """Names of a map file (id delimiter name, or name delimiter id), in the order of their ids, as `Names` packs them.
+
+    count_line: the first line is a count, to be skipped. Ids must be 0 .. n - 1, each once, in any order.
+    """
+    skip = int(count_line)
+    count = count_lines(path) - skip
+    ids = np.empty(count, np.int64)
+    table = _native.NameTable()
+    lines = LineFormat(delimiter=delimiter)
+    name_first = None
+    for before, block in blocks(path):
+        _refuse_non_utf8(path, before, block)
+        if before == 0 and skip:
+            block = block[int(np.argmax(block == 10)) + 1 :]
+            before = skip
+        if not len(block):
+            continue
+        if name_first is None:
+            name_first = _name_comes_first(block, delimiter)
+        complaint = _native.parse_name_map(block, delimiter, name_first, table, ids[before - skip :])
+        if complaint is not None:
+            raise _sentence(path, before, complaint, lines, "exactly 2 (id and name)", "id", count)
+    if len(table) != count:
+        raise InputError(f"{path} changed while it was read; start again when it is complete")
+    _check_ids(path, ids, skip)
+    data, offsets = table.bytes(), table.offsets()
+    if not np.array_equal(ids, np.arange(count)):
+        data, offsets = _reordered(data, offsets, ids)
+    return data, offsets
+
+
+def _name_comes_first(block: np.ndarray, delimiter: str) -> bool:
+    """Whether the first line is name, id. Id, name is DGL-KE's order, so it wins where both fields are numbers."""
+    first = bytes(block[: int(np.argmax(block == 10))]).decode("utf-8").strip().split(delimiter)
+    return len(first) == 2 and not first[0].strip().isdigit() and first[1].strip().isdigit()
+
+
+def _check_ids(path: Path, ids: np.ndarray, skip: int) -> None:
+    count = len(ids)
+    beyond = ids >= count
+    if beyond.any():
+        line = int(np.argmax(beyond))
+        raise InputError(
+            f"{path}, line {line + skip + 1}: id {ids[line]} in a file of {count:,} names leaves a gap; "
+            f"number them from 0 to {count - 1} without gaps")
+    seen = np.zeros(count, bool)
+    seen[ids] = True
+    if not seen.all():
+        order = np.argsort(ids, kind="stable")
+        line = int(order[1:][np.diff(ids[order]) == 0].min())
+        raise InputError(f"{path}, line {line + skip + 1}: id {ids[line]} stands on an earlier line, too; "
+                         f"number the names from 0 to {count - 1}, each once")
+
+
+def _reordered(data: np.ndarray, offsets: np.ndarray, ids: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Packed names where name i gets place ids[i]."""
+    place = np.argsort(ids, kind="stable")
+    lengths = np.diff(offsets)[place]
+    moved = np.concatenate([[0], np.cumsum(lengths)])
+    index = np.repeat(offsets[:-1][place] - moved[:-1], lengths) + np.arange(moved[-1])
+    return data[index], moved
+
+
+def read_count(path: Path) -> int:
+    """The count on the first line of a Freebase map file, checked against the lines that follow it if there are any."""
+    with open_input(path) as file:
+        first = file.read(64).split(b"\n", 1)[0].strip()
+    if not first.isdigit() or int(first) == 0:
+        raise InputError(f"{path}, line 1 must be the number of names that follow, not {first.decode('utf-8', 'replace')!r}")
+    listed = count_lines(path) - 1
+    if listed not in (0, int(first)):
+        raise InputError(f"{path}, line 1 says {int(first):,} names, but {listed:,} lines follow; "
+                         "correct the count or fetch the complete file")
+    return int(first)
