@@ -230,7 +230,7 @@ def test_as_the_genuine_reader(tmp_path, format):
         folder = tmp_path / "wn18"
         folder.mkdir()
         for name, count in (("entities", 60), ("relations", 7)):
-            write(folder / f"{name}.dict", [f"{(i * 3 + 1) % count}\tn{i}" for i in range(count)])
+            write(folder / f"{name}.dict", [f"{count - 1 - i}\tn{i}" for i in range(count)])
         for seed, split in enumerate(("train", "valid", "test")):
             write(folder / f"{split}.txt", ["n{}\tn{}\tn{}".format(*t) for t in random_triples(99, seed)])
         arguments = ("wn18", tmp_path, format, None)
