@@ -63,7 +63,7 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
 
   // The graph is far larger than any cache, so ask for each line as soon as its address is known.
   edge.resize(std::min(batch_size_, edge_count_ - first));
-  for (std::size_t i = 0; i < edge.size(); ++i) edge[i] = static_cast<std::int64_t>(order(first + i));
+  order.range(first, static_cast<std::int64_t>(edge.size()), edge.data());
   if (!part_.empty()) {
     for (const std::int64_t position : edge) part_.prefetch(position);
     for (std::int64_t& e : edge) e = part_[e];

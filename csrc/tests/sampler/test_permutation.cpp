@@ -43,6 +43,21 @@ TEST(Permutation, StaysInRangeAndDistinctBeyond32Bits) {
   }
 }
 
+TEST(Permutation, ARangeGivesTheElementsOfItsPositions) {
+  for (const std::uint64_t size : {1ull, 5ull, 127ull, 1000ull, 400001ull, (1ull << 32) + 5, 1ull << 62}) {
+    const Permutation permutation(size, 5, kStream, 3);
+    for (const std::uint64_t count : {0ull, 1ull, 15ull, 16ull, 17ull, 1000ull}) {
+      if (count > size) continue;
+      for (const std::uint64_t first : {std::uint64_t{0}, (size - count) / 2, size - count}) {
+        std::vector<std::int64_t> elements(count + 1, -1);
+        permutation.range(first, static_cast<std::int64_t>(count), elements.data());
+        for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(elements[i], static_cast<std::int64_t>(permutation(first + i)));
+        ASSERT_EQ(elements[count], -1) << "wrote past the end";
+      }
+    }
+  }
+}
+
 // Where a fixed position lands, over many keys, must be uniform; and so must be the distance of two neighbours.
 TEST(Permutation, PlacesUniformlyOverKeys) {
   constexpr int kKeys = 50'000;
