@@ -1,0 +1,121 @@
+"""How fast batches are made: python -m benchmarks.sampler --json FILE [--edges 338000000] [--threads 1 2]
+
+Two graphs: one of FB15k's size, whose edges fit into a cache, and one of Freebase's (all splits together), where every edge
+is a miss in every cache and in the page table. Edges are drawn uniformly, which no real graph is: nothing helps the caches.
+
+The floor of a batch is what the memory asks for, work left aside: one line per column (or one for all, in a table of
+triples) of each edge in random places, and every byte of the batch written once; each at the rate that NumPy reaches here
+with one thread. The peer is a plain NumPy sampler with a stored permutation, one thread, on the same graph.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+
+from dglke_frugal.training.sampler import Sampler, SamplerConfig
+
+BATCH, NEGATIVES = 1000, 200
+ARRAYS = ["head", "relation", "tail", "negative", "entities", "head_slot", "tail_slot", "negative_slot", "relations",
+          "relation_slot", "positive_offset", "positive_occurrence", "negative_offset", "negative_occurrence",
+          "relation_offset", "relation_occurrence"]
+
+
+def make_triples(edges, entities, relations, table):
+    """(head, relation, tail), int32: three arrays, or columns of one (edges, 3) table."""
+    rng = np.random.default_rng(1)
+    triples = np.empty((edges, 3), np.int32) if table else np.empty((3, edges), np.int32).T
+    bounds = np.array([entities, relations, entities], np.int32)
+    for begin in range(0, edges, 1 << 22):
+        block = triples[begin:begin + (1 << 22)]
+        for column in range(3):
+            block[:, column] = rng.integers(0, bounds[column], len(block), dtype=np.int32)
+    return triples.T
+
+
+def median_rate(work, items, repeats=5):
+    rates = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        rates.append(items / (time.perf_counter() - start))
+    return statistics.median(rates)
+
+
+def numpy_rate(triples, entities, batches=200):
+    head, relation, tail = triples
+    rng = np.random.default_rng(2)
+    order = rng.permutation(min(len(head), 50_000_000)).astype(np.int32)  # stored; limited, for its memory
+
+    def work():
+        for i in range(batches):
+            edge = order[i * BATCH:(i + 1) * BATCH] if (i + 1) * BATCH <= len(order) else order[:BATCH]
+            positive = np.concatenate([head[edge], tail[edge]])
+            negative = rng.integers(0, entities, BATCH)
+            ids = np.concatenate([positive, negative])
+            np.unique(ids, return_inverse=True)
+            np.unique(relation[edge], return_inverse=True)
+            np.argsort(ids, kind="stable")
+
+    return median_rate(work, batches, 3)
+
+
+def floor_us(triples, table, batch_bytes):
+    edges = len(triples[0])
+    index = np.random.default_rng(3).integers(0, edges, 2_000_000)
+    columns = triples[:1] if table else triples
+    lines = median_rate(lambda: [np.take(column, index) for column in columns], len(index), 3)  # edges per second
+    source = np.ones(32_000_000, np.int64)
+    target = np.empty_like(source)
+    bandwidth = median_rate(lambda: np.copyto(target, source), source.nbytes, 3)
+    return {"read": BATCH / lines * 1e6, "write": batch_bytes / bandwidth * 1e6}
+
+
+def measure(name, edges, entities, relations, table, threads, batches):
+    triples = make_triples(edges, entities, relations, table)
+    result = {"graph": name, "edges": edges, "layout": "table" if table else "columns", "batches_per_s": {}, "cpu_us": {}}
+    for count in threads:
+        config = SamplerConfig(BATCH, NEGATIVES, threads=count, lookahead=4 * count)
+        with Sampler(*triples, entities, relations, config).batches() as stream:
+            def work():
+                for _ in range(batches):
+                    next(stream)
+            work()
+            cpu = time.process_time()
+            result["batches_per_s"][count] = median_rate(work, batches)
+            result["cpu_us"][count] = (time.process_time() - cpu) / (5 * batches) * 1e6
+            batch = next(stream)
+    result["batch_bytes"] = sum(getattr(batch, name).nbytes for name in ARRAYS)
+    result["floor_us"] = floor_us(triples, table, result["batch_bytes"])
+    result["numpy_batches_per_s"] = numpy_rate(triples, entities)
+    result["over_numpy"] = result["batches_per_s"][threads[0]] / result["numpy_batches_per_s"]
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--edges", type=int, default=338_000_000, help="edges of the large graph (12 bytes each)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--batches", type=int, default=3000)
+    options = parser.parse_args()
+    large = ("freebase", options.edges, 86_054_151, 14_824)
+    results = []
+    for graph, table in [(("fb15k", 483_142, 14_951, 1_345), False), (large, False), (large, True)]:
+        result = measure(*graph, table, options.threads, options.batches)
+        results.append(result)
+        floor = result["floor_us"]
+        rates = ", ".join(f"{n} threads {rate:,.0f}/s ({result['cpu_us'][n]:.0f} us of processor each)"
+                          for n, rate in result["batches_per_s"].items())
+        print(f"{result['graph']} as {result['layout']}: {rates}; floor {floor['read']:.0f} + {floor['write']:.0f} us; "
+              f"NumPy {result['numpy_batches_per_s']:,.0f}/s, {result['over_numpy']:.1f}x", flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"batch_size": BATCH, "neg_sample_size": NEGATIVES, "batches_per_s": results}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
