@@ -12,6 +12,8 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstVector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void check_shape(std::size_t rows, std::size_t columns, const Ids& ids, const HostTable& table) {
@@ -63,7 +65,7 @@ void bind_memory(nb::module_& module) {
           },
           "ids"_a, "out"_a, "Copies the embeddings of `ids` (n,) int64 into `out` (n, dim). IndexError for a wrong id.")
       .def(
-          "apply_adagrad",
+          "apply_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
             check_shape(gradients.shape(0), gradients.shape(1), ids, table);
             const nb::gil_scoped_release release;
@@ -71,7 +73,29 @@ void bind_memory(nb::module_& module) {
                         gradients.data());
           },
           "ids"_a, "gradients"_a, "learning_rate"_a,
-          "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.");
+          "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.")
+      .def(
+          "accumulate_entry",
+          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
+            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
+            check_shape(states.shape(0), gradients.shape(1), ids, table);
+            const nb::gil_scoped_release release;
+            accumulate_entry(table, ids.data(), static_cast<std::int64_t>(ids.shape(0)), gradients.data(), states.data());
+          },
+          "ids"_a, "gradients"_a, "states"_a,
+          "First half of apply_entry: adds to the states and writes each occurrence's final state to `states` (n,).")
+      .def(
+          "move_entry",
+          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
+             float learning_rate) {
+            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
+            check_shape(deviations.shape(0), gradients.shape(1), ids, table);
+            const nb::gil_scoped_release release;
+            move_entry(table, RowAdagrad{learning_rate}, ids.data(), static_cast<std::int64_t>(ids.shape(0)),
+                       gradients.data(), deviations.data());
+          },
+          "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
+          "Second half of apply_entry: moves the rows, occurrence i divided by deviations[i].");
 }
 
 }  // namespace frugal

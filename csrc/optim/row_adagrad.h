@@ -20,13 +20,18 @@ inline constexpr float kAdagradEpsilon = 1e-10f;
 struct RowAdagrad {
   float learning_rate;
 
+  static float deviation(float state) { return std::sqrt(state) + kAdagradEpsilon; }
+
   void accumulate(float& state, const float* gradient, std::int64_t dim) const { state += mean_square(gradient, dim); }
 
-  // row and gradient: dim floats that do not overlap.
-  void apply(float* __restrict row, float state, const float* __restrict gradient, std::int64_t dim) const {
+  // row and gradient: dim floats that do not overlap. deviation: of the row's state after all occurrences.
+  void move(float* __restrict row, float deviation, const float* __restrict gradient, std::int64_t dim) const {
     const float negative_rate = -learning_rate;
-    const float deviation = std::sqrt(state) + kAdagradEpsilon;
     for (std::int64_t i = 0; i < dim; ++i) row[i] += negative_rate * gradient[i] / deviation;
+  }
+
+  void apply(float* __restrict row, float state, const float* __restrict gradient, std::int64_t dim) const {
+    move(row, deviation(state), gradient, dim);
   }
 };
 

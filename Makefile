@@ -1,0 +1,43 @@
+# Two commands: `make quickstart` trains on a small graph, `make test` runs every test. Both set up .venv by themselves.
+PYTHON ?= $(firstword $(foreach version,3.11 3.12 3.10 3.9,$(shell command -v python$(version))) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
+CPP_BUILD := build/cpp
+
+.PHONY: quickstart test test-python test-cpp sanitize clean
+
+quickstart: $(VENV)/installed
+	$(BIN)/python -m recipes.quickstart
+
+test: test-cpp test-python
+
+test-python: $(VENV)/installed-for-tests
+	$(BIN)/python -m pytest -q --durations=10
+
+# C++ tests need GoogleTest and oneTBB (Debian: libgtest-dev libgmock-dev libtbb-dev).
+test-cpp: $(VENV)/installed
+	$(BIN)/cmake -G Ninja -S . -B $(CPP_BUILD) -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_TESTS=ON -DFRUGAL_CUDA=OFF
+	$(BIN)/cmake --build $(CPP_BUILD)
+	$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure -j2
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+
+# torch first and pinned: left to the resolver it may fetch several GB of CUDA libraries.
+$(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt "setuptools>=64" wheel nanobind "cmake>=3.22" ninja
+	touch $@
+
+$(VENV)/installed: $(VENV)/dependencies $(SOURCES)
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e .
+	touch $@
+
+$(VENV)/installed-for-tests: $(VENV)/installed
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,1 @@
+"""DGL-KE's own models and training loop over our embedding store."""

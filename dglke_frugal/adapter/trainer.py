@@ -1,0 +1,143 @@
+"""DGL-KE's own training program with our store, our reader of graphs and our writer of configurations under it.
+
+DGL-KE looks these names up in its modules when it needs them, so replacing the names is enough:
+ExternalEmbedding (the store), get_dataset (checked, streaming reader), save_model (atomic, all keys), load_model and the
+partition and iterator functions where its own crash.
+"""
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any, Iterator
+
+import numpy as np
+
+from .. import _native, compat
+from ..config import TrainConfig
+from ..data import load_graph
+from ..errors import InputError
+from ..training.run_folder import create_run_folder, write_config
+from .embedding import DGLKEAdapter
+
+
+def train(config: TrainConfig) -> None:
+    """Train as `dglke_train` does; prints and writes what DGL-KE prints and writes.
+
+    Raises InputError for a graph that cannot be read, a folder that cannot be written, or a flag that DGL-KE's own
+    loop does not have.
+    """
+    _check(config)
+    compat.install()
+    graph = load_graph(config.graph)
+    config = _without_crashes(config, graph)
+    folder = create_run_folder(config)
+    with _replaced(config, graph, folder):
+        compat.run("train", _arguments(config), seed=config.run.seed)
+
+
+def _check(config: TrainConfig) -> None:
+    if config.model.model_name == "SimplE" or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
+        raise InputError("DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native")
+
+
+def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
+    """The same run without the flags that mean nothing in it but crash DGL-KE."""
+    from dataclasses import replace
+
+    device = config.device
+    if device.num_proc == 1 and len(device.gpu) == 1:
+        device = replace(device, rel_part=False, force_sync_interval=-1)
+    return replace(config, device=device)
+
+
+def _arguments(config: TrainConfig) -> list[str]:
+    """DGL-KE 0.1.2's command line for the configuration."""
+    ours = {"seed", "pairwise", "loss_genre", "margin"}
+    arguments = []
+    for name, value in config.to_flags().items():
+        if name in ours or value is None or value is False:
+            continue
+        arguments.append(f"--{name}")
+        if isinstance(value, (list, tuple)):
+            arguments += [str(item) for item in value]
+        elif value is not True:
+            arguments.append(str(value))
+    return arguments
+
+
+@contextlib.contextmanager
+def _replaced(config: TrainConfig, graph, folder) -> Iterator[None]:
+    """DGL-KE's modules with our pieces in place, as they were afterwards."""
+    import dglke.dataloader.sampler
+    import dglke.models.general_models
+    import dglke.train
+
+    pieces: list[tuple[Any, str, Any]] = [
+        (dglke.models.general_models, "ExternalEmbedding", DGLKEAdapter),
+        (dglke.train, "get_dataset", lambda *_: _dataset(graph)),
+        (dglke.train, "prepare_save_path", lambda args: setattr(args, "save_path", str(folder))),
+        (dglke.train, "save_model", lambda args, model, emap, rmap: _save(config, graph, folder, model)),
+        (dglke.train, "load_model", _loader(dglke.train.load_model)),
+        (dglke.train, "NewBidirectionalOneShotIterator", _iterator(dglke.train.NewBidirectionalOneShotIterator)),
+        (dglke.dataloader.sampler, "SoftRelationPartition", _partition(dglke.dataloader.sampler)),
+    ]
+    originals = [getattr(module, name) for module, name, _ in pieces]
+    for module, name, piece in pieces:
+        setattr(module, name, piece)
+    try:
+        yield
+    finally:
+        for (module, name, _), original in zip(pieces, originals):
+            setattr(module, name, original)
+
+
+def _dataset(graph) -> SimpleNamespace:
+    """The graph in the shape of dglke's KGDataset; arrays are copies, because DGL-KE shuffles them in place."""
+
+    def columns(triples):
+        if triples is None:
+            return None
+        ids = [np.array(column, np.int64) for column in (triples.head, triples.relation, triples.tail)]
+        return tuple(ids) if triples.weight is None else (*ids, np.array(triples.weight))
+
+    return SimpleNamespace(n_entities=graph.n_entities, n_relations=graph.n_relations, emap_fname=None, rmap_fname=None,
+                           train=columns(graph.train), valid=columns(graph.valid), test=columns(graph.test))
+
+
+def _save(config, graph, folder, model) -> None:
+    print(f"Save model to {folder}")
+    model.save_emb(str(folder), config.graph.dataset)
+    write_config(folder, config, graph)
+
+
+def _loader(load_model):
+    def load(args, n_entities, n_relations, ckpt=None):
+        # Every process reads relations from the one shared table, so no process keeps copies of its own.
+        args.strict_rel_part = args.soft_rel_part = False
+        _native.set_num_threads(args.num_thread if args.num_proc > 1 else _native.num_threads())
+        return load_model(args, n_entities, n_relations, ckpt)
+
+    return load
+
+
+def _iterator(original):
+    def create(head, tail, neg_chunk_size, neg_sample_size, is_chunked, num_nodes, has_edge_importance=False):
+        # DGL-KE takes a batch with as many negatives as there are entities for an evaluation batch, and crashes.
+        return original(head, tail, neg_chunk_size, neg_sample_size, is_chunked, -1, has_edge_importance)
+
+    return create
+
+
+def _partition(sampler):
+    original = sampler.SoftRelationPartition
+
+    def partition(edges, n, has_importance=False, **options):
+        counts = np.unique(edges[1], return_counts=True)[1]
+        if counts.max() > counts.min():
+            return original(edges, n, has_importance=has_importance, **options)
+        # DGL-KE asserts that relations differ in frequency; where they do not, any partition of the edges is as good.
+        parts = sampler.RandomPartition(edges, n, has_importance=has_importance)
+        relations = np.unique(edges[1])
+        return parts, [relations] * n, True, relations
+
+    return partition

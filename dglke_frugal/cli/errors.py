@@ -1,0 +1,24 @@
+"""How a command ends when its input is wrong."""
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from ..errors import InputError
+
+
+def reports_input_errors(command):
+    """Wrap a command's main: an InputError becomes one line on stderr and exit code 2, without a traceback."""
+
+    @functools.wraps(command)
+    def main(argv=None):
+        arguments = sys.argv[1:] if argv is None else list(argv)
+        try:
+            return command(arguments)
+        except InputError as error:
+            program = os.path.basename(sys.argv[0]) or "dglke_frugal"
+            sys.stderr.write(f"{program}: {error}\n")
+            raise SystemExit(2) from None
+
+    return main

@@ -1,0 +1,111 @@
+"""The flags of `dglke_train`: DGL-KE's own, and ours beside them.
+
+Two parsers, because old command lines must keep their meaning: argparse lets users abbreviate a flag, and a new flag
+must not make an old abbreviation ambiguous. So ours are taken out first, by their full names alone.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Sequence
+
+from ..config import LOSSES, MODELS, TrainConfig
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        sys.stderr.write(f"{self.prog}: {message}; see --help\n")
+        raise SystemExit(2)
+
+
+def new_flags() -> argparse.ArgumentParser:
+    """Parser of the flags that DGL-KE does not have."""
+    parser = _Parser(prog="dglke_train", add_help=False, allow_abbrev=False)
+    group = parser.add_argument_group("dglke_frugal")
+    group.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
+                       help="frugal: rows in our store (default); vanilla: unmodified DGL-KE, for comparison")
+    group.add_argument("--seed", type=int, help="seed of everything random, 0 to 2**32-1 (default: a new one each run)")
+    return parser
+
+
+def dglke_flags() -> argparse.ArgumentParser:
+    """Parser of DGL-KE's flags (its git HEAD), with its names, defaults and abbreviations."""
+    default = TrainConfig().to_flags()
+    parser = _Parser(prog="dglke_train", add_help=False)
+
+    def value(group, *names, help, **options):
+        name = names[-1].lstrip("-")
+        group.add_argument(*names, default=default[name], help=help, **options)
+
+    def switch(group, *names, help):
+        group.add_argument(*names, action="store_true", help=help)
+
+    graph = parser.add_argument_group("graph")
+    value(graph, "--data_path", help="folder of the data sets; built-in ones are downloaded into it (%(default)s)")
+    value(graph, "--dataset", help="name of the data set; files are named after it (%(default)s)")
+    value(graph, "--format", help="built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters (%(default)s)")
+    value(graph, "--data_files", nargs="+",
+          help="udd: entity_map relation_map train [valid] [test]; raw_udd: train [valid] [test]")
+    value(graph, "--delimiter", help="what separates the columns of all files (TAB)")
+    switch(graph, "--has_edge_importance", help="the files have a fourth column, the weight of the edge")
+
+    model = parser.add_argument_group("model")
+    value(model, "--model_name", choices=MODELS, help="score function; TransE is TransE_l2 (%(default)s)")
+    value(model, "--hidden_dim", type=int, help="size of an embedding (%(default)s)")
+    value(model, "-g", "--gamma", type=float, help="margin of the score, and scale of the initial values (%(default)s)")
+    switch(model, "-de", "--double_ent", help="entities of twice the hidden size (RotatE, SimplE)")
+    switch(model, "-dr", "--double_rel", help="relations of twice the hidden size (SimplE)")
+
+    loss = parser.add_argument_group("loss and optimiser")
+    value(loss, "--lr", type=float, help="learning rate of row-wise Adagrad (%(default)s)")
+    value(loss, "--loss_genre", choices=LOSSES, help="loss of a score (%(default)s)")
+    value(loss, "-m", "--margin", type=float, help="margin of the Hinge loss (%(default)s)")
+    switch(loss, "-pw", "--pairwise", help="compare each negative with its positive (Logistic, Hinge)")
+    switch(loss, "-adv", "--neg_adversarial_sampling", help="weigh negatives by the softmax of their scores")
+    value(loss, "-a", "--adversarial_temperature", type=float, help="temperature of that softmax (%(default)s)")
+    value(loss, "-rc", "--regularization_coef", type=float, help="coefficient of the regularization (%(default)s)")
+    value(loss, "-rn", "--regularization_norm", type=int, help="norm of the regularization (%(default)s)")
+
+    batch = parser.add_argument_group("batches")
+    value(batch, "--batch_size", type=int, help="positives of a step (%(default)s)")
+    value(batch, "--neg_sample_size", type=int, help="negatives that a chunk of positives shares (%(default)s)")
+    switch(batch, "--neg_deg_sample", help="the chunk's own entities serve as negatives too")
+
+    evaluation = parser.add_argument_group("evaluation")
+    switch(evaluation, "--valid", help="rank the validation set every --eval_interval steps")
+    switch(evaluation, "--test", help="rank the test set at the end")
+    value(evaluation, "--eval_interval", type=int, help="steps between validations (%(default)s)")
+    value(evaluation, "--eval_percent", type=float, help="share of the triples that is ranked (%(default)s)")
+    value(evaluation, "--batch_size_eval", type=int, help="triples ranked at a time (%(default)s)")
+    value(evaluation, "--neg_sample_size_eval", type=int, help="candidates per triple, -1 for all (%(default)s)")
+    switch(evaluation, "--neg_deg_sample_eval", help="draw those candidates by degree")
+    switch(evaluation, "--no_eval_filter", help="let known triples count as candidates")
+
+    device = parser.add_argument_group("devices")
+    device.add_argument("--gpu", type=int, nargs="+", default=list(default["gpu"]), help="GPU numbers; -1 is the CPU (-1)")
+    value(device, "--num_proc", type=int, help="training processes (%(default)s, or one per GPU)")
+    value(device, "--num_thread", type=int, help="CPU threads of a process when there are several (%(default)s)")
+    switch(device, "--mix_cpu_gpu", help="rows on the host, arithmetic on the GPU; what the frugal backend always does")
+    switch(device, "--rel_part", help="give each process its own relations")
+    switch(device, "--async_update", help="update entities in a process of their own; frugal flushes in the background anyway")
+    value(device, "--force_sync_interval", type=int, help="steps between barriers of several processes (%(default)s)")
+
+    run = parser.add_argument_group("run")
+    value(run, "--save_path", help="folder that gets a folder per run (%(default)s)")
+    switch(run, "--no_save_emb", help="do not save the embeddings")
+    value(run, "--max_step", type=int, help="steps of each process (%(default)s)")
+    value(run, "-log", "--log_interval", type=int, help="steps between log lines (%(default)s)")
+    return parser
+
+
+def split(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our own flags out of `argv`, and the rest of it, untouched and in order."""
+    return new_flags().parse_known_args(list(argv))
+
+
+def print_help() -> None:
+    """Both groups of flags as one help text."""
+    parser = argparse.ArgumentParser(
+        prog="dglke_train", parents=[new_flags(), dglke_flags()], add_help=True,
+        description="Train knowledge-graph embeddings. All flags of DGL-KE, with its defaults; abbreviations work for them.")
+    parser.print_help()

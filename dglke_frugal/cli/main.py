@@ -1,0 +1,33 @@
+"""`dglke_frugal COMMAND ...`, also as `python -m dglke_frugal COMMAND ...`."""
+from __future__ import annotations
+
+import importlib
+import sys
+
+COMMANDS = {
+    "train": ("train", "train embeddings (also: dglke_train)"),
+    "doctor": ("doctor", "say which versions, devices and commands are in use"),
+}
+
+
+def _help() -> str:
+    lines = ["usage: dglke_frugal COMMAND ...", "", "commands:"]
+    lines += [f"  {name:<10}{text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join([*lines, "", "dglke_frugal COMMAND --help tells what a command takes."])
+
+
+def main(argv=None):
+    """Run one command. argv: the arguments without the program's name."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_help())
+        return
+    if argv[0] not in COMMANDS:
+        sys.stderr.write(f"dglke_frugal: there is no command '{argv[0]}'; choose from {', '.join(COMMANDS)}\n")
+        raise SystemExit(2)
+    module = importlib.import_module(f".{COMMANDS[argv[0]][0]}", __package__)
+    module.main(argv[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree."""
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Sequence
+
+from .errors import InputError
+
+MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
+LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """Which triples to train on."""
+
+    data_path: str = "data"
+    dataset: str = "FB15k"
+    format: str = "built_in"
+    data_files: Optional[Sequence[str]] = None
+    delimiter: str = "\t"
+    has_edge_importance: bool = False
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which score function, and how large its embeddings are."""
+
+    model_name: str = "TransE"
+    hidden_dim: int = 400
+    gamma: float = 12.0
+    double_ent: bool = False
+    double_rel: bool = False
+
+    @property
+    def emb_init(self) -> float:
+        """Bound of the initial values: (gamma + 2) / hidden_dim, as in dglke's KEModel."""
+        return (self.gamma + 2.0) / self.hidden_dim
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """What is minimised, and by which step size."""
+
+    loss_genre: str = "Logsigmoid"
+    margin: float = 1.0
+    pairwise: bool = False
+    neg_adversarial_sampling: bool = False
+    adversarial_temperature: float = 1.0
+    regularization_coef: float = 2e-6
+    regularization_norm: int = 3
+    lr: float = 0.01
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """Positives and negatives of a step."""
+
+    batch_size: int = 1024
+    neg_sample_size: int = 256
+    neg_deg_sample: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """When and against which candidates the model is ranked."""
+
+    valid: bool = False
+    test: bool = False
+    eval_interval: int = 10000
+    eval_percent: float = 1.0
+    batch_size_eval: int = 8
+    neg_sample_size_eval: int = -1
+    neg_deg_sample_eval: bool = False
+    no_eval_filter: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    """What the run computes on."""
+
+    gpu: Sequence[int] = (-1,)
+    num_proc: int = 1
+    num_thread: int = 1
+    mix_cpu_gpu: bool = False
+    rel_part: bool = False
+    async_update: bool = False
+    force_sync_interval: int = -1
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How long the run is, what it says and what it leaves behind."""
+
+    save_path: str = "ckpts"
+    no_save_emb: bool = False
+    max_step: int = 80000
+    log_interval: int = 1000
+    seed: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything `dglke_train` was told."""
+
+    graph: GraphConfig = GraphConfig()
+    model: ModelConfig = ModelConfig()
+    loss: LossConfig = LossConfig()
+    batch: BatchConfig = BatchConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    device: DeviceConfig = DeviceConfig()
+    run: RunConfig = RunConfig()
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":
+        """Build from a flat mapping of flag name to value; names of no part are ignored, missing ones get defaults."""
+        parts = {}
+        for part in dataclasses.fields(cls):
+            part_class = type(part.default)
+            names = {field.name for field in dataclasses.fields(part_class)}
+            parts[part.name] = part_class(**{name: value for name, value in flags.items() if name in names})
+        return cls(**parts)
+
+    def to_flags(self) -> dict[str, Any]:
+        """The flat mapping that `from_flags` reads."""
+        flags: dict[str, Any] = {}
+        for part in dataclasses.fields(self):
+            flags.update(dataclasses.asdict(getattr(self, part.name)))
+        return flags
+
+
+def _at_least(flags: Mapping[str, Any], minimum: float, *names: str) -> None:
+    for name in names:
+        value = flags[name]
+        if not (math.isfinite(value) and value >= minimum):
+            raise InputError(f"--{name} is {value}; give a number that is at least {minimum:g}")
+
+
+def check(config: TrainConfig) -> None:
+    """Raise InputError for values that no run can use and for flags that contradict each other."""
+    flags = config.to_flags()
+    _at_least(flags, 1, "hidden_dim", "batch_size", "neg_sample_size", "batch_size_eval", "log_interval", "eval_interval",
+              "num_proc", "num_thread")
+    _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
+    for name in ("lr", "gamma", "margin"):
+        if not math.isfinite(flags[name]):
+            raise InputError(f"--{name} is {flags[name]}; give a finite number")
+    if config.loss.lr <= 0:
+        raise InputError(f"--lr is {config.loss.lr}; give a learning rate above 0")
+    if not 0 < config.evaluation.eval_percent <= 1:
+        raise InputError(f"--eval_percent is {config.evaluation.eval_percent}; give a share in (0, 1]")
+    if config.evaluation.neg_sample_size_eval == 0 or config.evaluation.neg_sample_size_eval < -1:
+        raise InputError("--neg_sample_size_eval must be -1 (all entities) or at least 1")
+    if config.evaluation.neg_deg_sample_eval and not config.evaluation.no_eval_filter:
+        raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
+    if config.loss.pairwise and config.loss.loss_genre not in ("Logistic", "Hinge"):
+        raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use Logistic or Hinge")
+    if config.loss.pairwise and config.loss.neg_adversarial_sampling:
+        raise InputError("--pairwise does not go with -adv; give one of the two")
+    _check_model(config.model)
+    _check_device(config.device)
+    if config.run.seed is not None and not 0 <= config.run.seed < 2**32:
+        raise InputError(f"--seed is {config.run.seed}; give a number in [0, 2**32)")
+
+
+def _check_model(model: ModelConfig) -> None:
+    if model.model_name == "RotatE" and (not model.double_ent or model.double_rel):
+        raise InputError("RotatE has complex entities and real phases: give -de (--double_ent) and not -dr")
+    if model.model_name == "SimplE" and not (model.double_ent and model.double_rel):
+        raise InputError("SimplE has two halves in entities and relations: give both -de and -dr")
+    if model.model_name == "ComplEx" and (model.hidden_dim * (1 + model.double_ent)) % 2:
+        raise InputError(f"ComplEx splits an embedding into two halves; --hidden_dim {model.hidden_dim} is odd")
+    if model.model_name in ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx"):
+        if model.double_ent != model.double_rel:
+            raise InputError(f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither")
+
+
+def _check_device(device: DeviceConfig) -> None:
+    gpus = list(device.gpu)
+    if any(gpu < -1 for gpu in gpus) or (-1 in gpus and len(gpus) > 1):
+        raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
+    if device.mix_cpu_gpu and gpus == [-1]:
+        raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
+    if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):
+        raise InputError(f"--num_proc {device.num_proc} cannot be shared out over {len(gpus)} GPUs; use a multiple of it")

@@ -1,0 +1,115 @@
+"""The embedding store that trainers see: rows out, gradients in."""
+from __future__ import annotations
+
+import os
+from typing import Iterable
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+from ..files import replace_file
+
+ROWS_PER_WRITE = 65536
+ADAGRAD_EPSILON = np.float32(1e-10)
+
+
+class EmbeddingStore:
+    """A table of `rows` embeddings of `dim` float32, with one float of row-wise Adagrad state per row.
+
+    The rows lie in host memory, allocated once, at a stride of whole 128-byte lines; the state lies in a row's padding.
+    `shared` tables are seen by processes that are forked from this one. `square_root` maps an (n,) float32 array of states
+    to their square roots, for callers that must agree with another library's; by default they are correctly rounded.
+
+    A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
+    store does in between (caching, flushing in the background) never shows in a value.
+    """
+
+    def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None):
+        self.learning_rate = learning_rate
+        self._square_root = square_root
+        try:
+            self._table = _native.HostTable(rows, dim, shared)
+        except RuntimeError as error:
+            raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
+
+    @property
+    def rows(self) -> int:
+        return self._table.rows
+
+    @property
+    def dim(self) -> int:
+        return self._table.dim
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory that the table takes when all its rows have been touched."""
+        return self._table.nbytes
+
+    @property
+    def embeddings(self) -> np.ndarray:
+        """(rows, dim) float32 view of the table itself, strided. Drain before reading what training has written."""
+        return self._table.embeddings
+
+    @property
+    def state(self) -> np.ndarray:
+        """(rows,) float32 view of the Adagrad state."""
+        return self._table.state
+
+    def init_uniform(self, bound: float, seed: int, stream: int) -> None:
+        """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to 0."""
+        self._table.init_uniform(-bound, bound, seed, stream)
+
+    def gather(self, ids, out=None):
+        """Embeddings of `ids` ((n,) int64 array or tensor on the CPU) as an (n, dim) float32 array.
+
+        Writes into `out` (array or tensor) if given. Raises IndexError for an id outside the table.
+        """
+        if out is None:
+            out = np.empty((len(ids), self.dim), np.float32)
+        self._table.gather(ids, out)
+        return out
+
+    def apply(self, entries: Iterable) -> None:
+        """Row-wise Adagrad for the entries of one step, in order.
+
+        entries: pairs (ids (n,) int64, gradients (n, dim) float32). Within an entry every occurrence of a row first adds
+        mean(g*g) to the row's state, then each occurrence in turn moves the row (dglke, ExternalEmbedding.update).
+        Raises IndexError for an id outside the table.
+        """
+        for ids, gradients in entries:
+            if self._square_root is None:
+                self._table.apply_entry(ids, gradients, self.learning_rate)
+            else:
+                states = np.empty(len(ids), np.float32)
+                self._table.accumulate_entry(ids, gradients, states)
+                deviations = self._square_root(states) + ADAGRAD_EPSILON
+                self._table.move_entry(ids, gradients, deviations, self.learning_rate)
+
+    def drain(self) -> None:
+        """Wait until every update handed to `apply` has reached the host table."""
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""
+        self.drain()
+        table = self.embeddings
+        with replace_file(path) as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": table.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for begin in range(0, len(table), ROWS_PER_WRITE):
+                file.write(np.ascontiguousarray(table[begin : begin + ROWS_PER_WRITE]))
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
+        try:
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError as error:
+            raise InputError(f"{path} does not exist; give the folder of a finished run") from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is not a .npy file of embeddings ({error}); save the run again") from error
+        if values.shape != self.embeddings.shape:
+            raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need "
+                             f"{self.embeddings.shape}; use the flags that the run was trained with")
+        for begin in range(0, len(values), ROWS_PER_WRITE):
+            self.embeddings[begin : begin + ROWS_PER_WRITE] = values[begin : begin + ROWS_PER_WRITE]
+        self.state[:] = 0
