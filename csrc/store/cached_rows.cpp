@@ -1,0 +1,51 @@
+#include "store/cached_rows.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace frugal {
+
+CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
+    : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate) {}
+
+void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows) { port_.register_step(step, rows, {}); }
+
+void CachedRows::serve_write_backs(std::int64_t step) {
+  for (auto write_backs = port_.write_backs(step); !write_backs.empty(); write_backs = port_.write_backs(step)) {
+    for (const WriteBack& leaving : write_backs) {
+      float* const to = leaving.leave == Leave::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
+      std::copy_n(slot(leaving.slot), layout().dim + 1, to);
+    }
+    port_.publish_write_backs(static_cast<std::int64_t>(write_backs.size()));
+  }
+}
+
+void CachedRows::begin(std::int64_t step) {
+  plan_ = port_.plan(step);
+  serve_write_backs(step);
+  port_.wait_gate(step);
+  const std::size_t count = plan_.rows.size();
+  source_.resize(count);
+  destination_.resize(count);
+  float* const staging = port_.staging().data();
+  for (std::size_t u = 0; u < count; ++u) {
+    source_[u] = plan_.source[u] == kFromHost ? table_.row(plan_.rows[u]) : slot(plan_.source[u]);
+    switch (plan_.leave[u]) {
+      case Leave::kCache: destination_[u] = slot(plan_.target[u]); break;
+      case Leave::kValue: destination_[u] = staging + plan_.target[u]; break;
+      case Leave::kHostRow: destination_[u] = table_.row(plan_.rows[u]); break;
+      case Leave::kGradient: throw std::logic_error("one rank alone never sends gradients");
+    }
+  }
+}
+
+void CachedRows::end() {
+  port_.publish(plan_.step);
+}
+
+void CachedRows::drain() {
+  for (const CachedRow& cached : port_.drain()) std::copy_n(slot(cached.slot), layout().dim + 1, table_.row(cached.row));
+  port_.finish_drain();
+}
+
+}  // namespace frugal

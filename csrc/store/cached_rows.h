@@ -1,0 +1,42 @@
+// Rows of one rank on the CPU, cached as on a GPU: hot ones in a second buffer, the rest read from the host table, updates
+// flushed by the P2F engine. Everything but the bus is exercised as on a device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/rank_port.h"
+#include "memory/host_table.h"
+#include "store/step_rows.h"
+
+namespace frugal {
+
+class CachedRows final : public StepRows {
+ public:
+  // slots: of this rank's cache policy. Table and port must outlive this.
+  CachedRows(HostTable& table, RankPort& port, std::int64_t slots);
+
+  const RowLayout& layout() const override { return table_.layout(); }
+  void announce(std::int64_t step, std::span<const std::int64_t> rows) override;
+  void begin(std::int64_t step) override;
+  std::span<const std::int64_t> rows() const override { return plan_.rows; }
+  std::span<const float* const> source() const override { return source_; }
+  std::span<float* const> destination() const override { return destination_; }
+  void end() override;
+  void drain() override;
+
+  std::size_t cache_bytes() const { return cache_.bytes(); }
+
+ private:
+  float* slot(std::int64_t index) { return cache_.row(index); }
+  void serve_write_backs(std::int64_t step);
+
+  HostTable& table_;
+  RankPort& port_;
+  HostTable cache_;  // "device memory"
+  StepPlan plan_;
+  std::vector<const float*> source_;
+  std::vector<float*> destination_;
+};
+
+}  // namespace frugal

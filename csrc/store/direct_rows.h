@@ -1,0 +1,36 @@
+// Rows read and written in the host table itself: for a CPU without a cache, there is nothing between it and the table.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "memory/host_table.h"
+#include "store/step_rows.h"
+
+namespace frugal {
+
+class DirectRows final : public StepRows {
+ public:
+  // The table must outlive this.
+  explicit DirectRows(HostTable& table) : table_(table) {}
+
+  const RowLayout& layout() const override { return table_.layout(); }
+  void announce(std::int64_t step, std::span<const std::int64_t> rows) override;
+  void begin(std::int64_t step) override;
+  std::span<const std::int64_t> rows() const override { return rows_; }
+  std::span<const float* const> source() const override { return {records_.data(), records_.size()}; }
+  std::span<float* const> destination() const override { return records_; }
+  void end() override;
+  void drain() override {}
+
+ private:
+  HostTable& table_;
+  std::deque<std::vector<std::int64_t>> announced_;  // of the steps from begun_ on
+  std::vector<std::vector<std::int64_t>> spare_;     // lists to use again
+  std::int64_t begun_ = 0;                           // next step to begin
+  std::vector<std::int64_t> rows_;
+  std::vector<float*> records_;
+};
+
+}  // namespace frugal
