@@ -1,26 +1,15 @@
-#include <nanobind/ndarray.h>
+#include "memory/host_table.h"
 
 #include "bindings/bindings.h"
-#include "kernels/cpu/entry_update.h"
-#include "kernels/cpu/row_copy.h"
-#include "memory/host_table.h"
+#include "bindings/records.h"
+#include "memory/row_ids.h"
 
 namespace frugal {
 namespace {
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
-using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using ConstVector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using ConstMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-void check_shape(std::size_t rows, std::size_t columns, const Ids& ids, const HostTable& table) {
-  if (rows != ids.shape(0) || columns != static_cast<std::size_t>(table.layout().dim))
-    throw std::invalid_argument("the matrix must have one row per id and one column per dimension");
-}
-
+using namespace bindings;
 }  // namespace
 
 void bind_memory(nb::module_& module) {
@@ -59,28 +48,20 @@ void bind_memory(nb::module_& module) {
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {
-            check_shape(out.shape(0), out.shape(1), ids, table);
-            const nb::gil_scoped_release release;
-            gather_rows(table, ids.data(), static_cast<std::int64_t>(ids.shape(0)), out.data());
+            gather(records_of(table, ids.data(), length(ids)), table.layout(), out);
           },
           "ids"_a, "out"_a, "Copies the embeddings of `ids` (n,) int64 into `out` (n, dim). IndexError for a wrong id.")
       .def(
           "apply_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
-            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
-            const nb::gil_scoped_release release;
-            apply_entry(table, RowAdagrad{learning_rate}, ids.data(), static_cast<std::int64_t>(ids.shape(0)),
-                        gradients.data());
+            apply(records_of(table, ids.data(), length(ids)), table.layout(), gradients, learning_rate);
           },
           "ids"_a, "gradients"_a, "learning_rate"_a,
           "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.")
       .def(
           "accumulate_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
-            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
-            check_shape(states.shape(0), gradients.shape(1), ids, table);
-            const nb::gil_scoped_release release;
-            accumulate_entry(table, ids.data(), static_cast<std::int64_t>(ids.shape(0)), gradients.data(), states.data());
+            accumulate(records_of(table, ids.data(), length(ids)), table.layout(), gradients, states);
           },
           "ids"_a, "gradients"_a, "states"_a,
           "First half of apply_entry: adds to the states and writes each occurrence's final state to `states` (n,).")
@@ -88,11 +69,7 @@ void bind_memory(nb::module_& module) {
           "move_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
              float learning_rate) {
-            check_shape(gradients.shape(0), gradients.shape(1), ids, table);
-            check_shape(deviations.shape(0), gradients.shape(1), ids, table);
-            const nb::gil_scoped_release release;
-            move_entry(table, RowAdagrad{learning_rate}, ids.data(), static_cast<std::int64_t>(ids.shape(0)),
-                       gradients.data(), deviations.data());
+            move(records_of(table, ids.data(), length(ids)), table.layout(), gradients, deviations, learning_rate);
           },
           "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
           "Second half of apply_entry: moves the rows, occurrence i divided by deviations[i].");

@@ -20,7 +20,7 @@ class CachedRows final : public StepRows {
   void announce(std::int64_t step, std::span<const std::int64_t> rows) override;
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return plan_.rows; }
-  std::span<const float* const> source() const override { return source_; }
+  std::span<float* const> source() const override { return source_; }
   std::span<float* const> destination() const override { return destination_; }
   void end() override;
   void drain() override;
@@ -35,7 +35,7 @@ class CachedRows final : public StepRows {
   RankPort& port_;
   HostTable cache_;  // "device memory"
   StepPlan plan_;
-  std::vector<const float*> source_;
+  std::vector<float*> source_;
   std::vector<float*> destination_;
 };
 

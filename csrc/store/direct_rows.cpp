@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "kernels/cpu/row_ids.h"
+#include "memory/row_ids.h"
 
 namespace frugal {
 

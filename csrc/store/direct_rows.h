@@ -19,7 +19,7 @@ class DirectRows final : public StepRows {
   void announce(std::int64_t step, std::span<const std::int64_t> rows) override;
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return rows_; }
-  std::span<const float* const> source() const override { return {records_.data(), records_.size()}; }
+  std::span<float* const> source() const override { return records_; }
   std::span<float* const> destination() const override { return records_; }
   void end() override;
   void drain() override {}

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "memory/row_layout.h"
 
@@ -23,9 +24,9 @@ class StepRows {
   // it until end().
   virtual void begin(std::int64_t step) = 0;
 
-  virtual std::span<const std::int64_t> rows() const = 0;          // (U,) as announced
-  virtual std::span<const float* const> source() const = 0;        // (U,) records to read: layout().stride floats each
-  virtual std::span<float* const> destination() const = 0;         // (U,) records to write, all of them; may equal source
+  virtual std::span<const std::int64_t> rows() const = 0;     // (U,) as announced
+  virtual std::span<float* const> source() const = 0;         // (U,) records to read: layout().stride floats each
+  virtual std::span<float* const> destination() const = 0;    // (U,) records to write, all of them; may equal source
 
   // All destinations are written.
   virtual void end() = 0;
@@ -33,5 +34,13 @@ class StepRows {
   // Between two steps: waits until the host table holds every update.
   virtual void drain() = 0;
 };
+
+// For steps that update rows bit by bit: copies each record that is to be written somewhere else there first.
+void copy_to_destination(const StepRows& rows);
+
+// records[i] = from[u], where rows.rows()[u] == ids[i]; from: rows.source() or rows.destination(). Throws
+// std::out_of_range for an id that was not announced for the running step.
+std::vector<float*> find_records(const StepRows& rows, std::span<float* const> from, const std::int64_t* ids,
+                                 std::int64_t count);
 
 }  // namespace frugal

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/entry_update.h"
-#include "kernels/cpu/row_copy.h"
+#include "memory/row_ids.h"
 #include "parallel/thread_pool.h"
 
 namespace frugal {
@@ -44,8 +44,8 @@ TEST(HostTable, RefusesNonsense) {
   EXPECT_THROW(HostTable(std::int64_t{1} << 46, 400, Sharing::kPrivate), std::runtime_error);
 }
 
-TEST(EntryUpdate, DoesNotDependOnThreadsAndRefusesWrongIdsWhole) {
-  const std::int64_t dim = 33, count = 500;
+TEST(EntryUpdate, DoesNotDependOnThreadsAndWrongIdsFindNoRecords) {
+  const std::int64_t dim = 33, count = 700;  // enough elements for several threads
   std::vector<std::int64_t> ids(count);
   std::vector<float> gradients(count * dim);
   for (std::int64_t i = 0; i < count; ++i) ids[i] = i * i % 97;
@@ -55,12 +55,11 @@ TEST(EntryUpdate, DoesNotDependOnThreadsAndRefusesWrongIdsWhole) {
     set_num_threads(threads);
     HostTable table(97, dim, Sharing::kPrivate);
     table.init_uniform(-1, 1, 1, 1);
-    apply_entry(table, RowAdagrad{0.1f}, ids.data(), count, gradients.data());
+    apply_entry(RowAdagrad{0.1f}, records_of(table, ids.data(), count).data(), count, dim, gradients.data());
     results.push_back(dense(table));
     auto wrong = ids;
     wrong.back() = 97;
-    EXPECT_THROW(apply_entry(table, RowAdagrad{0.1f}, wrong.data(), count, gradients.data()), std::out_of_range);
-    EXPECT_EQ(dense(table), results.back());
+    EXPECT_THROW(records_of(table, wrong.data(), count), std::out_of_range);
   }
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);

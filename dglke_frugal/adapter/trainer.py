@@ -7,14 +7,15 @@ partition and iterator functions where its own crash.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Iterator
 
 import numpy as np
 
 from .. import _native, compat
-from ..config import TrainConfig
-from ..data import load_graph
+from ..config import GraphConfig, TrainConfig
+from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
 from ..training.run_folder import create_run_folder, write_config
 from .embedding import DGLKEAdapter
@@ -28,11 +29,17 @@ def train(config: TrainConfig) -> None:
     """
     _check(config)
     compat.install()
-    graph = load_graph(config.graph)
+    graph = load(config.graph)
     config = _without_crashes(config, graph)
     folder = create_run_folder(config)
     with _replaced(config, graph, folder):
         compat.run("train", _arguments(config), seed=config.run.seed)
+
+
+def load(graph: GraphConfig) -> KnowledgeGraph:
+    """The graph that the flags name. As in DGL-KE, raw_udd formats leave their id maps beside the data."""
+    return load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                      graph.has_edge_importance, map_folder=graph.data_path)
 
 
 def _check(config: TrainConfig) -> None:
@@ -42,8 +49,6 @@ def _check(config: TrainConfig) -> None:
 
 def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
     """The same run without the flags that mean nothing in it but crash DGL-KE."""
-    from dataclasses import replace
-
     device = config.device
     if device.num_proc == 1 and len(device.gpu) == 1:
         device = replace(device, rel_part=False, force_sync_interval=-1)
@@ -107,7 +112,11 @@ def _dataset(graph) -> SimpleNamespace:
 def _save(config, graph, folder, model) -> None:
     print(f"Save model to {folder}")
     model.save_emb(str(folder), config.graph.dataset)
-    write_config(folder, config, graph)
+    write_config(folder, config, _map_name(graph.entity_map), _map_name(graph.relation_map))
+
+
+def _map_name(path):
+    return None if path is None else path.name
 
 
 def _loader(load_model):

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "kernels/cpu/row_ids.h"
 #include "parallel/thread_pool.h"
 
 namespace frugal {
@@ -10,46 +9,47 @@ namespace {
 
 constexpr std::int64_t kElementsPerThread = 1 << 14;  // below this a second thread costs more than it saves
 
-// Calls body(mine) on each thread, where mine(i) tells whether occurrence i is that thread's. A row belongs to the
-// thread that its id names, so duplicates need neither sorting nor atomics.
+// Calls body(mine) on each thread, where mine(i) tells whether occurrence i is that thread's. A record belongs to the
+// thread that its address names, so duplicates need neither sorting nor atomics.
 template <typename Body>
-void for_each_owner(const std::int64_t* ids, std::int64_t elements, const Body& body) {
+void for_each_owner(float* const* records, std::int64_t elements, const Body& body) {
   ThreadPool& pool = default_pool();
   if (elements < kElementsPerThread || pool.threads() == 1) return body([](std::int64_t) { return true; });
-  const std::int64_t threads = pool.threads();
-  pool.run([&](int worker) { body([=](std::int64_t i) { return ids[i] % threads == worker; }); });
+  const auto threads = static_cast<std::uint64_t>(pool.threads());
+  pool.run([&](int worker) {
+    body([=](std::int64_t i) {
+      // Records are whole lines apart; the multiplication spreads strides that share factors with the thread count.
+      const std::uint64_t line = reinterpret_cast<std::uintptr_t>(records[i]) / 128;
+      return (line * 0x9E3779B97F4A7C15ull >> 32) % threads == static_cast<std::uint64_t>(worker);
+    });
+  });
 }
 
 }  // namespace
 
-void accumulate_entry(HostTable& table, const std::int64_t* ids, std::int64_t count, const float* gradients,
-                      float* states) {
-  check_row_ids(ids, count, table.rows());
-  const std::int64_t dim = table.layout().dim;
-  for_each_owner(ids, count * dim, [&](const auto& mine) {
+void accumulate_entry(float* const* records, std::int64_t count, std::int64_t dim, const float* gradients, float* states) {
+  for_each_owner(records, count * dim, [&](const auto& mine) {
     for (std::int64_t i = 0; i < count; ++i)
-      if (mine(i)) table.state(ids[i]) += mean_square(gradients + i * dim, dim);
+      if (mine(i)) records[i][dim] += mean_square(gradients + i * dim, dim);
     for (std::int64_t i = 0; i < count; ++i)
-      if (mine(i)) states[i] = table.state(ids[i]);
+      if (mine(i)) states[i] = records[i][dim];
   });
 }
 
-void move_entry(HostTable& table, const RowAdagrad& optimizer, const std::int64_t* ids, std::int64_t count,
+void move_entry(const RowAdagrad& optimizer, float* const* records, std::int64_t count, std::int64_t dim,
                 const float* gradients, const float* deviations) {
-  check_row_ids(ids, count, table.rows());
-  const std::int64_t dim = table.layout().dim;
-  for_each_owner(ids, count * dim, [&](const auto& mine) {
+  for_each_owner(records, count * dim, [&](const auto& mine) {
     for (std::int64_t i = 0; i < count; ++i)
-      if (mine(i)) optimizer.move(table.row(ids[i]), deviations[i], gradients + i * dim, dim);
+      if (mine(i)) optimizer.move(records[i], deviations[i], gradients + i * dim, dim);
   });
 }
 
-void apply_entry(HostTable& table, const RowAdagrad& optimizer, const std::int64_t* ids, std::int64_t count,
+void apply_entry(const RowAdagrad& optimizer, float* const* records, std::int64_t count, std::int64_t dim,
                  const float* gradients) {
   std::vector<float> deviations(count);
-  accumulate_entry(table, ids, count, gradients, deviations.data());
+  accumulate_entry(records, count, dim, gradients, deviations.data());
   for (float& value : deviations) value = RowAdagrad::deviation(value);
-  move_entry(table, optimizer, ids, count, gradients, deviations.data());
+  move_entry(optimizer, records, count, dim, gradients, deviations.data());
 }
 
 }  // namespace frugal

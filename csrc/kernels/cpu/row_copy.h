@@ -1,14 +1,11 @@
-// Copies between a table's rows and dense matrices.
+// Copies of embeddings out of their records.
 #pragma once
 
 #include <cstdint>
 
-#include "memory/host_table.h"
-
 namespace frugal {
 
-// out[i] = embedding of row ids[i]; out is (count, dim), contiguous. Throws std::out_of_range for an id outside the table,
-// before anything is written.
-void gather_rows(HostTable& table, const std::int64_t* ids, std::int64_t count, float* out);
+// out[i] = the embedding of records[i]; out is (count, dim), contiguous.
+void gather_rows(float* const* records, std::int64_t count, std::int64_t dim, float* out);
 
 }  // namespace frugal

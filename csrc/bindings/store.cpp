@@ -1,0 +1,56 @@
+#include "bindings/bindings.h"
+#include "bindings/records.h"
+#include "memory/host_table.h"
+#include "store/direct_rows.h"
+#include "store/step_rows.h"
+
+namespace frugal {
+namespace {
+
+using nb::literals::operator""_a;
+using namespace bindings;
+
+Records source_records(const StepRows& rows, const Ids& ids) {
+  return find_records(rows, rows.source(), ids.data(), length(ids));
+}
+
+Records destination_records(const StepRows& rows, const Ids& ids) {
+  return find_records(rows, rows.destination(), ids.data(), length(ids));
+}
+
+}  // namespace
+
+void bind_store(nb::module_& module) {
+  nb::class_<StepRows>(module, "StepRows", "Where a step on the CPU finds its rows and leaves them.")
+      .def(
+          "announce",
+          [](StepRows& rows, std::int64_t step, const Ids& ids) { rows.announce(step, {ids.data(), ids.shape(0)}); },
+          "step"_a, "rows"_a, "Step `step` will use `rows` (U,) int64, ascending and distinct.")
+      .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Wait until the rows of the step may be read.")
+      .def("end", &StepRows::end, nb::call_guard<nb::gil_scoped_release>(), "All destinations are written.")
+      .def("drain", &StepRows::drain, nb::call_guard<nb::gil_scoped_release>(),
+           "Between two steps: wait until the host table holds every update.")
+      .def("copy_to_destination", [](const StepRows& rows) { copy_to_destination(rows); },
+           nb::call_guard<nb::gil_scoped_release>(), "Before updating bit by bit: bring every record to where it is written.")
+      .def("gather", [](const StepRows& rows, const Ids& ids,
+                        const Matrix& out) { gather(source_records(rows, ids), rows.layout(), out); },
+           "ids"_a, "out"_a, "As HostTable.gather, for rows of the running step.")
+      .def("apply_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
+             apply(destination_records(rows, ids), rows.layout(), gradients, learning_rate);
+           }, "ids"_a, "gradients"_a, "learning_rate"_a, "As HostTable.apply_entry, for rows of the running step.")
+      .def("accumulate_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients,
+                                  const Vector& states) {
+             accumulate(destination_records(rows, ids), rows.layout(), gradients, states);
+           }, "ids"_a, "gradients"_a, "states"_a, "As HostTable.accumulate_entry, for rows of the running step.")
+      .def("move_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients,
+                            const ConstVector& deviations, float learning_rate) {
+             move(destination_records(rows, ids), rows.layout(), gradients, deviations, learning_rate);
+           }, "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
+           "As HostTable.move_entry, for rows of the running step.");
+
+  nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
+      .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
+}
+
+}  // namespace frugal
