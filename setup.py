@@ -25,7 +25,7 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext):
         source = Path(__file__).resolve().parent
         target = Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        build = Path(self.build_temp).resolve() / f"cmake-{sys.implementation.cache_tag}"
+        build = source / "build" / f"extension-{sys.implementation.cache_tag}"  # kept, so that rebuilding is quick
         build.mkdir(parents=True, exist_ok=True)
         options = {
             "CMAKE_BUILD_TYPE": "Release",

@@ -9,6 +9,7 @@ void bind_parallel(nanobind::module_& module);
 void bind_sampler(nanobind::module_& module);
 void bind_data(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
+void bind_store(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
 void bind_evaluation(nanobind::module_& module);
 

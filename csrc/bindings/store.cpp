@@ -7,8 +7,8 @@
 namespace frugal {
 namespace {
 
-using nb::literals::operator""_a;
 using namespace bindings;
+using nb::literals::operator""_a;
 
 Records source_records(const StepRows& rows, const Ids& ids) {
   return find_records(rows, rows.source(), ids.data(), length(ids));
