@@ -1,0 +1,177 @@
+#include "engine/engine.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include "engine/in_order_flusher.h"
+#include "engine/planner.h"
+#include "engine/segment.h"
+#include "engine/shard.h"
+
+namespace frugal {
+namespace {
+
+constexpr int kWatchMilliseconds = 100;
+
+// Notices ranks that have gone: their process has ended, or they left while others wait for their next step.
+class RankWatch {
+ public:
+  explicit RankWatch(std::shared_ptr<Segment> segment)
+      : segment_(std::move(segment)), processes_(static_cast<std::size_t>(segment_->shape().ranks), -1) {}
+  ~RankWatch() {
+    for (const int process : processes_)
+      if (process >= 0) close(process);
+  }
+
+  void run(const std::atomic<bool>& stopping) {
+    while (!stopping.load(std::memory_order_acquire) && !segment_->failed()) {
+      look();
+      const std::uint32_t ticket = wake_.ticket();
+      if (!stopping.load(std::memory_order_acquire)) wake_.wait(ticket, kWatchMilliseconds * 1000);
+    }
+  }
+  void wake() { wake_.notify(); }
+
+ private:
+  void look() {
+    std::uint64_t wanted = 0;
+    for (int r = 0; r < segment_->shape().ranks; ++r)
+      wanted = std::max(wanted, segment_->rank(r).wanted.value.load(std::memory_order_acquire));
+    for (int r = 0; r < segment_->shape().ranks; ++r) {
+      RankArea& area = segment_->rank(r);
+      const std::int32_t pid = area.pid.load(std::memory_order_acquire);
+      const std::string name = "Rank " + std::to_string(r);
+      if (pid == kClosed) {
+        const std::uint64_t registered = area.registered.value.load(std::memory_order_acquire);
+        if (registered < wanted)
+          segment_->fail(name + " left before step " + std::to_string(registered) + ", which other ranks wait for.");
+      } else if (pid != 0 && pid != getpid() && process_ended(processes_[static_cast<std::size_t>(r)], pid)) {
+        if (area.pid.load(std::memory_order_acquire) != kClosed)
+          segment_->fail(name + " (process " + std::to_string(pid) + ") has ended.");
+      }
+    }
+  }
+
+  // A pidfd tells a process from a later one with its number, and sees a zombie as ended.
+  static bool process_ended(int& process, std::int32_t pid) {
+    if (process < 0) process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (process < 0) return errno == ESRCH;
+    pollfd state{process, POLLIN, 0};
+    return poll(&state, 1, 0) == 1;
+  }
+
+  const std::shared_ptr<Segment> segment_;
+  std::vector<int> processes_;  // pidfds; of the thread in run()
+  Event wake_{};
+};
+
+}  // namespace
+
+struct Engine::Parts {
+  EngineConfig config;
+  std::shared_ptr<Segment> segment;
+  std::vector<std::unique_ptr<Flusher>> flushers;
+  std::unique_ptr<Planner> planner;
+  std::unique_ptr<RankWatch> watch;
+  std::vector<std::unique_ptr<RankPort>> ports;
+  std::atomic<bool> stopping{false};
+  std::vector<std::thread> threads;
+
+  // A thread of the engine. What it throws becomes the sticky error.
+  void start(std::string name, std::function<void()> body) {
+    threads.emplace_back([this, name = std::move(name), body = std::move(body)] {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        segment->fail("The engine's " + name + " failed: " + error.what());
+      } catch (...) {
+        segment->fail("The engine's " + name + " failed.");
+      }
+    });
+  }
+
+  void stop() {
+    stopping.store(true, std::memory_order_release);
+    segment->work().notify();
+    segment->planning().notify();
+    watch->wake();
+    for (std::thread& thread : threads) thread.join();
+    segment->fail("The engine was closed.");
+  }
+};
+
+Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts>()) {
+  Parts& parts = *parts_;
+  parts.config = std::move(config);
+  parts.segment = Segment::create(parts.config, shared);
+  std::vector<Inbox*> inboxes;
+  for (int i = 0; i < parts.segment->shape().shards; ++i) {
+    if (parts.config.mode == FlushMode::kOff)
+      parts.flushers.push_back(std::make_unique<InOrderFlusher>(parts.config, parts.segment));
+    else
+      parts.flushers.push_back(std::make_unique<Shard>(parts.config, parts.segment, i));
+    inboxes.push_back(&parts.flushers.back()->inbox());
+  }
+  parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes);
+  parts.watch = std::make_unique<RankWatch>(parts.segment);
+  parts.ports.resize(static_cast<std::size_t>(parts.config.ranks));
+  try {
+    parts.start("planner", [&parts] { parts.planner->run(parts.stopping); });
+    parts.start("watch over the ranks", [&parts] { parts.watch->run(parts.stopping); });
+    for (std::size_t i = 0; i < parts.flushers.size(); ++i)
+      parts.start("flush thread " + std::to_string(i), [&parts, i] { parts.flushers[i]->run(parts.stopping); });
+  } catch (...) {  // no more threads to be had
+    parts.stop();
+    throw;
+  }
+}
+
+Engine::~Engine() { parts_->stop(); }
+
+const EngineConfig& Engine::config() const { return parts_->config; }
+
+RankPort& Engine::port(int rank) {
+  if (rank < 0 || rank >= parts_->config.ranks)
+    throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
+                                std::to_string(parts_->config.ranks) + " ranks.");
+  std::unique_ptr<RankPort>& port = parts_->ports[static_cast<std::size_t>(rank)];
+  if (!port) port = std::make_unique<RankPort>(parts_->segment, rank);
+  return *port;
+}
+
+std::string Engine::segment_path() const { return parts_->segment->path(); }
+std::string Engine::error() const { return parts_->segment->error(); }
+void Engine::fail(const std::string& sentence) { parts_->segment->fail(sentence); }
+
+EngineStatistics Engine::statistics() const {
+  const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
+  EngineStatistics statistics;
+  for (int r = 0; r < parts_->config.ranks; ++r) {
+    const RankArea& area = parts_->segment->rank(r);
+    statistics.ranks.push_back({get(area.steps), get(area.steps_with_stall), get(area.gate_stall), get(area.staging_stall),
+                                get(area.plan_wait), get(area.cache_reads), get(area.host_reads), get(area.values),
+                                get(area.gradients), get(area.write_backs)});
+  }
+  statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();
+  for (const auto& flusher : parts_->flushers) {
+    const FlushCounters& c = flusher->counters();
+    statistics.shards.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
+                                 get(c.queue_operations), get(c.due_flushes), get(c.busy_nanoseconds),
+                                 get(c.live_records)});
+    statistics.engine_bytes += get(c.memory);
+  }
+  statistics.planned_steps =
+      static_cast<std::int64_t>(parts_->segment->planned().value.load(std::memory_order_acquire));
+  statistics.planning_nanoseconds = parts_->planner->nanoseconds();
+  return statistics;
+}
+
+}  // namespace frugal

@@ -1,0 +1,104 @@
+// Decides, step by step and for all ranks at once, where each read is served and what travels afterwards (docs/p2f.md).
+//
+// A row has one current place: host memory, or a slot of one rank's cache. The planner is the only one who knows and
+// moves places; it runs up to lookahead + 1 steps ahead of the ranks, in one thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/config.h"
+#include "engine/inbox.h"
+#include "engine/row_map.h"
+#include "engine/segment.h"
+#include "parallel/thread_safety.h"
+
+namespace frugal {
+
+class NextUse;
+
+class Planner {
+ public:
+  Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes);
+  ~Planner();
+
+  // The planner's thread: until `stopping`, or until the engine fails.
+  void run(const std::atomic<bool>& stopping);
+
+  std::int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  std::int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Place {
+    std::int32_t rank, slot;
+  };
+  struct Slot {
+    std::int64_t row = -1;
+    std::int64_t since = -1;  // last planned step that touches the row
+  };
+  struct User {
+    std::int32_t rank;
+    std::int64_t index;  // of the row in the rank's list
+  };
+  // One rank's part of the step that is being decided.
+  struct Part {
+    const std::int64_t* rows;         // as registered
+    const std::int32_t* occurrences;  // entry after entry
+    std::int64_t count;
+    std::int64_t head;                // of the merge: the next row to visit
+    std::int32_t* source;             // the plan
+    Leave* leave;
+    std::int64_t* target;
+    std::int64_t begin = 0, end = 0;  // positions in staging
+    std::int64_t records = 0;
+    std::vector<WriteBack> write_backs;
+    std::vector<Operation> write_back_operations;  // the record of each, for the row's shard
+
+    void plan(std::int64_t index, Leave how, std::int64_t where) const {
+      leave[index] = how;
+      target[index] = where;
+    }
+  };
+
+  bool ready(std::int64_t step) const;
+  void decide(std::int64_t step) FRUGAL_REQUIRES(thread_);
+  void visit(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  void admit_candidates() FRUGAL_REQUIRES(thread_);
+  void write_back(std::int32_t rank, std::int32_t slot, std::int64_t due) FRUGAL_REQUIRES(thread_);
+  void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
+  void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  void finish() FRUGAL_REQUIRES(thread_);
+  std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
+  std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
+  Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
+  void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
+  std::int64_t next_use(std::int32_t rank, std::int64_t index) const FRUGAL_REQUIRES(thread_);
+  StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
+
+  const EngineConfig config_;
+  const std::shared_ptr<Segment> segment_;
+  const std::vector<Inbox*> inboxes_;
+  const bool caching_, keeps_values_in_staging_;
+  const std::int64_t staging_floats_;
+
+  ThreadRole thread_;  // the thread in run()
+  std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
+  RowMap<Place> directory_ FRUGAL_GUARDED_BY(thread_);              // cached rows only
+  std::vector<std::vector<Slot>> slots_ FRUGAL_GUARDED_BY(thread_);  // per rank
+  std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
+  std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
+  std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
+  std::unique_ptr<NextUse> next_use_ FRUGAL_GUARDED_BY(thread_);
+  std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
+};
+
+// Which shard owns a row.
+inline std::int32_t shard_of(std::int64_t row, std::int32_t shards) {
+  // Not the bits that index a shard's map, or its cells would fill unevenly.
+  return static_cast<std::int32_t>(((hash_row(row) & 0xFFFFFFFFull) * static_cast<std::uint64_t>(shards)) >> 32);
+}
+
+}  // namespace frugal

@@ -1,0 +1,291 @@
+#include "engine/rank_port.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "engine/segment.h"
+#include "engine/testing.h"
+
+namespace frugal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return (Clock::now() - start).count();
+}
+
+// For a counter with one writer that others only report.
+void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
+  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+struct RankPort::Executed {
+  std::vector<std::int64_t> slot_row;    // what each slot of the cache holds now; -1: nothing
+  std::int64_t steps = 0;                // noted as published
+  std::uint64_t write_backs = 0;         // noted as published
+  std::int64_t tail_block = 0;           // every older block of staging has landed
+  std::int64_t room_until = 0;           // staging has room up to this step, as last seen
+  std::int64_t drains = 0;
+};
+
+RankPort::RankPort(std::shared_ptr<Segment> segment, int rank)
+    : segment_(std::move(segment)), rank_(rank), executed_(std::make_unique<Executed>()) {
+  if (rank < 0 || rank >= segment_->shape().ranks)
+    throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
+                                std::to_string(segment_->shape().ranks) + " ranks.");
+  executed_->slot_row.assign(static_cast<std::size_t>(segment_->rank(rank).cache_slots), -1);
+  segment_->rank(rank).pid.store(getpid(), std::memory_order_release);
+  segment_->planning().notify();
+}
+
+RankPort::~RankPort() { segment_->rank(rank_).pid.store(kClosed, std::memory_order_release); }
+
+void RankPort::check() const {
+  if (segment_->failed()) throw EngineError(segment_->error());
+}
+
+void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
+                             std::span<const std::int32_t> occurrences) {
+  check();
+  const SegmentShape& shape = segment_->shape();
+  RankArea& area = segment_->rank(rank_);
+  const auto registered = static_cast<std::int64_t>(area.registered.value.load(std::memory_order_relaxed));
+  const auto published = static_cast<std::int64_t>(area.published.value.load(std::memory_order_acquire));
+  const auto count = static_cast<std::int64_t>(rows.size());
+  if (step != registered)
+    throw std::logic_error("Step " + std::to_string(step) + " was registered where step " + std::to_string(registered) +
+                           " comes next.");
+  if (step > published + shape.lookahead)
+    throw std::logic_error("Step " + std::to_string(step) + " is beyond the lookahead of " +
+                           std::to_string(shape.lookahead) + " steps after step " + std::to_string(published) + ".");
+  if (count > shape.max_rows)
+    throw std::invalid_argument("A step of " + std::to_string(count) + " rows was registered; the engine was made for " +
+                                std::to_string(shape.max_rows) + ".");
+  for (std::int64_t i = 0; i < count; ++i)
+    if (rows[i] < 0 || rows[i] >= shape.rows || (i > 0 && rows[i] <= rows[i - 1]))
+      throw std::invalid_argument("Row " + std::to_string(rows[i]) + " at position " + std::to_string(i) +
+                                  " is out of range or not in ascending order.");
+  const bool needs_occurrences = shape.ranks > 1;
+  if (needs_occurrences && occurrences.size() != rows.size() * static_cast<std::size_t>(shape.entries))
+    throw std::invalid_argument("A step needs the number of occurrences of each row in each of the " +
+                                std::to_string(shape.entries) + " entries.");
+  if (needs_occurrences && std::any_of(occurrences.begin(), occurrences.end(), [](std::int32_t n) { return n < 0; }))
+    throw std::invalid_argument("A number of occurrences is negative.");
+  // The cell was last used by step - window, which this rank has published and the planner has planned.
+  segment_->inbox_count(rank_, step) = count;
+  std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
+  if (needs_occurrences) std::copy(occurrences.begin(), occurrences.end(), segment_->inbox_occurrences(rank_, step));
+  area.registered.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
+  segment_->planning().notify();
+}
+
+void RankPort::wait_window(std::int64_t step) {
+  const std::int64_t needed = step - segment_->shape().lookahead;
+  const auto inside = [&] {
+    return static_cast<std::int64_t>(segment_->rank(rank_).published.value.load(std::memory_order_acquire)) >= needed;
+  };
+  if (!segment_->wait(segment_->gate(), inside)) check();
+}
+
+StepPlan RankPort::plan(std::int64_t step) {
+  RankArea& area = segment_->rank(rank_);
+  const auto decided = [&] {
+    return segment_->planned().value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step);
+  };
+  check();
+  if (!decided()) {
+    const auto start = Clock::now();
+    area.wanted.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
+    segment_->planning().notify();
+    if (!segment_->wait(segment_->gate(), decided)) check();
+    add(area.plan_wait, nanoseconds_since(start));
+  }
+  const auto count = static_cast<std::size_t>(segment_->inbox_count(rank_, step));
+  return {step,
+          {segment_->inbox_rows(rank_, step), count},
+          {segment_->plan_source(rank_, step), count},
+          {segment_->plan_leave(rank_, step), count},
+          {segment_->plan_target(rank_, step), count}};
+}
+
+std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
+  check();
+  Executed& mine = *executed_;
+  const std::int64_t capacity = segment_->shape().staging_floats;
+  // Whether everything that the plan of `block` sends fits behind what has not landed. Blocks land in any order, but their
+  // bytes are given back in the order of blocks.
+  const auto has_room = [&](std::int64_t block) {
+    if (block < mine.room_until) return true;
+    const Block& wanted = segment_->block(rank_, block);
+    std::int64_t begin = wanted.begin.load(std::memory_order_relaxed);
+    while (mine.tail_block < block && segment_->landed(rank_, mine.tail_block, &begin)) ++mine.tail_block;
+    if (wanted.end - begin > capacity && !mutated(Mutation::kSharedBuffer)) return false;
+    mine.room_until = block + 1;
+    return true;
+  };
+  const auto decided = static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
+  if (step < decided && !has_room(step)) {
+    const auto start = Clock::now();
+    if (!segment_->wait(segment_->gate(), [&] { return has_room(step); })) check();
+    add(segment_->rank(rank_).staging_stall, nanoseconds_since(start));
+  }
+  const std::uint64_t end = segment_->rank(rank_).requested.value.load(std::memory_order_acquire);
+  const auto ring = static_cast<std::uint64_t>(segment_->shape().request_ring);
+  const std::uint64_t first = mine.write_backs;
+  const std::uint64_t limit = std::min(end, (first / ring + 1) * ring);  // a span does not wrap
+  std::uint64_t last = first;
+  while (last < limit) {
+    const WriteBack& request = segment_->request(rank_, last);
+    if (request.after >= step || request.block >= decided || !has_room(request.block)) break;
+    ++last;
+  }
+  return {&segment_->request(rank_, first), static_cast<std::size_t>(last - first)};
+}
+
+void RankPort::publish_write_backs(std::int64_t count) {
+  note_write_backs(count);
+  segment_->rank(rank_).written_back.value.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_release);
+  segment_->work().notify();
+}
+
+void RankPort::note_write_backs(std::int64_t count) {
+  Executed& mine = *executed_;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const WriteBack& request = segment_->request(rank_, mine.write_backs++);
+    mine.slot_row[static_cast<std::size_t>(request.slot)] = -1;
+  }
+  add(segment_->rank(rank_).write_backs, count);
+}
+
+bool RankPort::gate_open(std::int64_t step) const {
+  for (int shard = 0; shard < segment_->shape().shards; ++shard)
+    if (segment_->opened(shard).value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step)) return false;
+  return true;
+}
+
+std::int64_t RankPort::wait_gate(std::int64_t step) {
+  check();
+  if (segment_->planned().value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step))
+    throw std::logic_error("The gate of step " + std::to_string(step) + " was asked for before its plan.");
+  if (executed_->write_backs < segment_->block(rank_, step).requests_end)
+    throw std::logic_error("Write-backs are due before the gate of step " + std::to_string(step) + ".");
+  FRUGAL_SYNC_POINT("rank:gate", step);
+  RankArea& area = segment_->rank(rank_);
+  if (gate_open(step)) return 0;
+  const auto start = Clock::now();
+  if (!segment_->wait(segment_->gate(), [&] { return gate_open(step); })) check();
+  const std::int64_t waited = nanoseconds_since(start);
+  add(area.gate_stall, waited);
+  add(area.steps_with_stall, 1);
+  return waited;
+}
+
+void RankPort::publish(std::int64_t step) {
+  note_published(step);
+  FRUGAL_SYNC_POINT("rank:publish", step);
+  segment_->rank(rank_).published.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
+  segment_->work().notify();
+  segment_->gate().notify();  // for a thread in wait_window
+}
+
+void RankPort::note_published(std::int64_t step) {
+  check();
+  Executed& mine = *executed_;
+  if (step != mine.steps)
+    throw std::logic_error("Step " + std::to_string(step) + " was published where step " + std::to_string(mine.steps) +
+                           " comes next.");
+  const StepPlan done = plan(step);
+  std::int64_t hits = 0, gradients = 0, kept = 0;
+  for (std::size_t i = 0; i < done.rows.size(); ++i) {
+    hits += done.source[i] != kFromHost;
+    gradients += done.leave[i] == Leave::kGradient;
+    if (done.leave[i] != Leave::kCache) continue;
+    ++kept;
+    mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
+  }
+  const auto rows = static_cast<std::int64_t>(done.rows.size());
+  RankArea& area = segment_->rank(rank_);
+  add(area.cache_reads, hits);
+  add(area.host_reads, rows - hits);
+  add(area.gradients, gradients);
+  add(area.values, rows - kept - gradients);
+  add(area.steps, 1);
+  ++mine.steps;
+}
+
+std::vector<CachedRow> RankPort::drain() {
+  check();
+  Executed& mine = *executed_;
+  const int ranks = segment_->shape().ranks;
+  segment_->rank(rank_).drain_entered.value.store(static_cast<std::uint64_t>(++mine.drains), std::memory_order_release);
+  segment_->gate().notify();
+  const auto everybody_here = [&] {
+    for (int r = 0; r < ranks; ++r)
+      if (segment_->rank(r).drain_entered.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(mine.drains))
+        return false;
+    return true;
+  };
+  if (!segment_->wait(segment_->gate(), everybody_here)) check();
+  for (int r = 0; r < ranks; ++r)
+    if (static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire)) != mine.steps)
+      throw std::logic_error("The ranks asked for a drain after different steps.");
+  // Blocks up to the last step hold everything that was sent for those steps; write-backs that left ahead of the step that
+  // asked for them are counted on their own.
+  std::vector<std::int64_t> tail(static_cast<std::size_t>(ranks),
+                                 std::max<std::int64_t>(0, mine.steps - segment_->shape().block_ring));
+  const auto landed = [&] {
+    for (int r = 0; r < ranks; ++r) {
+      std::int64_t& block = tail[static_cast<std::size_t>(r)];
+      while (block < mine.steps && segment_->landed(r, block)) ++block;
+      RankArea& area = segment_->rank(r);
+      if (block < mine.steps || area.landed_back.value.load(std::memory_order_acquire) !=
+                                    area.written_back.value.load(std::memory_order_acquire))
+        return false;
+    }
+    return true;
+  };
+  if (!mutated(Mutation::kInfinityNeverDrained) && !segment_->wait(segment_->gate(), landed)) check();
+  std::vector<CachedRow> cached;
+  for (std::size_t slot = 0; slot < mine.slot_row.size(); ++slot)
+    if (mine.slot_row[slot] >= 0) cached.push_back({mine.slot_row[slot], static_cast<std::int32_t>(slot)});
+  return cached;
+}
+
+void RankPort::finish_drain() {
+  check();
+  segment_->rank(rank_).drain_left.value.store(static_cast<std::uint64_t>(executed_->drains), std::memory_order_release);
+  segment_->gate().notify();
+  const auto everybody_left = [&] {
+    for (int r = 0; r < segment_->shape().ranks; ++r)
+      if (segment_->rank(r).drain_left.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(executed_->drains))
+        return false;
+    return true;
+  };
+  if (!segment_->wait(segment_->gate(), everybody_left)) check();
+}
+
+std::span<float> RankPort::staging() {
+  return {segment_->staging(rank_), static_cast<std::size_t>(segment_->shape().staging_floats)};
+}
+
+std::atomic<std::uint64_t>* RankPort::published_counter() { return &segment_->rank(rank_).published.value; }
+std::atomic<std::uint64_t>* RankPort::write_backs_counter() { return &segment_->rank(rank_).written_back.value; }
+
+RankStatistics RankPort::statistics() const {
+  const RankArea& area = segment_->rank(rank_);
+  const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
+  return {get(area.steps),      get(area.steps_with_stall), get(area.gate_stall), get(area.staging_stall),
+          get(area.plan_wait),  get(area.cache_reads),      get(area.host_reads), get(area.values),
+          get(area.gradients),  get(area.write_backs)};
+}
+
+void RankPort::fail(const char* sentence) { segment_->fail(sentence); }
+
+}  // namespace frugal

@@ -1,0 +1,64 @@
+// Brings a record from staging into its host row. Shared by the shards and by the in-order reference.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/config.h"
+#include "engine/inbox.h"
+#include "engine/segment.h"
+
+namespace frugal {
+
+class RecordWriter {
+ public:
+  RecordWriter(const EngineConfig& config, std::shared_ptr<Segment> segment)
+      : segment_(std::move(segment)), update_(config.update), layout_(config.layout), host_rows_(config.host_rows) {}
+
+  std::int64_t value_bytes() const { return (layout_.dim + 1) * 4; }
+
+  void write_value(std::int64_t row, int rank, std::int64_t position) const {
+    if (position == kInHostRow) return;
+    std::memcpy(host_row(row), segment_->staged(rank, position), static_cast<std::size_t>(value_bytes()));
+  }
+
+  // Sources in canonical order: an entry is the concatenation of the ranks' occurrences. Returns the bytes read.
+  std::int64_t apply_gradients(std::int64_t row, std::span<const GradientSource> sources) {
+    std::int64_t applied = 0;
+    for (std::size_t i = 0; i < sources.size();) {
+      gradients_.clear();
+      const std::int32_t entry = sources[i].entry;
+      for (; i < sources.size() && sources[i].entry == entry; ++i)
+        for (std::int32_t k = 0; k < sources[i].count; ++k)
+          gradients_.push_back(segment_->staged(sources[i].rank, sources[i].position + k * layout_.stride));
+      if (!gradients_.empty()) update_->apply(host_row(row), gradients_, layout_);
+      applied += static_cast<std::int64_t>(gradients_.size());
+    }
+    return applied * layout_.dim * 4;
+  }
+
+  // The first lines of what write_value will touch; the hardware follows from there.
+  void prefetch(std::int64_t row, int rank, std::int64_t position) const {
+    if (position == kInHostRow) return;
+    const float* from = segment_->staged(rank, position);
+    const float* to = host_row(row);
+    for (int line = 0; line < 4; ++line) {
+      __builtin_prefetch(from + line * 16, 0, 0);
+      __builtin_prefetch(to + line * 16, 1, 0);
+    }
+  }
+
+ private:
+  float* host_row(std::int64_t row) const { return host_rows_ + row * layout_.stride; }
+
+  const std::shared_ptr<Segment> segment_;
+  const std::shared_ptr<const RowUpdate> update_;
+  const RowLayout layout_;
+  float* const host_rows_;
+  std::vector<const float*> gradients_;  // of the entry being applied; of the owner's thread
+};
+
+}  // namespace frugal

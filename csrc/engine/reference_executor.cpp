@@ -1,0 +1,84 @@
+#include "engine/reference_executor.h"
+
+#include <cstring>
+
+namespace frugal {
+
+ReferenceExecutor::ReferenceExecutor(RankPort& port, const RowLayout& layout, int entries, float* host_rows,
+                                     std::int64_t cache_slots, std::shared_ptr<const RowUpdate> update, Gradient gradient)
+    : port_(port),
+      layout_(layout),
+      entries_(entries),
+      host_rows_(host_rows),
+      update_(std::move(update)),
+      gradient_(std::move(gradient)),
+      cache_(static_cast<std::size_t>(cache_slots * layout.stride)) {}
+
+void ReferenceExecutor::copy(float* to, const float* from) const {
+  std::memcpy(to, from, static_cast<std::size_t>(layout_.dim + 1) * sizeof(float));
+}
+
+void ReferenceExecutor::serve_write_backs(std::int64_t step) {
+  for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
+    for (const WriteBack& request : requests) {
+      float* to = request.leave == Leave::kHostRow ? host(request.target) : port_.staging().data() + request.target;
+      copy(to, cached(request.slot));
+    }
+    port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+  }
+}
+
+std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
+  const StepPlan plan = port_.plan(step);
+  serve_write_backs(step);
+  const std::int64_t waited = port_.wait_gate(step);
+  const std::size_t rows = plan.rows.size();
+  values_.resize(rows * static_cast<std::size_t>(layout_.stride));
+  const auto value = [&](std::size_t i) { return values_.data() + static_cast<std::int64_t>(i) * layout_.stride; };
+  for (std::size_t i = 0; i < rows; ++i) {
+    copy(value(i), plan.source[i] == kFromHost ? host(plan.rows[i]) : cached(plan.source[i]));
+    if (read_) read_(step, plan.rows[i], value(i));
+  }
+  std::vector<const float*> pointers;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const bool sends_gradients = plan.leave[i] == Leave::kGradient;
+    float* staged = sends_gradients ? port_.staging().data() + plan.target[i] : nullptr;
+    // All gradients come from the value at the start of the step, also those of later entries.
+    std::size_t total = 0;
+    for (int entry = 0; entry < entries_; ++entry)
+      total += static_cast<std::size_t>(work.occurrences[static_cast<std::size_t>(entry) * rows + i]);
+    gradients_.resize(total * static_cast<std::size_t>(layout_.stride));
+    float* next = sends_gradients ? staged : gradients_.data();
+    float* const first = next;
+    for (int entry = 0; entry < entries_; ++entry)
+      for (int k = 0; k < work.occurrences[static_cast<std::size_t>(entry) * rows + i]; ++k, next += layout_.stride)
+        gradient_(step, port_.rank(), entry, plan.rows[i], k, value(i), next);
+    if (sends_gradients) continue;
+    const float* gradient = first;
+    for (int entry = 0; entry < entries_; ++entry) {
+      pointers.clear();
+      for (int k = 0; k < work.occurrences[static_cast<std::size_t>(entry) * rows + i]; ++k, gradient += layout_.stride)
+        pointers.push_back(gradient);
+      if (!pointers.empty()) update_->apply(value(i), pointers, layout_);
+    }
+    switch (plan.leave[i]) {
+      case Leave::kCache:
+        copy(cached(plan.target[i]), value(i));
+        break;
+      case Leave::kValue:
+        copy(port_.staging().data() + plan.target[i], value(i));
+        break;
+      default:
+        copy(host(plan.target[i]), value(i));
+    }
+  }
+  port_.publish(step);
+  return waited;
+}
+
+void ReferenceExecutor::drain() {
+  for (const CachedRow& row : port_.drain()) copy(host(row.row), cached(row.slot));
+  port_.finish_drain();
+}
+
+}  // namespace frugal

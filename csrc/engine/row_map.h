@@ -1,0 +1,101 @@
+// A hash map from row ids to small values: open addressing, linear probing, no tombstones (erase shifts back).
+//
+// When to use: few of very many rows have a value, and one thread owns the map. Grows at 3/4 load; reserve() first where
+// growing in the middle of a run would hurt. Pointers are valid until the next insert or erase.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace frugal {
+
+// Spreads consecutive ids; the high bits are the good ones.
+inline std::uint64_t hash_row(std::int64_t row) {
+  std::uint64_t x = static_cast<std::uint64_t>(row) * 0x9E3779B97F4A7C15ull;
+  x ^= x >> 32;
+  return x * 0xD6E8FEB86659FD93ull;
+}
+
+template <class Value>
+class RowMap {
+ public:
+  explicit RowMap(std::size_t expected = 0) { rebuild(capacity_for(expected)); }
+
+  std::size_t size() const { return size_; }
+  std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
+  void reserve(std::size_t expected) {
+    if (capacity_for(expected) > cells_.size()) rebuild(capacity_for(expected));
+  }
+
+  void prefetch(std::int64_t row) const { __builtin_prefetch(&cells_[home(row)]); }
+
+  Value* find(std::int64_t row) {
+    for (std::size_t i = home(row);; i = (i + 1) & mask_) {
+      if (cells_[i].row == row) return &cells_[i].value;
+      if (cells_[i].row == kEmpty) return nullptr;
+    }
+  }
+
+  // The value of row, default-constructed if it was not there.
+  Value& operator[](std::int64_t row) {
+    for (std::size_t i = home(row);; i = (i + 1) & mask_) {
+      if (cells_[i].row == row) return cells_[i].value;
+      if (cells_[i].row == kEmpty) {
+        if ((size_ + 1) * 4 > cells_.size() * 3) {
+          rebuild(cells_.size() * 2);
+          return (*this)[row];
+        }
+        ++size_;
+        cells_[i] = {row, Value{}};
+        return cells_[i].value;
+      }
+    }
+  }
+
+  bool erase(std::int64_t row) {
+    std::size_t hole = home(row);
+    while (cells_[hole].row != row) {
+      if (cells_[hole].row == kEmpty) return false;
+      hole = (hole + 1) & mask_;
+    }
+    // Every later cell of the run that may move into the hole does, so that no search ends too early.
+    for (std::size_t i = (hole + 1) & mask_; cells_[i].row != kEmpty; i = (i + 1) & mask_) {
+      const std::size_t from_home = (i - home(cells_[i].row)) & mask_, from_hole = (i - hole) & mask_;
+      if (from_home >= from_hole) {
+        cells_[hole] = cells_[i];
+        hole = i;
+      }
+    }
+    cells_[hole].row = kEmpty;
+    --size_;
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t kEmpty = -1;  // row ids are not negative
+  struct Cell {
+    std::int64_t row = kEmpty;
+    Value value{};
+  };
+
+  static std::size_t capacity_for(std::size_t expected) { return std::bit_ceil(expected * 4 / 3 + 16); }
+  std::size_t home(std::int64_t row) const { return hash_row(row) >> shift_; }
+
+  void rebuild(std::size_t capacity) {
+    std::vector<Cell> old = std::exchange(cells_, std::vector<Cell>(capacity));
+    mask_ = capacity - 1;
+    shift_ = 64 - std::countr_zero(capacity);
+    size_ = 0;
+    for (const Cell& cell : old)
+      if (cell.row != kEmpty) (*this)[cell.row] = cell.value;
+  }
+
+  std::vector<Cell> cells_;
+  std::size_t mask_ = 0, size_ = 0;
+  int shift_ = 0;
+};
+
+}  // namespace frugal

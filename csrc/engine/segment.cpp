@@ -1,0 +1,260 @@
+#include "engine/segment.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace frugal {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x46525547414C3031;  // changes with the layout
+constexpr std::int64_t kPage = 4096;
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+void require(bool condition, const char* sentence) {
+  if (!condition) refuse(sentence);
+}
+
+std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno) + "."; }
+
+}  // namespace
+
+SegmentShape SegmentShape::of(const EngineConfig& config) {
+  require(config.ranks >= 1, "The engine needs at least one rank.");
+  require(config.lookahead >= 1, "The lookahead must be at least one step.");
+  require(config.flush_threads >= 1, "The engine needs at least one flush thread.");
+  require(config.entries >= 1, "A step has at least one entry.");
+  require(config.layout.dim >= 1 && config.layout.stride > config.layout.dim, "A row is dim >= 1 floats and its state.");
+  require(config.rows >= 1 && config.host_rows != nullptr, "The engine needs a table with at least one row.");
+  require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");
+  require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
+  require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
+  require(config.update != nullptr, "The engine needs a row update.");
+  require(config.caches.empty() || static_cast<int>(config.caches.size()) == config.ranks,
+          "There must be one cache policy per rank, or none.");
+  SegmentShape shape{};
+  shape.ranks = config.ranks;
+  shape.lookahead = config.lookahead;
+  shape.entries = config.entries;
+  shape.mode = config.mode;
+  shape.value_path = config.value_path;
+  shape.shards = config.mode == FlushMode::kOff ? 1 : config.flush_threads;
+  shape.layout = config.layout;
+  shape.rows = config.rows;
+  shape.max_rows = std::min(config.max_rows_per_step, config.rows);
+  shape.poll_microseconds = config.poll_microseconds;
+  shape.window = config.lookahead + 2;
+  shape.block_ring = 4 * shape.window;
+  const std::int64_t default_floats = 8 * shape.max_rows * config.layout.stride;
+  const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
+  shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
+  std::int64_t slots = 0;
+  if (config.mode != FlushMode::kOff)
+    for (const auto& cache : config.caches) {
+      require(cache != nullptr && cache->slots() >= 0 && cache->slots() <= std::numeric_limits<std::int32_t>::max(),
+              "A cache policy has between 0 and 2^31 - 1 slots.");
+      slots = std::max(slots, cache->slots());
+    }
+  // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a step
+  // are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
+  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.ranks * shape.max_rows));
+  return shape;
+}
+
+struct Segment::Header {
+  std::uint64_t magic;
+  std::int64_t bytes;
+  std::int32_t engine_pid, engine_file;
+  SegmentShape shape;
+  Event work, planning, gate;
+  Counter planned;
+  std::atomic<std::uint32_t> error_state;  // 0: none, 1: being written, 2: there
+  char error[1024];                        // written by whoever moved error_state from 0 to 1
+};
+
+// Offsets of everything behind the header, in bytes.
+struct Segment::Layout {
+  std::int64_t opened, ranks, total;
+  std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests, staging;  // within a rank
+
+  explicit Layout(const SegmentShape& s) {
+    const auto place = [](std::int64_t& end, std::int64_t bytes, std::int64_t alignment = 128) {
+      const std::int64_t start = (end + alignment - 1) / alignment * alignment;
+      end = start + bytes;
+      return start;
+    };
+    std::int64_t rank = 0;
+    place(rank, sizeof(RankArea));
+    blocks = place(rank, s.block_ring * static_cast<std::int64_t>(sizeof(Block)));
+    counts = place(rank, s.window * 8);
+    inbox = place(rank, s.window * s.max_rows * 8);
+    occurrences = place(rank, s.ranks > 1 ? s.window * s.max_rows * s.entries * 4 : 0);
+    source = place(rank, s.window * s.max_rows * 4);
+    leave = place(rank, s.window * s.max_rows);
+    target = place(rank, s.window * s.max_rows * 8);
+    requests = place(rank, s.request_ring * static_cast<std::int64_t>(sizeof(WriteBack)));
+    staging = place(rank, s.staging_floats * 4, kPage);
+    rank_bytes = (rank + kPage - 1) / kPage * kPage;
+    std::int64_t end = 0;
+    place(end, sizeof(Header));
+    opened = place(end, s.shards * static_cast<std::int64_t>(sizeof(Counter)));
+    ranks = place(end, s.ranks * rank_bytes, kPage);
+    total = end;
+  }
+};
+
+void Segment::map(int file, std::int64_t bytes) {
+  const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, 0);
+  if (memory == MAP_FAILED)
+    throw std::runtime_error(system_error("The engine could not map " + std::to_string(bytes) + " bytes for its ranks"));
+  base_ = static_cast<char*>(memory);
+  bytes_ = bytes;
+  file_ = file;
+}
+
+Segment::Segment() = default;
+
+std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared) {
+  const SegmentShape shape = SegmentShape::of(config);
+  const Layout layout(shape);
+  int file = -1;
+  if (shared) {
+    file = memfd_create("frugal-engine", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, layout.total) != 0) {
+      if (file >= 0) close(file);
+      throw std::runtime_error(system_error("The engine could not create a shared segment of " +
+                                            std::to_string(layout.total) + " bytes"));
+    }
+  }
+  std::shared_ptr<Segment> segment(new Segment);
+  segment->map(file, layout.total);
+  Header& header = segment->header();  // fresh pages are zero: counters, events and the error state start there
+  header.bytes = layout.total;
+  header.engine_pid = getpid();
+  header.engine_file = file;
+  header.shape = shape;
+  header.magic = kMagic;
+  segment->layout_ = std::make_unique<Layout>(shape);
+  for (int r = 0; r < shape.ranks; ++r)
+    segment->rank(r).cache_slots =
+        config.caches.empty() || config.mode == FlushMode::kOff ? 0 : config.caches[static_cast<std::size_t>(r)]->slots();
+  return segment;
+}
+
+std::shared_ptr<Segment> Segment::attach(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) throw std::runtime_error(system_error("The engine's segment " + path + " cannot be opened"));
+  struct stat status {};
+  if (fstat(file, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(Header))) {
+    close(file);
+    throw std::runtime_error("The file " + path + " is no segment of an engine.");
+  }
+  std::shared_ptr<Segment> segment(new Segment);
+  segment->map(file, status.st_size);
+  const Header& header = segment->header();
+  if (header.magic != kMagic || header.bytes != status.st_size)
+    throw std::runtime_error("The file " + path + " is no segment of an engine of this version.");
+  segment->layout_ = std::make_unique<Layout>(header.shape);
+  if (header.engine_pid != getpid()) {
+    segment->engine_process_ = static_cast<int>(syscall(SYS_pidfd_open, header.engine_pid, 0));
+    if (segment->engine_process_ < 0) throw std::runtime_error("The process of the engine has ended.");
+  }
+  return segment;
+}
+
+Segment::~Segment() {
+  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
+  if (file_ >= 0) close(file_);
+  if (engine_process_ >= 0) close(engine_process_);
+}
+
+std::string Segment::path() const {
+  const Header& h = header();
+  return h.engine_file < 0 ? "" : "/proc/" + std::to_string(h.engine_pid) + "/fd/" + std::to_string(h.engine_file);
+}
+
+const SegmentShape& Segment::shape() const { return header().shape; }
+Event& Segment::work() { return header().work; }
+Event& Segment::planning() { return header().planning; }
+Event& Segment::gate() { return header().gate; }
+Counter& Segment::planned() { return header().planned; }
+Counter& Segment::opened(int shard) { return at<Counter>(layout_->opened)[shard]; }
+
+template <class T>
+T* Segment::in_rank(int rank, std::int64_t offset) const {
+  return reinterpret_cast<T*>(base_ + layout_->ranks + rank * layout_->rank_bytes + offset);
+}
+
+RankArea& Segment::rank(int rank) { return *in_rank<RankArea>(rank, 0); }
+Block& Segment::block(int rank, std::int64_t step) {
+  return in_rank<Block>(rank, layout_->blocks)[step % shape().block_ring];
+}
+bool Segment::landed(int rank, std::int64_t step, std::int64_t* begin) {
+  const Block& cell = block(rank, step);
+  if (cell.remaining.load(std::memory_order_acquire) == 0) return true;
+  const std::int64_t start = cell.begin.load(std::memory_order_acquire);
+  if (cell.step.load(std::memory_order_acquire) != step) return true;  // read last: it was written first
+  if (begin != nullptr) *begin = start;
+  return false;
+}
+
+std::int64_t& Segment::inbox_count(int rank, std::int64_t step) {
+  return in_rank<std::int64_t>(rank, layout_->counts)[step % shape().window];
+}
+std::int64_t* Segment::inbox_rows(int rank, std::int64_t step) {
+  return in_rank<std::int64_t>(rank, layout_->inbox) + step % shape().window * shape().max_rows;
+}
+std::int32_t* Segment::inbox_occurrences(int rank, std::int64_t step) {
+  if (shape().ranks == 1) return nullptr;
+  return in_rank<std::int32_t>(rank, layout_->occurrences) + step % shape().window * shape().max_rows * shape().entries;
+}
+std::int32_t* Segment::plan_source(int rank, std::int64_t step) {
+  return in_rank<std::int32_t>(rank, layout_->source) + step % shape().window * shape().max_rows;
+}
+Leave* Segment::plan_leave(int rank, std::int64_t step) {
+  return in_rank<Leave>(rank, layout_->leave) + step % shape().window * shape().max_rows;
+}
+std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
+  return in_rank<std::int64_t>(rank, layout_->target) + step % shape().window * shape().max_rows;
+}
+WriteBack& Segment::request(int rank, std::uint64_t sequence) {
+  return in_rank<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];
+}
+float* Segment::staging(int rank) { return in_rank<float>(rank, layout_->staging); }
+
+void Segment::fail(const std::string& sentence) {
+  Header& h = header();
+  std::uint32_t none = 0;
+  if (h.error_state.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
+    const std::size_t length = std::min(sentence.size(), sizeof(h.error) - 1);
+    std::memcpy(h.error, sentence.data(), length);
+    h.error[length] = 0;
+    h.error_state.store(2, std::memory_order_release);
+  }
+  h.gate.notify();
+  h.work.notify();
+  h.planning.notify();
+}
+
+bool Segment::failed() const { return header().error_state.load(std::memory_order_acquire) == 2; }
+
+std::string Segment::error() const { return failed() ? header().error : ""; }
+
+void Segment::check_engine_lives() {
+  if (engine_process_ < 0) return;
+  pollfd process{engine_process_, POLLIN, 0};
+  if (poll(&process, 1, 0) == 1) fail("The process that runs the engine has ended.");
+}
+
+}  // namespace frugal

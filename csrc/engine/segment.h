@@ -1,0 +1,144 @@
+// The memory that ranks and engine share: registrations, plans, write-back requests, staging, counters, the sticky error.
+//
+// Private to a process, or a memfd that other processes attach: it has no name in a file system, so nothing is left behind
+// however the processes end. All counters are monotone 64-bit numbers; a ring is indexed by a counter modulo its size and
+// whoever writes a cell first makes sure that its last reader is done.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/config.h"
+#include "engine/event.h"
+#include "engine/plan.h"
+
+namespace frugal {
+
+struct alignas(128) Counter {
+  std::atomic<std::uint64_t> value;
+};
+
+// The numbers an attaching process needs to find its way.
+struct SegmentShape {
+  std::int32_t ranks, lookahead, entries, shards;
+  RowLayout layout;
+  std::int64_t rows, max_rows, staging_floats, window, block_ring, request_ring, poll_microseconds;
+  FlushMode mode;
+  ValuePath value_path;
+
+  static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
+};
+
+// What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
+struct Block {
+  std::atomic<std::int64_t> step;       // whose block the cell holds; the planner writes the fields in this order
+  std::atomic<std::int64_t> begin;      // first position in staging, monotone
+  std::int64_t end;                     // behind the last position; read by its rank until it publishes the step
+  std::uint64_t requests_end;           // write-back requests up to and including this step; likewise
+  std::atomic<std::int64_t> remaining;  // records that have not landed; counted down by shards
+};
+
+inline constexpr std::int32_t kClosed = -1;
+
+// One rank's numbers. Each counter has one writer, named here.
+struct RankArea {
+  Counter registered;    // rank: steps whose rows are in the inbox
+  Counter published;     // rank or its device: steps that have run
+  Counter written_back;  // rank or its device: write-back requests served
+  Counter requested;     // planner: write-back requests made
+  Counter landed_back;   // shards (add): write-backs that have landed
+  Counter wanted;        // rank: steps whose plan it has asked for
+  Counter drain_entered, drain_left;  // rank
+  std::atomic<std::int32_t> pid;      // rank: of the process that drives it; 0: not attached; kClosed: it has left
+  std::int64_t cache_slots;           // constant
+  // Written by the rank (relaxed; only read for statistics).
+  std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, staging_stall, plan_wait, cache_reads, host_reads, values,
+      gradients, write_backs;
+};
+
+class Segment {
+ public:
+  // Throws std::runtime_error with a sentence if the memory is not there.
+  static std::shared_ptr<Segment> create(const EngineConfig& config, bool shared);
+  static std::shared_ptr<Segment> attach(const std::string& path);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  const SegmentShape& shape() const;
+  std::int64_t bytes() const { return bytes_; }
+  std::string path() const;  // for attach; empty if private
+
+  // Events. Which condition belongs to which:
+  Event& work();     // shards: batches posted, records published, write-backs served, stop
+  Event& planning();  // planner: registrations, plans wanted, stop
+  Event& gate();     // ranks: plan decided, gate opened, room in staging, drain, window; and every error
+  Counter& planned();            // planner: steps decided
+  Counter& opened(int shard);    // shard: gates of steps below this are open as far as it knows
+  RankArea& rank(int rank);
+  Block& block(int rank, std::int64_t step);
+  // Whether everything in the block of a decided step has landed; if not, `begin` is its first position. The planner reuses
+  // a cell only when its block has landed, so a cell that holds a later step says the same.
+  bool landed(int rank, std::int64_t step, std::int64_t* begin = nullptr);
+
+  // Cells of the rings that are indexed by step, one rank's.
+  std::int64_t* inbox_rows(int rank, std::int64_t step);
+  std::int64_t& inbox_count(int rank, std::int64_t step);
+  std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
+  std::int32_t* plan_source(int rank, std::int64_t step);
+  Leave* plan_leave(int rank, std::int64_t step);
+  std::int64_t* plan_target(int rank, std::int64_t step);
+  WriteBack& request(int rank, std::uint64_t sequence);
+  float* staging(int rank);
+  float* staged(int rank, std::int64_t position) { return staging(rank) + position % shape().staging_floats; }
+
+  // The sticky error: the first sentence wins, everybody wakes.
+  void fail(const std::string& sentence);
+  bool failed() const;
+  std::string error() const;
+
+  // Waits on `event` until ready() or the sticky error. Looks whether the engine's process lives when it is another one.
+  // Returns false on an error.
+  template <class Ready>
+  bool wait(Event& event, Ready ready) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (ready()) return true;
+      spin_pause();
+    }
+    while (true) {
+      const std::uint32_t ticket = event.ticket();
+      if (ready()) return true;
+      if (failed()) return false;
+      event.wait(ticket, kWaitMicroseconds);
+      check_engine_lives();
+    }
+  }
+
+ private:
+  struct Header;
+  struct Layout;
+  static constexpr int kSpins = 64;                          // a few microseconds: a hand-over between running threads
+  static constexpr std::int64_t kWaitMicroseconds = 100'000;  // how soon a dead engine process is noticed
+
+  Segment();
+  void map(int file, std::int64_t bytes);
+  void check_engine_lives();
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  template <class T>
+  T* at(std::int64_t offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+  template <class T>
+  T* in_rank(int rank, std::int64_t offset) const;
+
+  std::unique_ptr<Layout> layout_;
+  char* base_ = nullptr;
+  std::int64_t bytes_ = 0;
+  int file_ = -1;            // memfd; -1: private
+  int engine_process_ = -1;  // pidfd of the engine's process, if that is another one
+};
+
+}  // namespace frugal

@@ -1,0 +1,131 @@
+// Runs a workload on the real engine, each rank a thread, and compares with the oracle to the bit.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/simple_policies.h"
+#include "tests/engine/workload.h"
+
+namespace frugal::testing {
+
+struct Outcome {
+  std::int64_t stale_reads = 0;
+  std::int64_t wrong_rows = 0;  // of the drained table
+  std::string error;
+  EngineStatistics statistics;
+
+  bool right() const { return stale_reads == 0 && wrong_rows == 0 && error.empty(); }
+};
+
+struct RunOptions {
+  std::vector<std::int64_t> drain_after;                         // steps after which all ranks drain and compare
+  std::function<void(int rank, std::int64_t step)> before_step{};// delays, or throws
+  std::chrono::milliseconds patience{20'000};                    // then the run is failed as stuck
+};
+
+inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, float* table,
+                                  std::shared_ptr<const RowUpdate> update) {
+  EngineConfig config;
+  config.ranks = shape.ranks;
+  config.lookahead = shape.lookahead;
+  config.flush_threads = shape.flush_threads;
+  config.mode = shape.mode;
+  config.value_path = shape.value_path;
+  config.layout = layout;
+  config.rows = shape.rows;
+  config.host_rows = table;
+  config.max_rows_per_step = std::max(shape.batch, 1);
+  config.entries = shape.entries;
+  config.staging_bytes = shape.staging_bytes ? shape.staging_bytes : 8 * layout.bytes() * std::max(shape.batch, 1) * shape.ranks;
+  config.horizon = shape.horizon;
+  config.update = std::move(update);
+  if (shape.slots > 0)
+    for (int r = 0; r < shape.ranks; ++r)
+      config.caches.push_back(
+          std::make_shared<RandomAdmission>(shape.slots, shape.reject, shape.seed * 8 + static_cast<unsigned>(r)));
+  return config;
+}
+
+inline std::int64_t count_wrong_rows(const std::vector<float>& table, const std::vector<float>& expected,
+                                     const RowLayout& layout) {
+  std::int64_t wrong = 0;
+  for (std::size_t at = 0; at < table.size(); at += static_cast<std::size_t>(layout.stride))
+    wrong += !same_record(table.data() + at, expected.data() + at, layout.dim);
+  return wrong;
+}
+
+// The oracle's table after each of the given numbers of steps.
+inline std::vector<float> table_after(const Shape& shape, const Trace& trace, std::int64_t steps, const RowLayout& layout,
+                                      const RowUpdate& update) {
+  return Oracle(shape, Trace(trace.begin(), trace.begin() + steps), layout, update).table;
+}
+
+inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOptions& options = {}) {
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
+  const Oracle oracle(shape, trace, layout, *update);
+  std::vector<float> table = initial_table(shape, layout);
+  Outcome outcome;
+  std::atomic<std::int64_t> stale{0}, wrong{0};
+  std::atomic<int> running{shape.ranks};
+  Engine engine(engine_config(shape, layout, table.data(), update));
+  const auto rank_body = [&](int rank) {
+    RankPort& port = engine.port(rank);
+    ReferenceExecutor executor(port, layout, shape.entries, table.data(), shape.slots, update,
+                               [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value, float* g) {
+                                 test_gradient(step, r, entry, row, k, value, g, layout.dim);
+                               });
+    executor.set_read([&](std::int64_t step, std::int64_t row, const float* record) {
+      stale += !same_record(record, oracle.before[static_cast<std::size_t>(step)].at(row).data(), layout.dim);
+    });
+    std::int64_t registered = 0;
+    const auto steps = static_cast<std::int64_t>(trace.size());
+    for (std::int64_t s = 0; s < steps; ++s) {
+      for (; registered < steps && registered <= s + shape.lookahead; ++registered) {
+        const StepWork& work = trace[static_cast<std::size_t>(registered)][static_cast<std::size_t>(rank)];
+        port.register_step(registered, work.rows, work.occurrences);
+      }
+      if (options.before_step) options.before_step(rank, s);
+      executor.step(s, trace[static_cast<std::size_t>(s)][static_cast<std::size_t>(rank)]);
+      if ((s + rank) % 2 == 0) executor.serve_write_backs(s + 1);  // early, or only before the next gate
+      if (std::find(options.drain_after.begin(), options.drain_after.end(), s) != options.drain_after.end()) {
+        executor.drain();
+        if (rank == 0) wrong += count_wrong_rows(table, table_after(shape, trace, s + 1, layout, *update), layout);
+        port.drain();  // nobody goes on before rank 0 has compared
+        port.finish_drain();
+      }
+    }
+    executor.drain();
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        rank_body(rank);
+      } catch (const std::exception& error) {
+        engine.port(rank).fail(error.what());
+      }
+      --running;
+    });
+  const auto deadline = std::chrono::steady_clock::now() + options.patience;
+  while (running > 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (std::chrono::steady_clock::now() > deadline) engine.fail("stuck");
+  }
+  for (std::thread& thread : threads) thread.join();
+  outcome.stale_reads = stale;
+  outcome.error = engine.error();
+  outcome.wrong_rows = wrong + (outcome.error.empty() ? count_wrong_rows(table, oracle.table, layout) : 0);
+  outcome.statistics = engine.statistics();
+  return outcome;
+}
+
+}  // namespace frugal::testing

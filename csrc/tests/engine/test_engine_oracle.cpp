@@ -1,0 +1,86 @@
+// The contract: whatever the settings, every value read and every drained table equal the plain oracle's to the bit.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/engine/run_workload.h"
+
+namespace frugal::testing {
+namespace {
+
+std::string describe(const Shape& s) {
+  return "seed " + std::to_string(s.seed) + " ranks " + std::to_string(s.ranks) + " lookahead " + std::to_string(s.lookahead) +
+         " threads " + std::to_string(s.flush_threads) + " rows " + std::to_string(s.rows) + " batch " +
+         std::to_string(s.batch) + " slots " + std::to_string(s.slots) + " mode " + std::to_string(static_cast<int>(s.mode)) +
+         " path " + std::to_string(static_cast<int>(s.value_path));
+}
+
+void expect_right(const Shape& shape, const RunOptions& options = {}) {
+  const Outcome outcome = run_workload(shape, random_trace(shape), options);
+  EXPECT_EQ(outcome.error, "") << describe(shape);
+  EXPECT_EQ(outcome.stale_reads, 0) << describe(shape);
+  EXPECT_EQ(outcome.wrong_rows, 0) << describe(shape);
+}
+
+Shape random_shape(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](std::initializer_list<std::int64_t> of) { return *(of.begin() + random() % of.size()); };
+  Shape shape;
+  shape.seed = seed;
+  shape.ranks = static_cast<int>(pick({1, 1, 2, 3, 4, 8}));
+  shape.lookahead = static_cast<int>(pick({1, 2, 3, 6, 10, 60}));
+  shape.flush_threads = static_cast<int>(pick({1, 2, 4, 16}));
+  shape.rows = pick({6, 24, 200});
+  shape.batch = static_cast<int>(pick({1, 6, 40}));
+  shape.slots = pick({0, 1, 4, shape.rows});
+  shape.skewed = random() % 3 != 0;
+  shape.dim = pick({1, 5, 33});
+  shape.value_path = random() % 4 == 0 ? ValuePath::kHostRow : ValuePath::kStaging;
+  shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
+  return shape;
+}
+
+class EngineOracle : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(EngineOracle, RandomWorkloadsEqualTheOracleInEveryMode) {
+  for (unsigned part = 0; part < 10; ++part) {
+    Shape shape = random_shape(GetParam() * 100 + part);
+    shape.mode = part == 0 ? FlushMode::kOff : part == 1 ? FlushMode::kSync : FlushMode::kP2F;
+    expect_right(shape, {.drain_after = {7, 8, 21}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, EngineOracle, ::testing::Range(0u, 12u));
+
+TEST(EngineOracle, RunsLongerThanEveryRing) {
+  Shape shape;
+  shape.steps = 3000;
+  shape.lookahead = 2;
+  shape.ranks = 2;
+  expect_right(shape);
+}
+
+TEST(EngineOracle, StagingForOneStepOnlyIsEnough) {
+  Shape shape;
+  shape.ranks = 1;
+  shape.slots = 3;
+  shape.steps = 300;
+  shape.batch = 12;
+  shape.staging_bytes = 15 * RowLayout::for_dim(shape.dim).bytes();  // 12 values, 3 evictions
+  expect_right(shape);
+}
+
+TEST(EngineOracle, ManyRowsOnAllRanksWithRandomDelays) {
+  Shape shape;
+  shape.ranks = 4;
+  shape.rows = 6;
+  shape.batch = 30;
+  RunOptions options;
+  options.before_step = [](int rank, std::int64_t step) {
+    if ((step * 7 + rank * 3) % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300 * (rank + 1)));
+  };
+  expect_right(shape, options);
+}
+
+}  // namespace
+}  // namespace frugal::testing
