@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Dict, Optional, Sequence, Tuple, Union
@@ -40,8 +41,10 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         layout = user_layout(dataset, folder, format, files, delimiter, has_edge_importance)
     graph = _read(layout)
     if layout.ids is Ids.FIRST_APPEARANCE and map_folder is not None:
-        write_name_map(Path(map_folder) / "entities.tsv", graph.entity_names)
-        write_name_map(Path(map_folder) / "relations.tsv", graph.relation_names)
+        maps = Path(map_folder) / "entities.tsv", Path(map_folder) / "relations.tsv"
+        write_name_map(maps[0], graph.entity_names)
+        write_name_map(maps[1], graph.relation_names)
+        graph = replace(graph, entity_map=maps[0], relation_map=maps[1])
     return graph
 
 
