@@ -18,8 +18,10 @@ _MODULES = {
     "convert": "dglke.convert",
 }
 _CLUSTER = ("server", "client", "dist_train")
-# Flags that only the unreleased DGL-KE has, each with the shortest abbreviation that 0.1.2 takes for no flag of its own.
-_LATER_FLAGS = {"train": {"--pairwise": "--p", "-pw": "-p", "--loss_genre": "--los", "--margin": "--mar", "-m": "-m"}}
+# Flags of the unreleased DGL-KE only, each with the shortest abbreviation that 0.1.2 takes for no flag of its own.
+_LATER_FLAGS = {
+    "train": {"--pairwise": "--p", "-pw": "-p", "--loss_genre": "--los", "--margin": "--mar", "-m": "-m"},
+}
 
 
 def run(command: str, argv: Sequence[str], seed: int | None = None) -> None:

@@ -37,4 +37,5 @@ def install() -> None:
     with visible(old_dgl, removed, *before_dglke()):
         for name in _DGLKE_MODULES:
             importlib.import_module("dglke." + name)
-    repairs.repair(sys.modules["dglke.models.infer"])
+    repairs.repair_top_k(sys.modules["dglke.models.infer"])
+    repairs.repair_edge_importance(sys.modules["dglke.dataloader.KGDataset"])

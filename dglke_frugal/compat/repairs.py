@@ -1,6 +1,9 @@
-"""What dglke 0.1.2 gets wrong on a current PyTorch, put right where dglke looks it up."""
+"""What dglke 0.1.2 gets wrong on a current PyTorch or numpy, put right where dglke looks it up."""
 from __future__ import annotations
 
+import types
+
+import numpy
 import torch
 from dgl import backend
 
@@ -19,10 +22,15 @@ class _Positions(torch.Tensor):
         return self // divisor
 
 
-def _arange(*arguments):
+def _positions(*arguments) -> torch.Tensor:
     return backend.arange(*arguments).as_subclass(_Positions)
 
 
-def repair(infer) -> None:
-    """Repair the top-k of dglke_predict and dglke_emb_sim; `infer` is the module dglke.models.infer."""
-    infer.F = ModuleView(backend, arange=_arange)
+def repair_top_k(infer: types.ModuleType) -> None:
+    """dglke.models.infer: all modes of dglke_predict and dglke_emb_sim but the pairwise ones fail at an index."""
+    infer.F = ModuleView(backend, arange=_positions)
+
+
+def repair_edge_importance(datasets: types.ModuleType) -> None:
+    """dglke.dataloader.KGDataset: reading the fourth column asks for numpy.float, gone from numpy 1.24."""
+    datasets.np = ModuleView(numpy, float=float)

@@ -1,4 +1,4 @@
-"""dgl.contrib.sampling.EdgeSampler as far as dglke uses it: batches of edges with negatives, drawn by libdgl's C++ code."""
+"""dgl.contrib.sampling.EdgeSampler as far as dglke uses it: batches with negatives, drawn by libdgl's C++ code."""
 from __future__ import annotations
 
 from typing import Iterator
@@ -50,8 +50,9 @@ class EdgeSampler:
 
     Parameters
     ----------
-    seed_edges : (n,) int64 tensor or array. It is shuffled in place, as dgl did: dglke's evaluation depends on it, where
-        the samplers of both sides share one array and the order of the metrics' sums follows.
+    seed_edges : (n,) int64 tensor or array. It is shuffled in place, as dgl did: in dglke's evaluation the samplers of
+        both sides share one array, and the order in which metrics are summed follows.
+    shuffle : draw from a shuffled copy instead.
     negative_mode : "head", "tail", "chunk-head" or "chunk-tail": the side that is replaced, per edge or per chunk.
     num_workers : batches drawn in one C++ call, in parallel if OpenMP has threads.
     relations : (n_edges,) int64, needed to tell false negatives of a knowledge graph.
@@ -72,7 +73,7 @@ class EdgeSampler:
             neg_sample_size, exclude_positive, return_false_neg, relations, chunk_size)
 
     def __iter__(self) -> Iterator[tuple[EdgeSubgraph, EdgeSubgraph]]:
-        # Here and not in the generator, whose body would run at the first `next` only: dglke counts on the order of resets.
+        # Not in the generator, whose body starts at the first `next`: dglke's batches follow the order of the resets.
         _reset(self._sampler)
         return self._batches()
 

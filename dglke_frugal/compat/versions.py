@@ -17,10 +17,10 @@ def check_versions() -> None:
     """Raise InputError, with one sentence, unless the installed releases are among those that are known to work."""
     dglke = _installed("dglke")
     if dglke != DGLKE:
-        raise InputError(f"dglke {dglke} is installed but the vanilla backend needs {DGLKE}: pip install dglke=={DGLKE}")
+        raise InputError(f"dglke {dglke} is installed but --backend vanilla needs {DGLKE}: pip install dglke=={DGLKE}")
     dgl = _installed("dgl")
     if not OLDEST_DGL <= _release(dgl) <= NEWEST_DGL:
-        raise InputError(f"dgl {dgl} is installed but the vanilla backend needs 1.1.x to 2.1.x: pip install dgl==2.1.0")
+        raise InputError(f"dgl {dgl} is installed but --backend vanilla needs 1.1.x to 2.1.x: pip install dgl==2.1.0")
     torch = _installed("torch")
     if _release(torch) < OLDEST_TORCH:
         raise InputError(f"torch {torch} is installed but torch 2.4 or newer is needed: pip install 'torch>=2.4'")
@@ -36,7 +36,7 @@ def _installed(name: str) -> str:
         remedy = f"pip install {name}" + (f"=={DGLKE}" if name == "dglke" else "")
         if name != "torch" and sys.version_info >= (3, 13):
             remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or --backend frugal"
-        raise InputError(f"the vanilla backend needs {name}, which is not installed: {remedy}") from None
+        raise InputError(f"--backend vanilla needs {name}, which is not installed: {remedy}") from None
 
 
 def _release(version: str) -> tuple[int, int]:
