@@ -1,0 +1,106 @@
+"""Trackers: what they write, and what they say when they cannot."""
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from dglke_frugal.errors import InputError
+from dglke_frugal.training.tracker import JsonLinesTracker, make_tracker
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_json_lines_are_on_disk_at_once_and_survive_a_resume(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    tracker = JsonLinesTracker(path)
+    tracker.start({"lr": 0.1}, 0)
+    tracker.log({"train/loss": 0.5, "speed": float("nan"), "stall": float("inf")}, 10)
+    first, second = lines(path)  # not closed yet
+    assert (first["event"], first["config"], first["step"]) == ("start", {"lr": 0.1}, 0)
+    assert (second["step"], second["train/loss"], second["speed"], second["stall"]) == (10, 0.5, None, None)
+    tracker.close()
+    resumed = JsonLinesTracker(path)
+    resumed.start({"lr": 0.1}, 10)
+    resumed.close()
+    assert [line["step"] for line in lines(path)] == [0, 10, 10]
+
+
+def test_numpy_numbers_are_numbers(tmp_path):
+    tracker = JsonLinesTracker(tmp_path / "metrics.jsonl")
+    tracker.start({}, 0)
+    tracker.log({"a": np.float32(0.25), "b": np.array(2.0), "c": np.int64(3)}, 1)
+    line = lines(tmp_path / "metrics.jsonl")[1]
+    assert (line["a"], line["b"], line["c"]) == (0.25, 2.0, 3.0)
+
+
+def test_a_torn_line_costs_only_itself(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "train/lo')
+    tracker = JsonLinesTracker(path)
+    tracker.start({}, 1)
+    tracker.log({"train/loss": 1.0}, 2)
+    written = path.read_text().splitlines()
+    assert len(written) == 4
+    assert json.loads(written[3])["train/loss"] == 1.0
+
+
+def test_a_folder_that_cannot_be_written_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="cannot write .*metrics.jsonl"):
+        JsonLinesTracker(tmp_path / "absent" / "metrics.jsonl").start({}, 0)
+
+
+def test_a_full_disk_is_an_input_error():
+    tracker = JsonLinesTracker("/dev/full")
+    with pytest.raises(InputError, match="No space left"):
+        tracker.start({}, 0)
+
+
+def test_an_unknown_or_missing_tracker_is_an_input_error(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no tracker 'mlflow'; choose from tensorboard, wandb"):
+        make_tracker(tmp_path, ["mlflow"])
+    for name, module in [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")]:
+        monkeypatch.setitem(sys.modules, module, None)  # import fails
+        with pytest.raises(InputError, match=rf"pip install 'dglke-frugal\[{name}\]'"):
+            make_tracker(tmp_path, [name])
+
+
+def test_tensorboard_gets_scalars_and_forgets_what_a_resume_repeats(tmp_path, monkeypatch):
+    calls = []
+
+    class SummaryWriter:
+        def __init__(self, folder, purge_step):
+            calls.append(("open", folder, purge_step))
+
+        def __getattr__(self, name):
+            return lambda *arguments: calls.append((name, *arguments))
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=SummaryWriter))
+    tracker = make_tracker(tmp_path, ["tensorboard"])
+    tracker.start({"lr": 0.1}, 100)
+    tracker.log({"train/loss": 0.5}, 110)
+    tracker.close()
+    assert calls[0] == ("open", str(tmp_path / "tensorboard"), 100)
+    assert calls[2:] == [("add_scalar", "train/loss", 0.5, 110), ("flush",), ("close",)]
+    assert lines(tmp_path / "metrics.jsonl")[1]["train/loss"] == 0.5
+
+
+def test_wandb_goes_on_with_the_same_run(tmp_path, monkeypatch):
+    opened, logged = [], []
+
+    def init(**options):
+        opened.append(options)
+        return types.SimpleNamespace(id="abc", log=lambda metrics, step: logged.append((metrics, step)), finish=lambda: None)
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    for step in (0, 100):
+        tracker = make_tracker(tmp_path, ["wandb"])
+        tracker.start({"lr": 0.1}, step)
+        tracker.log({"train/loss": 0.5}, step + 10)
+        tracker.close()
+    assert [options["id"] for options in opened] == [None, "abc"]
+    assert opened[0]["config"] == {"lr": 0.1}
+    assert logged == [({"train/loss": 0.5}, 10), ({"train/loss": 0.5}, 110)]
