@@ -52,7 +52,7 @@ class Metrics:
                 "HITS@10": self.hits_at_10}
 
 
-def test_lines(metrics: Metrics) -> List[str]:
+def result_lines(metrics: Metrics) -> List[str]:
     """The lines DGL-KE prints after a test; scripts parse them."""
     lines = ["-------------- Test result --------------"]
     lines += [f"Test average {name} : {value}" for name, value in metrics.named().items()]

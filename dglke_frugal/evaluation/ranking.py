@@ -139,6 +139,7 @@ def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
     """Keys outside the returned intervals have certainly a worse or a better rounded score than the true triple's."""
     score_step = np.spacing(np.abs(scores)).astype(np.float64)
     if model.operation == Operation.DOT:
+        keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT) if model.name == "SimplE" else keys
         return keys - 2 * score_step, keys + 2 * score_step
     distance = np.sqrt(-keys) if model.operation == Operation.L2 else -keys
     slack = 2 * (score_step + np.spacing(distance.astype(np.float32)).astype(np.float64))

@@ -1,0 +1,121 @@
+"""Ranking against a brute-force oracle."""
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import NAMES, random_model, random_triples
+from oracle import better_and_equal
+
+from dglke_frugal import _native
+from dglke_frugal.errors import InputError
+from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, evaluate
+
+
+def as_set(triples):
+    return {tuple(int(x) for x in triple) for triple in zip(*triples)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_counts_equal_the_oracles(name, filtered):
+    model = random_model(name)
+    known = random_triples(model, 900)
+    test = tuple(column[::25] for column in known)
+    evaluation = evaluate(model, test, KnownTriples([known]), Protocol(filtered=filtered))
+    for side in SIDES:
+        better, equal = better_and_equal(model, test, side, as_set(known) if filtered else None, tolerance=1e-9)
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+
+
+@pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RESCAL"])
+def test_exact_ties_are_counted_as_ties(name):
+    model = random_model(name, coarse=True, dim=8)
+    known = random_triples(model, 300)
+    test = tuple(column[::8] for column in known)
+    evaluation = evaluate(model, test, KnownTriples([known]))
+    assert sum(evaluation.compared[side].equal.sum() for side in SIDES) > 100
+    for side in SIDES:
+        better, equal = better_and_equal(model, test, side, as_set(known), tolerance=1e-9)
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+        np.testing.assert_array_equal(evaluation.ranks(side), 1 + better + equal)
+        np.testing.assert_array_equal(evaluation.ranks(side, "optimistic"), 1 + better)
+        np.testing.assert_array_equal(evaluation.ranks(side, "realistic"), 1 + better + equal / 2)
+
+
+def test_scores_beyond_simples_limits_tie():
+    model = random_model("SimplE", dim=8)
+    model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
+    known = random_triples(model, 300)
+    evaluation = evaluate(model, known, KnownTriples([known]))
+    for side in SIDES:
+        better, equal = better_and_equal(model, known, side, as_set(known), tolerance=1e-5)
+        assert (equal > 20).sum() > 20
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+
+
+@settings(max_examples=30, deadline=None)
+@given(name=st.sampled_from(NAMES), entities=st.integers(1, 700), dim=st.sampled_from([2, 6, 32, 130]),
+       threads=st.integers(1, 3), padding=st.integers(0, 5), seed=st.integers(0, 5))
+def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, threads, padding, seed):
+    import torch
+
+    model = random_model(name, entities, dim=dim, seed=seed)
+    known = random_triples(model, 200, seed)
+    expected = None
+    before = _native.num_threads()
+    try:
+        for table in (model.entity, padded(model.entity, padding), torch.from_numpy(model.entity)):
+            same = EmbeddingModel(name, model.gamma, model.hidden_dim, table, model.relation, model.projection)
+            _native.set_num_threads(threads)
+            result = evaluate(same, known, KnownTriples([known]))
+            counts = [(result.compared[side].better.tolist(), result.compared[side].equal.tolist()) for side in SIDES]
+            if name == "TransR" and not isinstance(table, np.ndarray):
+                continue  # its projected rows are themselves rounded, which differs between libraries
+            assert expected is None or counts == expected
+            expected = counts
+    finally:
+        _native.set_num_threads(before)
+
+
+def padded(table, columns):
+    """The same rows further apart, as the store keeps them."""
+    wide = np.full((len(table), table.shape[1] + columns), np.nan, np.float32)
+    wide[:, :table.shape[1]] = table
+    return wide[:, :table.shape[1]]
+
+
+def test_float32_alone_would_rank_wrongly_here():
+    """Rows far from the origin: |a|^2 + |b|^2 - 2ab cancels, and only the exact pass tells candidates apart."""
+    model = random_model("TransE_l2", dim=8)
+    model = EmbeddingModel("TransE_l2", 3.0, 8, (model.entity * 0.01 + 1000).astype(np.float32), model.relation * 0.01)
+    known = random_triples(model, 60)
+    evaluation = evaluate(model, known, KnownTriples([known]))
+    for side in SIDES:
+        assert evaluation.compared[side].close_calls > 1000
+        better, _ = better_and_equal(model, known, side, as_set(known), tolerance=1e-6)
+        assert np.mean(evaluation.compared[side].better == better) > 0.95
+
+
+def test_a_diverged_model_is_refused():
+    model = random_model("DistMult")
+    model.entity[3, 1] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        evaluate(model, (np.array([3]), np.array([0]), np.array([1])), KnownTriples([]))
+
+
+@pytest.mark.parametrize("triple, message", [((61, 0, 1), "head 61 of triple 1"), ((0, 5, 1), "relation 5"),
+                                             ((0, 0, -1), "tail -1")])
+def test_ids_outside_the_model_are_refused(triple, message):
+    model = random_model("DistMult")
+    triples = tuple(np.array([0, x]) for x in triple)
+    with pytest.raises(InputError, match=message):
+        evaluate(model, triples, KnownTriples([]))
+
+
+def test_nothing_to_rank_gives_no_metrics():
+    empty = tuple(np.zeros(0, np.int64) for _ in range(3))
+    metrics = evaluate(random_model("DistMult"), empty, KnownTriples([])).metrics()
+    assert metrics.count == 0 and np.isnan(metrics.mrr)
