@@ -1,7 +1,7 @@
 """Evaluation of a model on a set of triples: which candidates, which known answers left out, how ties count."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Dict, Optional, Tuple
 
 import numpy as np
@@ -11,6 +11,9 @@ from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
 from .model import SIDES, EmbeddingModel
 from .ranking import CandidateTable, Comparison, rank_against_all
+from .release_rule import known_still_better
+
+KNOWN = ("excluded", "penalized", "kept")
 
 
 @dataclass(frozen=True)
@@ -19,15 +22,19 @@ class Protocol:
 
     Attributes:
         ties: how candidates with an equal score count, one of metrics.RANK_TIES.
-        filtered: leave out candidates that are known to be true. The triple itself never competes with itself.
+        known: what happens to candidates that are known to be true, one of KNOWN. "excluded" leaves them out (the filtered
+            protocol, as in DGL-KE's git HEAD), "penalized" lowers their scores (as in DGL-KE 0.1.2, see
+            release_rule.py), "kept" lets them compete. The triple itself never competes with itself.
     """
 
     ties: str = "pessimistic"
-    filtered: bool = True
+    known: str = "excluded"
 
     def __post_init__(self):
         if self.ties not in RANK_TIES:
             raise InputError(f"unknown rule for ties {self.ties}; choose one of {', '.join(RANK_TIES)}")
+        if self.known not in KNOWN:
+            raise InputError(f"unknown rule for known triples {self.known}; choose one of {', '.join(KNOWN)}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
     Args:
         model: tables in host memory (numpy) are ranked by the C++ kernel, torch tensors on their device.
         triples: (heads, relations, tails), each (n,) integer ids.
-        known: train, valid and test triples; needed if the protocol is filtered.
+        known: train, valid and test triples; needed unless the protocol keeps them.
         protocol: see Protocol.
 
     Raises:
@@ -69,11 +76,16 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
     """
     triples = tuple(np.asarray(column) for column in triples)
     check_ids(model, triples)
-    if protocol.filtered and known is None:
+    if protocol.known == "kept":
+        known = None
+    elif known is None:
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
     table = None if model.projects else CandidateTable.of(model.entity, model.operation)
-    compared = {side: rank_against_all(model, side, triples, known if protocol.filtered else None, table)
-                for side in SIDES}
+    compared = {side: rank_against_all(model, side, triples, known, table) for side in SIDES}
+    if protocol.known == "penalized":
+        for side, comparison in compared.items():
+            more = known_still_better(model, side, triples, known)
+            compared[side] = replace(comparison, better=comparison.better + more)
     return Evaluation(triples, compared, protocol)
 
 

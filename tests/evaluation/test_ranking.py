@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import NAMES, random_model, random_triples
-from oracle import better_and_equal
+from oracle import better_and_equal, score
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
@@ -16,16 +16,41 @@ def as_set(triples):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("filtered", [True, False])
+@pytest.mark.parametrize("filtered", [True, False], ids=["excluded", "kept"])
 def test_counts_equal_the_oracles(name, filtered):
     model = random_model(name)
     known = random_triples(model, 900)
     test = tuple(column[::25] for column in known)
-    evaluation = evaluate(model, test, KnownTriples([known]), Protocol(filtered=filtered))
+    evaluation = evaluate(model, test, KnownTriples([known]), Protocol(known="excluded" if filtered else "kept"))
     for side in SIDES:
         better, equal = better_and_equal(model, test, side, as_set(known) if filtered else None, tolerance=1e-9)
         np.testing.assert_array_equal(evaluation.compared[side].better, better)
         np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_penalized_known_answers(name):
+    """0.1.2 compares log-sigmoids and lowers those of known triples by one."""
+    model = random_model(name)
+    known = random_triples(model, 3000)
+    test = tuple(column[::60] for column in known)
+    excluded = evaluate(model, test, KnownTriples([known]))
+    penalized = evaluate(model, test, KnownTriples([known]), Protocol(known="penalized"))
+    more = 0
+    for side in SIDES:
+        expected = []
+        for head, relation, tail in zip(*test):
+            answers = [t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)]
+            true = log_sigmoid(score(model, head, relation, tail))
+            expected.append(sum(log_sigmoid(score(model, *answer, corrupted=side)) - 1 >= true for answer in answers
+                                if answer != (head, relation, tail)))
+        more += sum(expected)
+        np.testing.assert_array_equal(penalized.compared[side].better - excluded.compared[side].better, expected)
+    assert more > 20
+
+
+def log_sigmoid(x):
+    return -np.logaddexp(0, -float(x))
 
 
 @pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RESCAL"])
