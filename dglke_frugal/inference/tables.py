@@ -1,0 +1,104 @@
+"""Reading a run's tables and its config.json, whoever wrote them: us, DGL-KE 0.1.2 or its git HEAD."""
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Dict, Optional, Union
+
+import numpy as np
+
+from ..errors import InputError
+from ..evaluation.model import MODELS, EmbeddingModel
+
+PathLike = Union[str, os.PathLike]
+_CHECK_BYTES = 1 << 26  # of a table, looked at together
+
+
+def read_config(folder: PathLike) -> Dict[str, Any]:
+    """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
+
+    Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
+    """
+    folder = Path(folder)
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; give the folder of a run, such as ckpts/TransE_l2_FB15k_0")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder} has no config.json; give the folder that a training run wrote") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} holds no JSON object; copy it again from the run that wrote it")
+    for ours, release in (("model_name", "model"), ("hidden_dim", "emb_size"), ("max_step", "max_train_step"),
+                          ("emap_file", "emp_file")):
+        if config.get(ours) is None and config.get(release) is not None:
+            config[ours] = config[release]
+    kinds = {"model_name": str, "dataset": str, "hidden_dim": int, "gamma": (int, float)}
+    for key, kind in kinds.items():
+        if key not in config:
+            raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
+        if not isinstance(config[key], kind) or isinstance(config[key], bool):
+            raise InputError(f"{path} has {config[key]!r} for {key!r}; put the value given to the training run there")
+    if config["model_name"] not in MODELS:
+        raise InputError(f"{path} names the model {config['model_name']!r}; known are {', '.join(MODELS)}")
+    if config["hidden_dim"] < 1 or not math.isfinite(config["gamma"]):
+        raise InputError(f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
+                         "put the values given to the training run there")
+    return config
+
+
+def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
+    """Memory-map a float32 table (rows, dim) that np.save wrote.
+
+    check_values: look for NaN and infinite numbers, which reads the whole file once.
+
+    Raises InputError: missing, damaged, of another type or shape, or with values that are no numbers.
+    """
+    path = Path(path)
+    try:
+        table = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
+                         "and that the run did not use --no_save_emb") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype != np.float32:
+        found = f"{table.dtype} of shape {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
+        raise InputError(f"{path} holds {found}; an embedding table is float32 with one row per id")
+    if 0 in table.shape:
+        raise InputError(f"{path} is empty (shape {table.shape}); copy it again from the run that wrote it")
+    if not table.flags.c_contiguous:
+        table = np.ascontiguousarray(table)
+    if check_values:
+        rows = max(1, _CHECK_BYTES // table[0].nbytes)
+        for begin in range(0, len(table), rows):
+            finite = np.isfinite(table[begin:begin + rows]).all(axis=1)
+            if not finite.all():
+                raise InputError(f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
+                                 "the training diverged, train again with a smaller learning rate")
+    return table
+
+
+def read_model(folder: PathLike, dataset: str, model_name: str, hidden_dim: int, gamma: float,
+               check_values: bool = True, config: Optional[Dict[str, Any]] = None) -> EmbeddingModel:
+    """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
+
+    config: what double_ent and double_rel the tables should fit, if known.
+
+    Raises InputError: see read_table; also for shapes that do not fit the model.
+    """
+    stem = Path(folder) / f"{dataset}_{model_name}"
+    entity = read_table(f"{stem}_entity.npy", check_values)
+    relation = read_table(f"{stem}_relation.npy", check_values)
+    projection = read_table(f"{stem}projection.npy", check_values) if model_name == "TransR" else None
+    sizes = {hidden_dim, 2 * hidden_dim}
+    if config is not None and "double_ent" in config:
+        sizes = {2 * hidden_dim if config["double_ent"] else hidden_dim}
+    if entity.shape[1] not in sizes:
+        raise InputError(f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
+                         f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run")
+    return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection)
