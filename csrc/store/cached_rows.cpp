@@ -8,7 +8,10 @@ namespace frugal {
 CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
     : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate) {}
 
-void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows) { port_.register_step(step, rows, {}); }
+void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows) {
+  if (first_step_ < 0) first_step_ = step;
+  port_.register_step(step - first_step_, rows, {});
+}
 
 void CachedRows::serve_write_backs(std::int64_t step) {
   for (auto write_backs = port_.write_backs(step); !write_backs.empty(); write_backs = port_.write_backs(step)) {
@@ -21,9 +24,9 @@ void CachedRows::serve_write_backs(std::int64_t step) {
 }
 
 void CachedRows::begin(std::int64_t step) {
-  plan_ = port_.plan(step);
-  serve_write_backs(step);
-  port_.wait_gate(step);
+  plan_ = port_.plan(step - first_step_);
+  serve_write_backs(plan_.step);
+  port_.wait_gate(plan_.step);
   const std::size_t count = plan_.rows.size();
   source_.resize(count);
   destination_.resize(count);
@@ -39,9 +42,7 @@ void CachedRows::begin(std::int64_t step) {
   }
 }
 
-void CachedRows::end() {
-  port_.publish(plan_.step);
-}
+void CachedRows::end() { port_.publish(plan_.step); }
 
 void CachedRows::drain() {
   for (const CachedRow& cached : port_.drain()) std::copy_n(slot(cached.slot), layout().dim + 1, table_.row(cached.row));

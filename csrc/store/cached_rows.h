@@ -35,6 +35,7 @@ class CachedRows final : public StepRows {
   RankPort& port_;
   HostTable cache_;  // "device memory"
   StepPlan plan_;
+  std::int64_t first_step_ = -1;  // the engine counts from 0, a resumed run does not
   std::vector<float*> source_;
   std::vector<float*> destination_;
 };

@@ -28,7 +28,7 @@ class DirectRows final : public StepRows {
   HostTable& table_;
   std::deque<std::vector<std::int64_t>> announced_;  // of the steps from begun_ on
   std::vector<std::vector<std::int64_t>> spare_;     // lists to use again
-  std::int64_t begun_ = 0;                           // next step to begin
+  std::int64_t begun_ = -1;                          // next step to begin; -1: none was announced yet
   std::vector<std::int64_t> rows_;
   std::vector<float*> records_;
 };

@@ -16,8 +16,8 @@ class StepRows {
 
   virtual const RowLayout& layout() const = 0;
 
-  // Step `step` will use `rows` (ascending, distinct). Steps are announced in order, each once, at most the lookahead
-  // beyond the running one. Copies the list.
+  // Step `step` will use `rows` (ascending, distinct). Steps are announced in order, from any first one, each once, at
+  // most the lookahead beyond the running one. Copies the list.
   virtual void announce(std::int64_t step, std::span<const std::int64_t> rows) = 0;
 
   // Waits until the rows of `step` may be read. Steps begin in order; rows(), source() and destination() then belong to
