@@ -12,5 +12,6 @@ void bind_memory(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
 void bind_evaluation(nanobind::module_& module);
+void bind_step(nanobind::module_& module);
 
 }  // namespace frugal

@@ -10,4 +10,5 @@ NB_MODULE(_native, module) {
   frugal::bind_store(module);
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);
+  frugal::bind_step(module);
 }

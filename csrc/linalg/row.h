@@ -1,0 +1,39 @@
+// Loops over rows: elementwise, and sums, always in the order of sixteen partial sums.
+#pragma once
+
+#include "linalg/simd.h"
+
+namespace frugal::FRUGAL_ISA {
+
+// Adds term(vector index, lanes) over `dim` elements, sixteen lanes at a time; load_row gives 0 beyond the end.
+template <typename Term>
+static inline float sum_row(std::int64_t dim, Term term) {
+  Vec sum = broadcast(0.0f);
+  std::int64_t i = 0;
+  for (; i + kLanes <= dim; i += kLanes)
+    sum = sum + term([i](const float* p) { return load(p + i); });
+  if (i < dim) {
+    const int left = static_cast<int>(dim - i);
+    sum = sum + term([i, left](const float* p) { return load_part(p + i, left); });
+  }
+  return fold_sum(sum);
+}
+
+// Calls body(i, read, write) for each vector of a row of `dim` floats; at the end of the row, read gives 0 beyond it and
+// write stops there.
+template <typename Body>
+static inline void for_row(std::int64_t dim, Body body) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= dim; i += kLanes)
+    body(i, [](const float* p) { return load(p); }, [](float* p, Vec x) { store(p, x); });
+  if (i < dim) {
+    const int left = static_cast<int>(dim - i);
+    body(i, [left](const float* p) { return load_part(p, left); }, [left](float* p, Vec x) { store_part(p, x, left); });
+  }
+}
+
+static inline float dot(const float* a, const float* b, std::int64_t dim) {
+  return sum_row(dim, [&](auto row) { return row(a) * row(b); });
+}
+
+}  // namespace frugal::FRUGAL_ISA

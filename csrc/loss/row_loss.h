@@ -1,0 +1,99 @@
+// Loss and derivative of one positive, and of the row of its negatives.
+#pragma once
+
+#include "linalg/vector_math.h"
+#include "loss/loss.h"
+
+namespace frugal::FRUGAL_ISA {
+
+// The score of columns that only fill up a vector: low enough that every loss, derivative and softmax weight is 0.
+inline constexpr float kNoScore = -1e30f;
+
+struct LossVec {
+  Vec loss, derivative;
+};
+
+struct Softplus {  // l(x) = log(1 + e^-x), computed from e^-|x|, which cannot overflow
+  inline LossVec operator()(Vec x) const {
+    const Vec zero = broadcast(0.0f), one = broadcast(1.0f);
+    const Vec e = exp(zero - abs(x));
+    const Vec sigmoid = select(x < zero, one, e) / (one + e);  // of -x
+    return {max(zero - x, zero) + log1p_unit(e), zero - sigmoid};
+  }
+};
+
+struct Hinge {  // l(x) = max(0, margin - x); its derivative at the kink is -1, as in DGL-KE
+  Vec margin;
+  inline LossVec operator()(Vec x) const {
+    const Vec zero = broadcast(0.0f), loss = margin - x;
+    return {max(loss, zero), select(loss < zero, zero, broadcast(-1.0f))};
+  }
+};
+
+struct RowLoss {
+  float loss;                 // of the row, before edge importance
+  float positive_derivative;  // d loss / d s+, times scale: pairwise only, else 0
+};
+
+// scores: `vectors` vectors, the first n scores and then kNoScore; replaced by scale * d loss / d score.
+template <typename Loss>
+static inline RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score, float scale, std::int64_t n,
+                               std::int64_t vectors, float* scores) {
+  const Vec zero = broadcast(0.0f);
+  Vec loss = zero;
+  if (spec.pairwise) {
+    const Vec each = broadcast(scale / static_cast<float>(n)), positive = broadcast(positive_score);
+    Vec derivative = zero;
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const LossVec pair = l(positive - load(scores + v * kLanes));
+      loss = loss + pair.loss;
+      derivative = derivative + pair.derivative * each;
+      store(scores + v * kLanes, zero - pair.derivative * each);
+    }
+    return {fold_sum(loss) / static_cast<float>(n), fold_sum(derivative)};
+  }
+  if (!spec.adversarial) {
+    const Vec each = broadcast(-scale / static_cast<float>(n));
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const LossVec pair = l(zero - load(scores + v * kLanes));
+      loss = loss + pair.loss;
+      store(scores + v * kLanes, pair.derivative * each);
+    }
+    return {fold_sum(loss) / static_cast<float>(n), 0.0f};
+  }
+  const Vec temperature = broadcast(spec.temperature);
+  Vec largest = load(scores) * temperature;
+  for (std::int64_t v = 1; v < vectors; ++v) largest = max(largest, load(scores + v * kLanes) * temperature);
+  const Vec top = broadcast(fold_max(largest));
+  Vec total = zero;
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    const Vec score = load(scores + v * kLanes);
+    const LossVec pair = l(zero - score);
+    const Vec weight = exp(score * temperature - top);
+    total = total + weight;
+    loss = fma(weight, pair.loss, loss);
+    store(scores + v * kLanes, weight * pair.derivative);
+  }
+  const float sum = fold_sum(total);
+  const Vec each = broadcast(-scale / sum);
+  for (std::int64_t v = 0; v < vectors; ++v) store(scores + v * kLanes, load(scores + v * kLanes) * each);
+  return {fold_sum(loss) / sum, 0.0f};
+}
+
+static inline RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
+                               std::int64_t vectors, float* scores) {
+  if (spec.genre == LossGenre::kHinge)
+    return row_loss(Hinge{broadcast(spec.margin)}, spec, positive_score, scale, n, vectors, scores);
+  return row_loss(Softplus{}, spec, positive_score, scale, n, vectors, scores);
+}
+
+static inline LossValue positive_loss(const LossSpec& spec, float score) {
+  float loss[kLanes], derivative[kLanes];
+  const LossVec value = spec.genre == LossGenre::kHinge ? Hinge{broadcast(spec.margin)}(broadcast(score))
+                                                         : Softplus{}(broadcast(score));
+  store(loss, value.loss);
+  store(derivative, value.derivative);
+  return {loss[0], derivative[0]};
+}
+
+}  // namespace frugal::FRUGAL_ISA

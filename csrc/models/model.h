@@ -1,0 +1,69 @@
+// One knowledge-graph embedding model on rows of floats: what differs between models, and nothing else.
+//
+// A model scores a positive (head, relation, tail), and turns the side that is not corrupted into a query for the
+// similarity that all its negatives share (similarity.h). Its gradients are closed forms. Rows are float32; a row pointer
+// may point into a table, so nothing is read beyond a row's end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "models/similarity/similarity.h"
+
+namespace frugal {
+
+struct ModelSpec {
+  std::string name;                // DGL-KE's names: TransE_l1, TransE_l2, TransE (= l2), DistMult, ...
+  std::int64_t entity_dim = 0;     // floats of an entity row
+  std::int64_t relation_dim = 0;   // floats of a relation row (RESCAL: d * d)
+  float gamma = 0.0f;              // margin of the distance models
+  float embedding_range = 0.0f;    // RotatE: the relation value that means the angle pi
+};
+
+// The rows of one positive.
+struct Triple {
+  const float* head;
+  const float* relation;
+  const float* tail;
+  const float* projection = nullptr;  // TransR alone
+};
+
+// Where the gradients of one positive's leaves go. They are overwritten.
+struct TripleGradient {
+  float* head;
+  float* relation;  // relation_gradient_floats() floats
+  float* tail;
+};
+
+class Model {
+ public:
+  Model(const ModelSpec& spec, Similarity similarity) : spec_(spec), similarity_(similarity) {}
+  virtual ~Model() = default;
+
+  const ModelSpec& spec() const { return spec_; }
+  Similarity similarity() const { return similarity_; }
+
+  // Score of the positive, and its query (entity_dim floats) for negatives that replace the head or the tail. *memo holds
+  // one number (a norm) that backward needs.
+  virtual float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const = 0;
+  // Gradients, given d loss / d score of the positive and d loss / d query.
+  virtual void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient, const float* query_gradient,
+                        const TripleGradient& out) const = 0;
+
+  // What backward stores for an edge's relation: the gradient itself, or, where that is large and of low rank, its
+  // factors, which expand turns into relation_dim floats of scratch. expand returns where the gradient then lies.
+  virtual std::int64_t relation_gradient_floats() const { return spec_.relation_dim; }
+  virtual float* expand(float* stored, float* /*scratch*/) const { return stored; }
+
+ protected:
+  const ModelSpec spec_;
+
+ private:
+  const Similarity similarity_;
+};
+
+// Throws std::invalid_argument, saying what is wrong, if there is no such model or its dimensions do not fit it.
+std::unique_ptr<Model> make_model(const ModelSpec& spec);
+
+}  // namespace frugal

@@ -1,0 +1,77 @@
+// RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row.
+//
+// DGL-KE's queries are M t for corrupted heads and M h (not its transpose) for corrupted tails, so there a negative tail b
+// is scored b^T M h. Training must agree with it, so this does the same.
+#include <cstring>
+
+#include "models/registry.h"
+#include "linalg/row.h"
+
+namespace frugal {
+namespace {
+
+using namespace FRUGAL_ISA;
+
+class Rescal final : public Model {
+ public:
+  explicit Rescal(const ModelSpec& spec) : Model(spec, Similarity::kDot), dim_(spec.entity_dim) {}
+
+  float forward(const Triple& x, bool corrupt_head, float* query, float*) const override {
+    const float* fixed = corrupt_head ? x.tail : x.head;
+    float score = 0.0f;
+    for (std::int64_t i = 0; i < dim_; ++i) {
+      const float* row = x.relation + i * dim_;
+      query[i] = dot(row, fixed, dim_);
+      score += x.head[i] * (corrupt_head ? query[i] : dot(row, x.tail, dim_));
+    }
+    return score;
+  }
+  // d M = (score gradient * h) t^T + (query gradient) f^T with f the fixed entity; kept as the four vectors.
+  void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
+                const TripleGradient& out) const override {
+    const float* fixed = corrupt_head ? x.tail : x.head;
+    float* head_factor = out.relation;
+    float* query_factor = out.relation + 2 * dim_;
+    for (std::int64_t i = 0; i < dim_; ++i) head_factor[i] = score_gradient * x.head[i];
+    std::memcpy(out.relation + dim_, x.tail, dim_ * sizeof(float));
+    std::memcpy(query_factor, query_gradient, dim_ * sizeof(float));
+    std::memcpy(out.relation + 3 * dim_, fixed, dim_ * sizeof(float));
+
+    float* fixed_gradient = corrupt_head ? out.tail : out.head;  // may be tail_gradient
+    float* tail_gradient = out.tail;
+    std::memset(out.head, 0, dim_ * sizeof(float));
+    std::memset(out.tail, 0, dim_ * sizeof(float));
+    for (std::int64_t i = 0; i < dim_; ++i) {
+      const float* row = x.relation + i * dim_;
+      const float h = head_factor[i], q = query_gradient[i];
+      for (std::int64_t j = 0; j < dim_; ++j) tail_gradient[j] += h * row[j];
+      for (std::int64_t j = 0; j < dim_; ++j) fixed_gradient[j] += q * row[j];
+      out.head[i] += score_gradient * dot(row, x.tail, dim_);
+    }
+  }
+
+  std::int64_t relation_gradient_floats() const override { return 4 * dim_; }
+  float* expand(float* stored, float* scratch) const override {
+    const float* tail = stored + dim_;
+    const float* query = stored + 2 * dim_;
+    const float* fixed = stored + 3 * dim_;
+    for (std::int64_t i = 0; i < dim_; ++i) {
+      float* __restrict row = scratch + i * dim_;
+      for (std::int64_t j = 0; j < dim_; ++j) row[j] = stored[i] * tail[j] + query[i] * fixed[j];
+    }
+    return scratch;
+  }
+
+ private:
+  const std::int64_t dim_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_rescal(const ModelSpec& spec) {
+  require(spec.relation_dim == spec.entity_dim * spec.entity_dim, spec,
+          "needs relation rows of entity_dim * entity_dim floats");
+  return std::make_unique<Rescal>(spec);
+}
+
+}  // namespace frugal

@@ -1,0 +1,69 @@
+// How a query is compared with the negatives of its chunk.
+//
+// Every model turns a positive's uncorrupted side (one entity and the relation) into one query vector, so that the score
+// of replacing the other side by entity b depends on query a and b alone: one of five functions, shared by the models.
+#pragma once
+
+#include <cstdint>
+
+#include "loss/loss.h"
+
+namespace frugal {
+
+enum class Similarity {
+  kDot,         // a.b                                  DistMult, ComplEx, RESCAL
+  kClampedDot,  // a.b, clamped to [-20, 20]            SimplE
+  kL2,          // gamma - |a - b|                      TransE_l2
+  kL1,          // gamma - sum |a - b|                  TransE_l1, TransR
+  kModulus,     // gamma - sum of complex moduli |a - b|, real parts in the first half    RotatE
+};
+
+// Rows of floats.
+struct Rows {
+  float* data;
+  std::int64_t stride;
+  float* operator[](std::int64_t i) const { return data + i * stride; }
+};
+
+// One query and its row of raw values (dot products, or distances without gamma).
+struct QueryRow {
+  float* values;                // `vectors` vectors of raw values; replaced by scale * d loss / d raw value
+  float* slope;                 // as many floats of scratch
+  std::int64_t negatives;       // how many of the values are real
+  std::int64_t vectors;
+  std::int64_t own;             // the column where the query meets its own positive: score 0, no gradient; -1: none
+  float query_square;           // |a|^2, kL2 only
+  const float* negative_square; // |b|^2 of each negative, padded, kL2 only
+  float gamma;
+  float positive_score;
+  float scale;                  // what d loss / d score is multiplied by
+};
+
+struct QueryLoss {
+  float loss;                 // of the row's negatives (or pairs), before edge importance
+  float positive_derivative;  // scale * d loss / d positive score: pairwise only, else 0
+};
+
+// What a step needs of an instruction set. All of it gives the same bits on every instruction set.
+struct Kernels {
+  // Sixteen rows of k floats into one panel of k x 16 floats.
+  void (*pack)(const float* const* rows, std::int64_t k, float* panel);
+  float (*dot)(const float* a, const float* b, std::int64_t k);
+  // values (rows x 16 * vectors): query row against every negative in the panels (each k x 16).
+  void (*compare)(Similarity similarity, std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query,
+                  const float* panels, Rows values);
+  QueryLoss (*score)(Similarity similarity, const LossSpec& loss, const QueryRow& row);
+  LossValue (*positive)(const LossSpec& loss, float score);
+  // gradient (rows x k) of the rows of `mine`, from their comparison with `others` rows of `theirs`: the weight of pair
+  // (i, j) is weight[i * row_stride + j * other_stride], so queries and negatives take the same function.
+  // Rows are read and written in whole vectors: their stride leaves room.
+  void (*gradient)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
+                   const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient);
+};
+
+// Those of the best instruction set that this processor has.
+const Kernels& kernels();
+// One by name, for tests: "baseline" or "avx512"; nullptr if this processor or build has no such set.
+const Kernels* kernels(const char* instruction_set);
+
+}  // namespace frugal

@@ -1,0 +1,10 @@
+"""RESCAL (Nickel et al. 2011): score = h^T M t with a square matrix M per relation."""
+from .model import Model, RowDims
+
+
+class RESCAL(Model):
+    name = "RESCAL"
+    similarity = "dot"
+
+    def rows(self, entity: int, relation: int) -> RowDims:
+        return RowDims(entity, relation * entity)

@@ -1,0 +1,11 @@
+"""SimplE (Kazemi and Poole 2018): half the sum of a forward and an inverse product, clamped to [-20, 20]."""
+from .model import Model, require_even
+
+
+class SimplE(Model):
+    name = "SimplE"
+    similarity = "dot"
+
+    def check(self, entity: int, relation: int) -> None:
+        super().check(entity, relation)
+        require_even(self.name, entity)

@@ -1,0 +1,84 @@
+"""One training step on the CPU: a thin wrapper over csrc/step."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from .. import _native
+from ..errors import InputError
+
+LOSS_GENRES = {
+    "Logsigmoid": _native.LossGenre.SOFTPLUS,
+    "Logistic": _native.LossGenre.SOFTPLUS,
+    "BCE": _native.LossGenre.SOFTPLUS,  # with labels 1 and 0 it is the same function, and here it cannot overflow
+    "Hinge": _native.LossGenre.HINGE,
+}
+PAIRWISE_GENRES = ("Logistic", "Hinge")
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The loss of a run, with DGL-KE's names and defaults. See csrc/loss/loss.h for the formulas.
+
+    Raises InputError for combinations that DGL-KE refuses too, and for numbers that make no sense.
+    """
+
+    genre: str = "Logsigmoid"
+    margin: float = 1.0
+    pairwise: bool = False
+    adversarial: bool = False
+    temperature: float = 1.0
+    regularization_coefficient: float = 2e-6
+    regularization_norm: float = 3
+
+    def __post_init__(self) -> None:
+        if self.genre not in LOSS_GENRES:
+            raise InputError(f"there is no loss '{self.genre}'; --loss_genre takes one of {', '.join(LOSS_GENRES)}")
+        if self.pairwise and self.genre not in PAIRWISE_GENRES:
+            raise InputError(f"--pairwise works with --loss_genre {' or '.join(PAIRWISE_GENRES)}, not {self.genre}")
+        if self.pairwise and self.adversarial:
+            raise InputError("--pairwise and --neg_adversarial_sampling exclude each other; give one of them")
+        if self.adversarial and not self.temperature > 0:
+            raise InputError(f"--adversarial_temperature must be above 0, not {self.temperature}")
+        if self.regularization_coefficient < 0 or self.regularization_norm < 0:
+            raise InputError("--regularization_coef and --regularization_norm must not be below 0")
+
+
+@dataclass(frozen=True)
+class StepConfig:
+    """What a step computes: the model, the length of its rows in floats, the loss, the optimizer."""
+
+    model: str
+    entity_dim: int
+    relation_dim: int
+    gamma: float
+    embedding_range: float
+    learning_rate: float
+    loss: LossConfig = LossConfig()
+    degree_negatives: bool = False
+
+
+def make_step(config: StepConfig, instruction_set: Optional[str] = None) -> _native.TrainStep:
+    """The step that csrc/step computes for `config`, on the threads that set_num_threads gave before.
+
+    `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same bits.
+    Raises ValueError if the dimensions do not fit the model.
+    """
+    loss = config.loss
+    return _native.TrainStep(
+        model=config.model,
+        entity_dim=config.entity_dim,
+        relation_dim=config.relation_dim,
+        gamma=config.gamma,
+        embedding_range=config.embedding_range,
+        genre=LOSS_GENRES[loss.genre],
+        margin=loss.margin,
+        pairwise=loss.pairwise,
+        adversarial=loss.adversarial,
+        temperature=loss.temperature,
+        regularization_coefficient=loss.regularization_coefficient,
+        regularization_norm=loss.regularization_norm,
+        learning_rate=config.learning_rate,
+        degree_negatives=config.degree_negatives,
+        instruction_set=instruction_set,
+    )
