@@ -35,6 +35,15 @@ void bind_memory(nb::module_& module) {
           },
           "(rows, dim) float32 view of the embeddings.")
       .def_prop_ro(
+          "records",
+          [](nb::handle self) {
+            auto& table = nb::cast<HostTable&>(self);
+            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
+                                          static_cast<std::size_t>(table.layout().stride)};
+            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self);
+          },
+          "(rows, stride) float32 view of whole rows: embedding, state, padding.")
+      .def_prop_ro(
           "state",
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);

@@ -11,4 +11,5 @@ NB_MODULE(_native, module) {
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);
   frugal::bind_step(module);
+  frugal::bind_kernels(module);
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "memory/numa.h"
 #include "parallel/thread_pool.h"
 #include "random/philox.h"
 
@@ -21,6 +22,7 @@ HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing) : row
     throw std::runtime_error("cannot map " + std::to_string(bytes_) + " bytes of host memory for a table of " +
                              std::to_string(rows) + " x " + std::to_string(dim) + ": " + std::strerror(errno));
   madvise(address, bytes_, MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where the system grants it
+  interleave_pages(address, bytes_);           // another: all devices and flush threads see the same mean bandwidth
   data_ = static_cast<float*>(address);
 }
 

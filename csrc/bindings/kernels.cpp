@@ -1,0 +1,186 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "bindings/bindings.h"
+#include "device/device_error.h"
+#include "device/devices.h"
+#include "kernels/check_plan.h"
+#include "kernels/cpu/step_rows.h"
+#include "kernels/cuda/step_rows.h"
+#include "memory/host_registration.h"
+#include "memory/host_table.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+// On any device: the records' device decides which kernel runs, and a device also reads registered host memory.
+using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
+using ConstRows = nb::ndarray<const float, nb::ndim<2>>;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
+using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>>;
+
+static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/step_rows.py describes this structure");
+
+bool on_cuda(const Rows& records) { return records.device_type() == nb::device::cuda::value; }
+
+void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
+                    const std::optional<Floats>& staging, std::size_t stride) {
+  require(dim >= 1 && static_cast<std::size_t>(dim) < stride && stride % 4 == 0,
+          "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
+  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
+          "host rows, cache and records must be equally far apart");
+  return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
+          staging ? staging->data() : nullptr};
+}
+
+MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging) {
+  return {static_cast<std::int64_t>(host.shape(0)), cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
+          staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
+}
+
+RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source, const Rows& records) {
+  require(rows.size() == source.size() && records.shape(0) >= rows.size(),
+          "rows and source must be equally long, and records must have a row for each");
+  return {rows.data(), source.data(), static_cast<std::int64_t>(rows.size())};
+}
+
+void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
+            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1));
+  const RowReads reads = reads_of(rows, source, records);
+  const nb::gil_scoped_release release;
+  if (on_cuda(records)) return cuda::gather(memory, reads, records.data(), {stream, max_blocks});
+  check_reads(memory, extent_of(host, cache, {}), reads);
+  cpu::gather(memory, reads, records.data());
+}
+
+std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>& rows,
+                  const Vector<std::int32_t>& source, const Rows& packed,
+                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row) {
+  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1));
+  const RowReads reads = reads_of(rows, source, packed);
+  require(packed_row.size() >= rows.size(), "packed_row must have a number for each row");
+  const nb::gil_scoped_release release;
+  check_reads(memory, {static_cast<std::int64_t>(host.shape(0)), std::numeric_limits<std::int32_t>::max(), 0}, reads);
+  return cpu::pack_host_rows(memory, reads, packed.data(), packed_row.data());
+}
+
+void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging,
+            const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, const Rows& records,
+            const std::vector<Entry>& entries, float learning_rate, std::uintptr_t stream) {
+  const RowMemory memory = memory_of(dim, host, cache, staging, records.shape(1));
+  require(leave.size() == target.size() && records.shape(0) >= leave.size(),
+          "leave and target must be equally long, and records must have a row for each");
+  require(entries.size() <= kMaxEntries, "a step has at most two entries");
+  const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
+                         static_cast<std::int64_t>(leave.size())};
+  StepGradients gradients{};
+  gradients.entries = static_cast<int>(entries.size());
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    const auto& [values, offset, order] = entries[e];
+    require(values.shape(1) == static_cast<std::size_t>(dim) && (values.stride(1) == 1 || values.shape(0) == 0),
+            "gradients must have one contiguous row of dim floats per occurrence");
+    require(offset.size() == leave.size() + 1, "offsets must have one number more than there are rows");
+    gradients.entry[e] = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
+    if (!on_cuda(records)) {
+      const auto count = static_cast<std::int64_t>(values.shape(0));
+      check_occurrences(offset.data(), writes.count, order ? order->data() : nullptr,
+                        order ? static_cast<std::int64_t>(order->size()) : count, count);
+    }
+  }
+  const nb::gil_scoped_release release;
+  if (on_cuda(records)) return cuda::update(memory, writes, records.data(), gradients, learning_rate, {stream, 0});
+  check_writes(memory, extent_of(host, cache, staging), writes, gradients);
+  cpu::update(memory, writes, records.data(), gradients, learning_rate);
+}
+
+void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
+                const Bytes& write_backs, std::uintptr_t stream) {
+  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1));
+  require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
+  const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
+  const auto count = static_cast<std::int64_t>(write_backs.shape(0));
+  const nb::gil_scoped_release release;
+  if (on_cuda(cache)) return cuda::write_back(memory, list, count, {stream, 0});
+  check_write_backs(memory, extent_of(host, cache, staging), list, count);
+  cpu::write_back(memory, list, count);
+}
+
+nb::tuple cuda_devices(bool with_free_memory) {
+  const DeviceList list = list_devices(with_free_memory);
+  nb::list devices;
+  for (const Device& device : list.devices) {
+    nb::dict entry;
+    entry["index"] = device.index;
+    entry["name"] = device.name.c_str();
+    entry["capability"] = nb::make_tuple(device.major, device.minor);
+    entry["multiprocessors"] = device.multiprocessors;
+    entry["total_bytes"] = device.total_bytes;
+    entry["free_bytes"] = device.free_bytes < 0 ? nb::none() : nb::object(nb::int_(device.free_bytes));
+    entry["pci_bus"] = device.pci_bus.c_str();
+    entry["reads_host_by_same_address"] = device.reads_host_by_same_address;
+    devices.append(entry);
+  }
+  return nb::make_tuple(devices, list.reason.c_str());
+}
+
+}  // namespace
+
+void bind_kernels(nb::module_& module) {
+  nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
+  module.def("cuda_devices", &cuda_devices, "with_free_memory"_a = true,
+             "The CUDA devices that this process sees, as dicts, and the reason why there are none ('' if there are). "
+             "Asking for free memory makes a context on each device.");
+  nb::class_<HostRegistration>(module, "HostRegistration",
+                               "Makes a HostTable readable and writable in place by all CUDA devices of this process, "
+                               "for as long as this object lives. DeviceError, and nothing registered, if refused.")
+      .def(
+          "__init__",
+          [](HostRegistration* self, HostTable& table) { new (self) HostRegistration(table.data(), table.bytes()); },
+          "table"_a, nb::keep_alive<1, 2>(), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("nbytes", &HostRegistration::bytes);
+
+  module.def("gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
+             "stream"_a = 0, "max_blocks"_a = 0,
+             "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
+             "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). Runs where `records` "
+             "lies. IndexError on the CPU for a plan that points outside.");
+  module.def("pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
+             "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
+             "how many. On the CPU: the way out for devices that cannot read host memory.");
+  module.def("update_rows", &update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a, "target"_a,
+             "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0,
+             "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
+             "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
+             "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
+  module.def("write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a,
+             "stream"_a = 0,
+             "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
+  module.def(
+      "publish",
+      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, std::uint64_t value,
+         std::uintptr_t stream) {
+        require(counter.size() == 1, "the counter is one number");
+        cuda::publish(counter.data(), value, {stream, 0});
+      },
+      "counter"_a, "value"_a, "stream"_a,
+      "Stores value into a uint64 in registered host memory once all earlier work of the CUDA stream is visible there.");
+}
+
+}  // namespace frugal

@@ -1,0 +1,59 @@
+#include "kernels/cpu/step_rows.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/host_warp.h"
+#include "optim/mean_square.h"
+#include "parallel/thread_pool.h"
+
+namespace frugal::cpu {
+namespace {
+constexpr std::int64_t kRowsPerTask = 64;       // below this a second thread costs more than it saves
+constexpr std::int64_t kPrefetchDistance = 4;   // rows; a random row's first lines are on their way while others are copied
+
+void prefetch(const float* row) {
+  __builtin_prefetch(row);
+  __builtin_prefetch(row + 16);
+}
+}  // namespace
+
+void gather(const RowMemory& memory, const RowReads& reads, float* records) {
+  const std::int64_t floats = memory.record_floats();
+  default_pool().parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u) {
+      if (u + kPrefetchDistance < end) prefetch(source_of(memory, reads, u + kPrefetchDistance));
+      std::copy_n(source_of(memory, reads, u), floats, records + u * memory.stride);
+    }
+  });
+}
+
+void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
+            float learning_rate) {
+  const int power = sum_level_power(memory.dim / kSumPartials);
+  default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u)
+      update_row<HostWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
+                           learning_rate, power);
+  });
+}
+
+void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count) {
+  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::copy_n(memory.cache + write_backs[i].slot * memory.stride, memory.record_floats(),
+                  target_of(memory, write_backs[i].leave, write_backs[i].target));
+  });
+}
+
+std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, float* packed, std::int64_t* packed_row) {
+  std::int64_t misses = 0;
+  for (std::int64_t u = 0; u < reads.count; ++u) packed_row[u] = reads.source[u] == kFromHost ? misses++ : 0;
+  default_pool().parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u)
+      if (reads.source[u] == kFromHost)
+        std::copy_n(source_of(memory, reads, u), memory.record_floats(), packed + packed_row[u] * memory.stride);
+  });
+  return misses;
+}
+
+}  // namespace frugal::cpu

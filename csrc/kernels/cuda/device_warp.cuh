@@ -1,0 +1,36 @@
+// A warp on a CUDA device: 32 threads with one lane each, all of which make every call. See kernels/row_program.h.
+#pragma once
+
+namespace frugal {
+
+struct DeviceWarp {
+  using Lanes = float;
+  static constexpr unsigned kAll = 0xffffffffu;
+
+  static __device__ int lane() { return threadIdx.x % 32; }
+
+  static __device__ Lanes zero() { return 0.0f; }
+  static __device__ Lanes load(const float* from, int active) { return lane() < active ? from[lane()] : 0.0f; }
+  static __device__ void store(float* to, Lanes lanes, int active) {
+    if (lane() < active) to[lane()] = lanes;
+  }
+  static __device__ void store_one(float* to, float value) {
+    if (lane() == 0) *to = value;
+  }
+
+  static __device__ void add(Lanes& sum, Lanes other) { sum += other; }
+  static __device__ void add_squares(Lanes& sum, const float* x, int active) {
+    if (lane() < active) sum += x[lane()] * x[lane()];
+  }
+  static __device__ void add_from(Lanes& sum, int first, int active) {
+    const float other = __shfl_down_sync(kAll, sum, first);
+    if (lane() < active) sum += other;
+  }
+  static __device__ float broadcast(Lanes lanes, int lane) { return __shfl_sync(kAll, lanes, lane); }
+  static __device__ void descend(Lanes& values, const float* gradient, int active, float negative_rate, float deviation) {
+    if (lane() < active) values += __fdiv_rn(negative_rate * gradient[lane()], deviation);
+  }
+  static __device__ float square_root(float x) { return __fsqrt_rn(x); }
+};
+
+}  // namespace frugal

@@ -1,0 +1,126 @@
+#include "kernels/cuda/step_rows.h"
+
+#include <algorithm>
+
+#include "device/cuda_check.h"
+#include "kernels/cuda/device_warp.cuh"
+#include "optim/mean_square.h"
+
+namespace frugal::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarpThreads = 32;
+
+// Copies `words` 16-byte words with the `lanes` threads that call it together. The first thread starts at the line that the
+// source lies in, so that every request of a warp covers whole 128-byte lines; words before the source are skipped. Four
+// loads are under way per thread before the first store, since the way over the bus is long.
+__device__ void copy_words(float4* __restrict__ to, const float4* __restrict__ from, int words, int lane, int lanes) {
+  constexpr int kLineWords = 8, kInFlight = 4;
+  const int shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(float4)) % kLineWords;
+  for (int base = lane - shift; base < words; base += kInFlight * lanes) {
+    float4 word[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const int i = base + k * lanes;
+      if (i >= 0 && i < words) word[k] = from[i];
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const int i = base + k * lanes;
+      if (i >= 0 && i < words) to[i] = word[k];
+    }
+  }
+}
+
+__device__ void copy_record(float* to, const float* from, const RowMemory& memory, int lane, int lanes) {
+  copy_words(reinterpret_cast<float4*>(to), reinterpret_cast<const float4*>(from),
+             static_cast<int>(memory.record_floats() / 4), lane, lanes);
+}
+
+// `lanes` threads per row: narrow rows would leave most of a warp idle.
+__global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
+  const int lane = threadIdx.x % lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; u < reads.count;
+       u += step)
+    copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    write_back_kernel(RowMemory memory, const WriteBack* write_backs, std::int64_t count, int lanes) {
+  const int lane = threadIdx.x % lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; i < count;
+       i += step) {
+    const WriteBack& wanted = write_backs[i];
+    copy_record(target_of(memory, wanted.leave, wanted.target), memory.cache + wanted.slot * memory.stride, memory, lane,
+                lanes);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) update_kernel(RowMemory memory, RowWrites writes, const float* records,
+                                                          StepGradients gradients, float learning_rate, int power) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarpThreads);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarpThreads) + threadIdx.x / kWarpThreads;
+       u < writes.count; u += step)
+    update_row<DeviceWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
+                           learning_rate, power);
+}
+
+// Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter by
+// the fence; the volatile store is not kept back by any cache.
+__global__ void publish_kernel(std::uint64_t* counter, std::uint64_t value) {
+  __threadfence_system();
+  *reinterpret_cast<volatile std::uint64_t*>(counter) = value;
+}
+
+cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
+// Threads per row: the power of two that covers it, between a line's eight words and a warp.
+int lanes_for(const RowMemory& memory) {
+  int lanes = 8;
+  while (lanes < kWarpThreads && lanes * 4 < memory.record_floats()) lanes *= 2;
+  return lanes;
+}
+
+unsigned blocks_for(std::int64_t rows, int lanes, int most) {
+  const std::int64_t rows_per_block = kThreads / lanes;
+  return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most));
+}
+
+int bus_blocks(const Launch& launch) { return launch.max_blocks > 0 ? launch.max_blocks : kBusBlocks; }
+
+}  // namespace
+
+void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
+  if (reads.count == 0) return;
+  const int lanes = lanes_for(memory);
+  gather_kernel<<<blocks_for(reads.count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(memory, reads,
+                                                                                                      records, lanes);
+  cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
+}
+
+void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
+            float learning_rate, const Launch& launch) {
+  if (writes.count == 0) return;
+  constexpr int kMostBlocks = 1 << 16;  // the loop covers the rest
+  update_kernel<<<blocks_for(writes.count, kWarpThreads, kMostBlocks), kThreads, 0, stream_of(launch)>>>(
+      memory, writes, records, gradients, learning_rate, sum_level_power(memory.dim / kSumPartials));
+  cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(writes.count) + " rows");
+}
+
+void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
+  if (count == 0) return;
+  const int lanes = lanes_for(memory);
+  write_back_kernel<<<blocks_for(count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(memory, write_backs,
+                                                                                                    count, lanes);
+  cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
+}
+
+void publish(std::uint64_t* counter, std::uint64_t value, const Launch& launch) {
+  publish_kernel<<<1, 1, 0, stream_of(launch)>>>(counter, value);
+  cuda_check(cudaGetLastError(), "launching the publication of " + std::to_string(value));
+}
+
+}  // namespace frugal::cuda

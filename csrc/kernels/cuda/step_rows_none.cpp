@@ -1,0 +1,14 @@
+#include "device/device_error.h"
+#include "kernels/cuda/step_rows.h"
+
+namespace frugal::cuda {
+namespace {
+[[noreturn]] void refuse() { throw DeviceError("no CUDA kernels: nvcc was not found when dglke_frugal was compiled"); }
+}  // namespace
+
+void gather(const RowMemory&, const RowReads&, float*, const Launch&) { refuse(); }
+void update(const RowMemory&, const RowWrites&, const float*, const StepGradients&, float, const Launch&) { refuse(); }
+void write_back(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse(); }
+void publish(std::uint64_t*, std::uint64_t, const Launch&) { refuse(); }
+
+}  // namespace frugal::cuda

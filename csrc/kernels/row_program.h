@@ -1,0 +1,172 @@
+// What happens to one row of a step, written once for both machines.
+//
+// The code below is one warp's work. `Warp` supplies the machine: on a CUDA device 32 threads with one element each
+// (cuda/device_warp.cuh), on the CPU one thread with 32 elements in vector registers (cpu/host_warp.h). The order of every
+// floating-point operation is fixed here, so both give the same bits, and both give those of optim/row_adagrad.h; compile
+// without contraction and with IEEE division and square root.
+//
+// A row's record is its embedding with the optimizer state behind it (memory/row_layout.h).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/plan.h"
+
+#ifdef __CUDACC__
+#define FRUGAL_HOST_DEVICE __host__ __device__
+#define FRUGAL_WARP_CODE __device__
+#define FRUGAL_UNROLL _Pragma("unroll")
+#else
+#define FRUGAL_HOST_DEVICE
+#define FRUGAL_WARP_CODE
+#define FRUGAL_UNROLL
+#endif
+
+namespace frugal {
+
+inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
+
+// Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart everywhere.
+struct RowMemory {
+  std::int64_t dim;
+  std::int64_t stride;         // > dim, a multiple of 4; of 32 for whole lines
+  float* host_rows = nullptr;  // the table, or in `copy` mode the rows that were packed for this step
+  float* cache = nullptr;      // the device's cache, slot after slot
+  float* staging = nullptr;    // the rank's staging, which targets of Leave::kValue and kGradient point into
+
+  // What is copied of a record: embedding and state, up to whole 16-byte words.
+  FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (dim + 1 + 3) / 4 * 4; }
+};
+
+// Reads of a step: StepPlan::rows and source. `rows` index host_rows.
+struct RowReads {
+  const std::int64_t* rows;
+  const std::int32_t* source;
+  std::int64_t count;
+};
+
+// Writes of a step: StepPlan::leave and target.
+struct RowWrites {
+  const Leave* leave;
+  const std::int64_t* target;
+  std::int64_t count;
+};
+
+// The gradients of one entry. Row u of the step has occurrences offset[u] .. offset[u + 1]; occurrence i is row
+// order[i] of `values`, or row i where there is no order.
+struct EntryGradients {
+  const float* values;         // dim floats each, `stride` floats apart
+  std::int64_t stride;
+  const std::int32_t* offset;  // (U + 1,)
+  const std::int32_t* order;   // null: as they lie
+
+  FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + (order ? order[i] : i) * stride; }
+};
+
+struct StepGradients {
+  EntryGradients entry[kMaxEntries];
+  int entries;
+};
+
+FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const RowReads& reads, std::int64_t u) {
+  const std::int32_t slot = reads.source[u];
+  return slot == kFromHost ? memory.host_rows + reads.rows[u] * memory.stride : memory.cache + slot * memory.stride;
+}
+
+FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, Leave leave, std::int64_t target) {
+  switch (leave) {
+    case Leave::kCache: return memory.cache + target * memory.stride;
+    case Leave::kHostRow: return memory.host_rows + target * memory.stride;
+    default: return memory.staging + target;
+  }
+}
+
+// mean_square() of optim/mean_square.h: its 32 partial sums are the warp's 32 lanes. `power`: sum_level_power of the row.
+template <class Warp>
+FRUGAL_WARP_CODE float warp_mean_square(const float* gradient, std::int64_t dim, int power) {
+  using Lanes = typename Warp::Lanes;
+  constexpr int kWarp = 32, kGroup = 8, kUnroll = 4, kLevels = 4;
+  if (dim < kGroup) {
+    Lanes partial = Warp::zero();
+    const int whole = dim >= kUnroll ? kUnroll : 0;
+    Warp::add_squares(partial, gradient, whole);
+    float sum = Warp::broadcast(partial, 0);
+    for (std::int64_t i = whole; i < dim; ++i) sum += gradient[i] * gradient[i];
+    for (int k = 1; k < kUnroll; ++k) sum += Warp::broadcast(partial, k);
+    return sum / static_cast<float>(dim);
+  }
+  const std::int64_t groups = dim / kGroup, blocks = groups / kUnroll, step = std::int64_t{1} << power;
+  Lanes level[kLevels] = {Warp::zero(), Warp::zero(), Warp::zero(), Warp::zero()};
+  std::int64_t block = 0;
+  while (block + step <= blocks) {
+    for (std::int64_t j = 0; j < step; ++j, ++block) Warp::add_squares(level[0], gradient + block * kWarp, kWarp);
+    bool carry = true;
+    FRUGAL_UNROLL  // levels are registers on a device, so their numbers have to be known
+    for (int l = 1; l < kLevels; ++l) {
+      if (carry) {
+        Warp::add(level[l], level[l - 1]);
+        level[l - 1] = Warp::zero();
+        carry = (block & ((step - 1) << (l * power))) == 0;
+      }
+    }
+  }
+  for (; block < blocks; ++block) Warp::add_squares(level[0], gradient + block * kWarp, kWarp);
+  FRUGAL_UNROLL
+  for (int l = 1; l < kLevels; ++l) Warp::add(level[0], level[l]);
+  for (std::int64_t group = blocks * kUnroll; group < groups; ++group)
+    Warp::add_squares(level[0], gradient + group * kGroup, kGroup);
+  for (int unrolled = 1; unrolled < kUnroll; ++unrolled) Warp::add_from(level[0], unrolled * kGroup, kGroup);
+  float sum = 0.0f;
+  for (std::int64_t i = groups * kGroup; i < dim; ++i) sum += gradient[i] * gradient[i];
+  for (int k = 0; k < kGroup; ++k) sum += Warp::broadcast(level[0], k);
+  return sum / static_cast<float>(dim);
+}
+
+// Row u leaves its step: updated into its target, or its gradients copied there. `record`: the row as the step read it.
+// Every element is written once, so a target in mapped host memory is only ever stored to.
+template <class Warp>
+FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
+                                   const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {
+  using Lanes = typename Warp::Lanes;
+  constexpr int kWarp = 32;
+  float* const to = target_of(memory, leave, target);
+  const std::int64_t dim = memory.dim;
+  if (leave == Leave::kGradient) {
+    std::int64_t sent = 0;
+    FRUGAL_UNROLL  // here and below, so that a device keeps the entries in registers
+    for (int e = 0; e < kMaxEntries; ++e) {
+      if (e == gradients.entries) break;
+      const EntryGradients& entry = gradients.entry[e];
+      for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i, ++sent)
+        for (std::int64_t column = 0; column < dim; column += kWarp) {
+          const int active = static_cast<int>(dim - column < kWarp ? dim - column : kWarp);
+          Warp::store(to + sent * memory.stride + column, Warp::load(entry.occurrence(i) + column, active), active);
+        }
+    }
+    return;
+  }
+  float state = record[dim], deviation[kMaxEntries] = {};
+  FRUGAL_UNROLL
+  for (int e = 0; e < kMaxEntries; ++e) {
+    if (e == gradients.entries) break;
+    const EntryGradients& entry = gradients.entry[e];
+    for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i)
+      state += warp_mean_square<Warp>(entry.occurrence(i), dim, power);
+    deviation[e] = Warp::square_root(state) + 1e-10f;
+  }
+  for (std::int64_t column = 0; column < dim; column += kWarp) {
+    const int active = static_cast<int>(dim - column < kWarp ? dim - column : kWarp);
+    Lanes values = Warp::load(record + column, active);
+    FRUGAL_UNROLL
+    for (int e = 0; e < kMaxEntries; ++e) {
+      if (e == gradients.entries) break;
+      const EntryGradients& entry = gradients.entry[e];
+      for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i)
+        Warp::descend(values, entry.occurrence(i) + column, active, -learning_rate, deviation[e]);
+    }
+    Warp::store(to + column, values, active);
+  }
+  Warp::store_one(to + dim, state);
+}
+
+}  // namespace frugal

@@ -1,0 +1,12 @@
+#include "device/device_error.h"
+#include "memory/host_registration.h"
+
+namespace frugal {
+
+HostRegistration::HostRegistration(void* address, std::size_t bytes) : address_(static_cast<char*>(address)), bytes_(bytes) {
+  throw DeviceError("cannot register host memory: this build of dglke_frugal has no CUDA");
+}
+
+HostRegistration::~HostRegistration() = default;
+
+}  // namespace frugal

@@ -1,0 +1,27 @@
+"""The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
+
+What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it leaves
+the step (LEAVE_*). A record is a row of `stride` float32: the embedding (dim), the optimizer state, padding.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from .._native import gather_rows, pack_host_rows, publish, update_rows, write_back_rows
+
+__all__ = ["FROM_HOST", "LEAVE_CACHE", "LEAVE_VALUE", "LEAVE_GRADIENT", "LEAVE_HOST_ROW", "WRITE_BACK", "as_bytes",
+           "gather_rows", "pack_host_rows", "publish", "update_rows", "write_back_rows"]
+
+FROM_HOST = -1  # source of a row that is read from host memory
+LEAVE_CACHE, LEAVE_VALUE, LEAVE_GRADIENT, LEAVE_HOST_ROW = range(4)
+
+# One write-back as the kernels read it (csrc/engine/plan.h).
+WRITE_BACK = np.dtype(
+    [("row", np.int64), ("after", np.int64), ("target", np.int64), ("block", np.int64), ("slot", np.int32),
+     ("leave", np.uint8)], align=True
+)
+
+
+def as_bytes(write_backs: np.ndarray) -> np.ndarray:
+    """View of `write_backs` (n,) WRITE_BACK as (n, itemsize) uint8, which is what write_back_rows takes."""
+    return np.ascontiguousarray(write_backs).view(np.uint8).reshape(len(write_backs), WRITE_BACK.itemsize)

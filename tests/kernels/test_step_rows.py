@@ -1,0 +1,252 @@
+"""The row kernels of a step, on the CPU and (marked cuda) on a device, against doing it row by row on a plain table."""
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.store.step_rows import (
+    FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes, gather_rows,
+    pack_host_rows, publish, update_rows, write_back_rows,
+)
+
+DIMS = [1, 7, 50, 127, 400, 1000]
+ROWS, SLOTS = 600, 250
+LEARNING_RATE = 0.1
+
+
+def random_table(dim, rng):
+    table = _native.HostTable(ROWS, dim)
+    table.embeddings[:] = rng.normal(size=(ROWS, dim))
+    table.state[:] = rng.random(ROWS) * (rng.random(ROWS) < 0.8)  # some rows are new
+    return table
+
+
+def random_cache(table, rng):
+    cache = np.zeros((SLOTS, table.stride), np.float32)
+    cache[:, : table.dim] = rng.normal(size=(SLOTS, table.dim))
+    cache[:, table.dim] = rng.random(SLOTS)
+    return cache
+
+
+class Plan:
+    """A random step: rows of every source and every way to leave, 0 to 3 occurrences in each of two entries."""
+
+    def __init__(self, table, rng, used=300):
+        self.rows = np.sort(rng.choice(ROWS, used, replace=False)).astype(np.int64)
+        self.source = np.where(rng.random(used) < 0.4, rng.permutation(SLOTS * 2)[:used] % SLOTS, FROM_HOST).astype(np.int32)
+        self.leave = rng.integers(0, 4, used).astype(np.uint8)
+        self.offset, self.order, self.gradients = [], [], []
+        for entry in range(2):
+            counts = rng.integers(0, 4, used)
+            self.offset.append(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+            total = int(self.offset[-1][-1])
+            self.order.append(None if entry == 0 else rng.permutation(total).astype(np.int32))
+            self.gradients.append(rng.normal(size=(total, table.dim)).astype(np.float32))
+        occurrences = sum(np.diff(offset) for offset in self.offset)
+        self.target, staged, slots = np.empty(used, np.int64), 0, iter(rng.permutation(SLOTS).tolist())
+        self.leave[np.cumsum(self.leave == LEAVE_CACHE) > SLOTS] = LEAVE_VALUE
+        for u, leave in enumerate(self.leave.tolist()):
+            if leave == LEAVE_CACHE:
+                self.target[u] = next(slots)
+            elif leave == LEAVE_HOST_ROW:
+                self.target[u] = self.rows[u]
+            else:
+                self.target[u] = staged
+                staged += table.stride * (1 if leave == LEAVE_VALUE else int(occurrences[u]))
+        self.staging_floats = staged
+
+    def occurrences(self, entry, u):
+        at = np.arange(self.offset[entry][u], self.offset[entry][u + 1])
+        return self.gradients[entry][at if self.order[entry] is None else self.order[entry][at]]
+
+    def entries(self, machine):
+        return [(machine.put(gradients), machine.put(offset), None if order is None else machine.put(order))
+                for gradients, offset, order in zip(self.gradients, self.offset, self.order)]
+
+
+def read(table, cache, plan):
+    return np.where((plan.source == FROM_HOST)[:, None], table.records[plan.rows], cache[plan.source])
+
+
+def updated_records(table, plan, records):
+    """The rows after the step, by the table's own update of one entry after the other."""
+    scratch = _native.HostTable(len(plan.rows), table.dim)
+    scratch.records[:] = records
+    for entry in range(2):
+        ids = np.repeat(np.arange(len(plan.rows)), np.diff(plan.offset[entry]))
+        gradients = [plan.occurrences(entry, u) for u in range(len(plan.rows))]
+        scratch.apply_adagrad(ids, np.ascontiguousarray(np.concatenate(gradients)), LEARNING_RATE)
+    return np.array(scratch.records)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_gather_reads_cache_slots_and_host_rows(machine, dim):
+    rng = np.random.default_rng(dim)
+    table = random_table(dim, rng)
+    cache, plan = random_cache(table, rng), Plan(table, rng)
+    records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
+    gather_rows(dim, machine.shared(table), machine.put(cache), machine.put(plan.rows), machine.put(plan.source), records,
+                machine.stream)
+    np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_packed_host_rows_give_the_same_records(machine, dim):
+    rng = np.random.default_rng(dim)
+    table = random_table(dim, rng)
+    cache, plan = random_cache(table, rng), Plan(table, rng)
+    packed = np.zeros((len(plan.rows), table.stride), np.float32)
+    packed_row = np.empty(len(plan.rows), np.int64)
+    misses = pack_host_rows(dim, table.records, plan.rows, plan.source, packed, packed_row)
+    assert misses == np.count_nonzero(plan.source == FROM_HOST)
+    records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
+    gather_rows(dim, machine.put(packed), machine.put(cache), machine.put(packed_row), machine.put(plan.source), records,
+                machine.stream)
+    np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dim", DIMS)
+def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine, dim, threads):
+    rng = np.random.default_rng(dim + 1)
+    table = random_table(dim, rng)
+    cache, plan = random_cache(table, rng), Plan(table, rng)
+    records = read(table, cache, plan)
+    expected = updated_records(table, plan, records)
+    host_before, staging = np.array(table.records), np.full(plan.staging_floats, -1, np.float32)
+    device_cache, device_staging, host = machine.put(cache), machine.put(staging), machine.shared(table)
+    threads_before = _native.num_threads()
+    _native.set_num_threads(threads)
+    try:
+        update_rows(dim, host, device_cache, device_staging, machine.put(plan.leave), machine.put(plan.target),
+                    machine.put(records), plan.entries(machine), LEARNING_RATE, machine.stream)
+    finally:
+        _native.set_num_threads(threads_before)
+    new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
+
+    for u, (leave, target) in enumerate(zip(plan.leave.tolist(), plan.target.tolist())):
+        row = expected[u, : dim + 1]
+        if leave == LEAVE_CACHE:
+            np.testing.assert_array_equal(new_cache[target, : dim + 1], row)
+            cache[target] = new_cache[target]
+        elif leave == LEAVE_HOST_ROW:
+            np.testing.assert_array_equal(table.records[target, : dim + 1], row)
+            host_before[target] = table.records[target]
+        elif leave == LEAVE_VALUE:
+            np.testing.assert_array_equal(new_staging[target : target + dim + 1], row)
+            staging[target : target + table.stride] = new_staging[target : target + table.stride]
+        else:
+            sent = np.concatenate([plan.occurrences(entry, u) for entry in range(2)])
+            end = target + len(sent) * table.stride
+            np.testing.assert_array_equal(new_staging[target:end].reshape(-1, table.stride)[:, :dim], sent)
+            staging[target:end] = new_staging[target:end]
+    np.testing.assert_array_equal(new_cache, cache)  # and nothing else was touched
+    np.testing.assert_array_equal(new_staging, staging)
+    np.testing.assert_array_equal(table.records, host_before)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_write_back_copies_whole_records(machine, dim):
+    rng = np.random.default_rng(dim + 2)
+    table = random_table(dim, rng)
+    cache = random_cache(table, rng)
+    count = 100
+    write_backs = np.zeros(count, WRITE_BACK)
+    write_backs["slot"] = rng.permutation(SLOTS)[:count]
+    write_backs["row"] = rng.permutation(ROWS)[:count]
+    write_backs["leave"] = np.where(np.arange(count) % 2, LEAVE_VALUE, LEAVE_HOST_ROW)
+    write_backs["target"] = np.where(np.arange(count) % 2, np.arange(count) * table.stride, write_backs["row"])
+    expected = np.array(table.records)
+    staging = machine.put(np.zeros(count * table.stride, np.float32))
+    write_back_rows(dim, machine.shared(table), machine.put(cache), staging, machine.put(as_bytes(write_backs)),
+                    machine.stream)
+    staged = machine.get(staging).reshape(count, table.stride)
+    for i, one in enumerate(write_backs):
+        place = staged[i] if i % 2 else table.records[one["row"]]
+        np.testing.assert_array_equal(place[: dim + 1], cache[one["slot"], : dim + 1])
+        expected[one["row"]] = expected[one["row"]] if i % 2 else table.records[one["row"]]
+    np.testing.assert_array_equal(table.records, expected)
+
+
+def test_offsets_go_beyond_32_bits(machine):
+    """A row in the last of 10 GB of slots; the pages between are never touched, so they take no memory on the CPU."""
+    dim, slots = 50, 40_000_000
+    if machine.name == "cpu":
+        table, cache = _native.HostTable(slots, dim), _native.HostTable(slots, dim).records
+    else:
+        table = _native.HostTable(ROWS, dim)
+        cache = machine.torch.empty((slots, table.stride), dtype=machine.torch.float32, device="cuda")
+    assert slots * table.stride > 2**31
+    host, rows = machine.shared(table), np.array([0, table.rows - 2], np.int64)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, dim + 1)).astype(np.float32) ** 2
+    cache[slots - 1, : dim + 1] = machine.put(values[0])
+    host[rows[1], : dim + 1] = values[1]
+    records = machine.put(np.zeros((2, table.stride), np.float32))
+    source = machine.put(np.array([slots - 1, FROM_HOST], np.int32))
+    gather_rows(dim, host, cache, machine.put(rows), source, records, machine.stream)
+    np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], values)
+
+    nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
+    update_rows(dim, host, cache, None, machine.put(np.array([LEAVE_CACHE, LEAVE_HOST_ROW], np.uint8)),
+                machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], LEARNING_RATE, machine.stream)
+    np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
+    np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
+
+
+def test_plans_that_point_outside_are_refused_before_anything_is_touched():
+    rng = np.random.default_rng(3)
+    table = random_table(8, rng)
+    cache, plan = random_cache(table, rng), Plan(table, rng, used=40)
+    records = np.zeros((40, table.stride), np.float32)
+
+    def changed(array, value):
+        copy = np.array(array)
+        copy[17] = value
+        return copy
+
+    for rows, source in [(changed(plan.rows, ROWS), np.full(40, FROM_HOST, np.int32)),
+                         (changed(plan.rows, -1), np.full(40, FROM_HOST, np.int32)),
+                         (plan.rows, changed(plan.source, SLOTS)), (plan.rows, changed(plan.source, -2))]:
+        with pytest.raises(IndexError, match="row 17 of the plan"):
+            gather_rows(8, table.records, cache, rows, source, records)
+    assert not records.any()
+
+    before = np.array(table.records), np.array(cache)
+    staging = np.zeros(plan.staging_floats, np.float32)
+    entries = [(gradients, offset, order) for gradients, offset, order in zip(plan.gradients, plan.offset, plan.order)]
+    good = dict(leave=plan.leave, target=plan.target, entries=entries)
+    bad_order = [entries[0], (entries[1][0], entries[1][1], changed(entries[1][2], len(entries[1][0])))]
+    bad_offset = [entries[0], (entries[1][0], changed(entries[1][1], -1), entries[1][2])]
+    for change in (dict(leave=changed(plan.leave, 9)), dict(target=changed(plan.target, -4)),
+                   dict(target=changed(plan.target, 10**9)), dict(entries=bad_order), dict(entries=bad_offset)):
+        with pytest.raises(IndexError, match="of the plan"):
+            update_rows(8, table.records, cache, staging, records=records, learning_rate=0.1, **{**good, **change})
+    with pytest.raises(IndexError, match="row 0 of the plan"):
+        write_backs = np.zeros(1, WRITE_BACK)
+        write_backs["slot"] = SLOTS
+        write_back_rows(8, table.records, cache, staging, as_bytes(write_backs))
+    with pytest.raises(ValueError, match="equally far apart"):
+        gather_rows(8, table.records, cache[:, :-4].copy(), plan.rows, plan.source, records)
+    np.testing.assert_array_equal(table.records, before[0])
+    np.testing.assert_array_equal(cache, before[1])
+    assert not staging.any()
+
+
+@pytest.mark.cuda
+def test_publish_follows_the_work_of_its_stream():
+    import torch
+
+    table = _native.HostTable(1, 31)
+    registration = _native.HostRegistration(table)
+    counter = table.records.view(np.uint64)[0, :1]
+    publish(counter, 2**40 + 3, torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+    assert counter[0] == 2**40 + 3
+    assert registration.nbytes == table.nbytes
+
+
+def test_devices_or_the_reason_why_there_are_none():
+    devices, reason = _native.cuda_devices()
+    assert bool(devices) != bool(reason)
+    for device in devices:
+        assert device["total_bytes"] > 0 and device["capability"] >= (5, 0)
