@@ -84,10 +84,11 @@ void restore(CacheIndex& index, const Vector<Key>& keys, const Vector<Slot>& slo
 }  // namespace
 
 void bind_cache(nb::module_& module) {
-  nb::class_<CacheIndex>(module, "CacheIndex",
-                         "Which key lies in which slot of a cache of fixed capacity. Slots are int32, -1 for none; keys "
-                         "int64; scores uint64, the lowest of a set of at most 128 slots is evicted first. A key out of "
-                         "range raises IndexError.")
+  nb::class_<CacheIndex>(
+      module, "CacheIndex",
+      "Which key lies in which slot of a cache of fixed capacity. Slots are int32, -1 for none; keys "
+      "int64; scores uint64, the lowest of a set of at most 128 slots is evicted first. A key out of "
+      "range raises IndexError.")
       .def_prop_ro("capacity", &CacheIndex::capacity)
       .def("__len__", &CacheIndex::size)
       .def_prop_ro("time", [](const CacheIndex& index) { return index.clock().time; })
@@ -146,18 +147,20 @@ void bind_cache(nb::module_& module) {
           },
           "key"_a, "The range [first, last) of slots in which `key` may lie.");
   nb::class_<DirectIndex, CacheIndex>(module, "DirectIndex", "For dense keys 0 .. keys-1; 4 bytes per possible key.")
-      .def("__init__",
-           [](DirectIndex* self, Key keys, Slot capacity, const std::string& policy) {
-             if (keys < 1) throw std::invalid_argument("an index needs at least one key");
-             new (self) DirectIndex(keys, capacity, policy_named(policy));
-           },
-           "keys"_a, "capacity"_a, "policy"_a);
+      .def(
+          "__init__",
+          [](DirectIndex* self, Key keys, Slot capacity, const std::string& policy) {
+            if (keys < 1) throw std::invalid_argument("an index needs at least one key");
+            new (self) DirectIndex(keys, capacity, policy_named(policy));
+          },
+          "keys"_a, "capacity"_a, "policy"_a);
   nb::class_<DigestIndex, CacheIndex>(module, "DigestIndex", "For any non-negative keys; hashed, one-byte digests.")
-      .def("__init__",
-           [](DigestIndex* self, Slot capacity, const std::string& policy) {
-             new (self) DigestIndex(capacity, policy_named(policy));
-           },
-           "capacity"_a, "policy"_a);
+      .def(
+          "__init__",
+          [](DigestIndex* self, Slot capacity, const std::string& policy) {
+            new (self) DigestIndex(capacity, policy_named(policy));
+          },
+          "capacity"_a, "policy"_a);
 }
 
 }  // namespace frugal

@@ -12,8 +12,8 @@
 #include "device/device_error.h"
 #include "device/devices.h"
 #include "kernels/check_plan.h"
-#include "kernels/cpu/step_rows.h"
-#include "kernels/cuda/step_rows.h"
+#include "kernels/cpu/plan_kernels.h"
+#include "kernels/cuda/plan_kernels.h"
 #include "memory/host_registration.h"
 #include "memory/host_table.h"
 
@@ -31,7 +31,7 @@ using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>>;
 
-static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/step_rows.py describes this structure");
+static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
 bool on_cuda(const Rows& records) { return records.device_type() == nb::device::cuda::value; }
 
@@ -156,22 +156,25 @@ void bind_kernels(nb::module_& module) {
           "table"_a, nb::keep_alive<1, 2>(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
-  module.def("gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
-             "stream"_a = 0, "max_blocks"_a = 0,
-             "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
-             "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). Runs where `records` "
-             "lies. IndexError on the CPU for a plan that points outside.");
-  module.def("pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
-             "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
-             "how many. On the CPU: the way out for devices that cannot read host memory.");
-  module.def("update_rows", &update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a, "target"_a,
-             "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0,
-             "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
-             "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
-             "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
-  module.def("write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a,
-             "stream"_a = 0,
-             "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
+  module.def(
+      "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
+      "max_blocks"_a = 0,
+      "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
+      "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). Runs where `records` "
+      "lies. IndexError on the CPU for a plan that points outside.");
+  module.def(
+      "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
+      "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
+      "how many. On the CPU: the way out for devices that cannot read host memory.");
+  module.def(
+      "update_rows", &update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a, "target"_a,
+      "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0,
+      "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
+      "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
+      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
+  module.def(
+      "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
+      "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def(
       "publish",
       [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, std::uint64_t value,
@@ -180,7 +183,8 @@ void bind_kernels(nb::module_& module) {
         cuda::publish(counter.data(), value, {stream, 0});
       },
       "counter"_a, "value"_a, "stream"_a,
-      "Stores value into a uint64 in registered host memory once all earlier work of the CUDA stream is visible there.");
+      "Stores value into a uint64 in registered host memory once all earlier work of the CUDA stream is visible "
+      "there.");
 }
 
 }  // namespace frugal

@@ -109,8 +109,7 @@ std::vector<CacheEntry> CacheIndex::export_batch(Slot first, Slot count) const {
   std::vector<CacheEntry> entries;
   const std::int64_t last = std::min<std::int64_t>(capacity_, std::int64_t{first} + count);
   for (std::int64_t slot = std::max<Slot>(first, 0); slot < last; ++slot)
-    if (keys_[slot] != kNoKey)
-      entries.push_back({keys_[slot], static_cast<Slot>(slot), scores_[slot], touched_[slot]});
+    if (keys_[slot] != kNoKey) entries.push_back({keys_[slot], static_cast<Slot>(slot), scores_[slot], touched_[slot]});
   return entries;
 }
 
@@ -148,7 +147,8 @@ Slot CacheIndex::victim(SlotRange range) const {
   }
   Slot found = kNoSlot;
   for (Slot slot = range.first; slot < range.last; ++slot)
-    if (scores_[slot] == lowest && touched_[slot] != clock_.time && (found == kNoSlot || touched_[slot] < touched_[found]))
+    if (scores_[slot] == lowest && touched_[slot] != clock_.time &&
+        (found == kNoSlot || touched_[slot] < touched_[found]))
       found = slot;
   return found;
 }

@@ -1,16 +1,17 @@
 // Which key lies in which slot of a cache, and which key makes way for another.
 //
-// The contract is HierarchicalKV's (arXiv 2603.17168): the capacity is fixed; an upsert always resolves in place, by a free
-// slot, by evicting the lowest score of the key's set, or by rejecting the key; there is no rehash and no capacity error;
-// what was evicted comes back from the same call. Slots come in sets of at most 128, and a key may only lie in its set.
+// The contract is HierarchicalKV's (arXiv 2603.17168): the capacity is fixed; an upsert always resolves in place, by a
+// free slot, by evicting the lowest score of the key's set, or by rejecting the key; there is no rehash and no capacity
+// error; what was evicted comes back from the same call. Slots come in sets of at most 128, and a key may only lie in
+// its set.
 //
-// One addition for training: a key that was touched at the current time is never evicted (time is the step, and a row that
-// a step uses must stay until its end). If that leaves a full set nothing to evict, the key is rejected.
-// Among equal scores the key that was touched longest ago goes first, then the one in the lowest slot, so that the same
-// calls always give the same cache.
+// One addition for training: a key that was touched at the current time is never evicted (time is the step, and a row
+// that a step uses must stay until its end). If that leaves a full set nothing to evict, the key is rejected. Among
+// equal scores the key that was touched longest ago goes first, then the one in the lowest slot, so that the same calls
+// always give the same cache.
 //
-// When to use which: DirectIndex where keys are dense (4 bytes per possible key, one load to find), DigestIndex where they
-// are not or where 4 bytes per key are too much. Not thread-safe: one thread (registration) owns an index.
+// When to use which: DirectIndex where keys are dense (4 bytes per possible key, one load to find), DigestIndex where
+// they are not or where 4 bytes per key are too much. Not thread-safe: one thread (registration) owns an index.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +32,10 @@ inline constexpr Slot kWays = 128;  // slots in a full-size set
 
 // How one upsert ended.
 struct Upsert {
-  Slot slot = kNoSlot;          // where the key lies now; kNoSlot: rejected
-  bool found = false;           // it was there before
-  Key evicted = kNoKey;         // the key that lay in `slot` before, if one had to go
-  Score evicted_score = 0;      // and its score
+  Slot slot = kNoSlot;      // where the key lies now; kNoSlot: rejected
+  bool found = false;       // it was there before
+  Key evicted = kNoKey;     // the key that lay in `slot` before, if one had to go
+  Score evicted_score = 0;  // and its score
 };
 
 // One occupied slot, complete enough to put it back.
@@ -61,13 +62,13 @@ class CacheIndex {
   void set_time(std::int64_t time);
   void set_epoch(std::uint32_t epoch);
 
-  // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for a key that this
-  // index cannot hold (negative; for DirectIndex also >= its number of keys).
+  // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for a key that
+  // this index cannot hold (negative; for DirectIndex also >= its number of keys).
   Slot find(Key key) const { return locate(checked(key)); }
   void find(const Key* keys, std::int64_t count, Slot* slots) const;
 
-  // Touches the key if it is there, else brings it in. See score_policy.h for `given`. Keys of one call are taken in order,
-  // so a key that occurs twice is found the second time.
+  // Touches the key if it is there, else brings it in. See score_policy.h for `given`. Keys of one call are taken in
+  // order, so a key that occurs twice is found the second time.
   Upsert insert_and_evict(Key key, Score given);
   void insert_and_evict(const Key* keys, const Score* given, std::int64_t count, Upsert* results);
 

@@ -1,7 +1,7 @@
 // A cache index for any non-negative 64-bit keys: a set-associative hash table with one-byte digests.
 //
-// A key's hash names its set and an 8-bit digest. Finding compares the digests of the set eight at a time and then the few
-// keys whose digest agrees (one in 255 by chance), so its cost does not grow with the load up to a full table.
+// A key's hash names its set and an 8-bit digest. Finding compares the digests of the set eight at a time and then the
+// few keys whose digest agrees (one in 255 by chance), so its cost does not grow with the load up to a full table.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,8 @@ class DigestIndex final : public CacheIndex {
       std::uint64_t word;
       std::memcpy(&word, digests_[set].way + group, sizeof word);
       word ^= pattern;
-      // A byte that is zero now agreed. The borrow can also mark bytes above such a one; comparing the key sorts that out.
+      // A byte that is zero now agreed. The borrow can also mark bytes above such a one; comparing the key sorts that
+      // out.
       for (std::uint64_t equal = (word - kOnes) & ~word & (kOnes << 7); equal != 0; equal &= equal - 1) {
         const int way = group + __builtin_ctzll(equal) / 8;
         if (digests_[set].way[way] != 0 && key_at(first + way) == key) return first + way;

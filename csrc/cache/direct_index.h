@@ -1,7 +1,7 @@
 // A cache index for dense keys 0 .. keys-1: one slot number per possible key, so that finding is one load.
 //
-// A key's set is its remainder by the number of sets. Entity ids are dense, so every set serves the same number of keys,
-// and a cache that is as large as the table holds all of it.
+// A key's set is its remainder by the number of sets. Entity ids are dense, so every set serves the same number of
+// keys, and a cache that is as large as the table holds all of it.
 #pragma once
 
 #include <cstdlib>

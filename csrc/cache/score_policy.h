@@ -31,11 +31,15 @@ constexpr Score in_epoch(const ScoreClock& clock, Score lower) { return Score{cl
 // The score of a key that comes in. `given`: the count to start from (LFU), the score itself (customized), else unused.
 constexpr Score score_of_insert(ScorePolicy policy, const ScoreClock& clock, Score given) {
   switch (policy) {
-    case ScorePolicy::kLru: return static_cast<Score>(clock.time);
-    case ScorePolicy::kEpochLru: return detail::in_epoch(clock, static_cast<Score>(clock.time) & detail::kLowerHalf);
-    case ScorePolicy::kEpochLfu: return detail::in_epoch(clock, std::min(given, detail::kLowerHalf));
+    case ScorePolicy::kLru:
+      return static_cast<Score>(clock.time);
+    case ScorePolicy::kEpochLru:
+      return detail::in_epoch(clock, static_cast<Score>(clock.time) & detail::kLowerHalf);
+    case ScorePolicy::kEpochLfu:
+      return detail::in_epoch(clock, std::min(given, detail::kLowerHalf));
     case ScorePolicy::kLfu:
-    case ScorePolicy::kCustomized: return given;
+    case ScorePolicy::kCustomized:
+      return given;
   }
   return given;
 }
@@ -43,10 +47,12 @@ constexpr Score score_of_insert(ScorePolicy policy, const ScoreClock& clock, Sco
 // The score of a key that is there already and is touched again. `given`: how much to add to its count (LFU).
 constexpr Score score_of_touch(ScorePolicy policy, const ScoreClock& clock, Score score, Score given) {
   switch (policy) {
-    case ScorePolicy::kLfu: return detail::saturating_sum(score, given, std::numeric_limits<Score>::max());
+    case ScorePolicy::kLfu:
+      return detail::saturating_sum(score, given, std::numeric_limits<Score>::max());
     case ScorePolicy::kEpochLfu:
       return detail::in_epoch(clock, detail::saturating_sum(score & detail::kLowerHalf, given, detail::kLowerHalf));
-    default: return score_of_insert(policy, clock, given);
+    default:
+      return score_of_insert(policy, clock, given);
   }
 }
 

@@ -1,4 +1,5 @@
-// Every CUDA call goes through here, so that a failure is a sentence with the call's name. Needs the CUDA runtime's headers.
+// Every CUDA call goes through here, so that a failure is a sentence with the call's name. Needs the CUDA runtime's
+// headers.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -8,6 +8,11 @@ DeviceList list_devices(bool with_free_memory) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
     cudaGetLastError();
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+      list.reason = "there is no NVIDIA driver on this machine";
+      return list;
+    }
     list.reason = std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
     return list;
   }
@@ -17,8 +22,15 @@ DeviceList list_devices(bool with_free_memory) {
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties;
     cuda_check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties(" + std::to_string(index) + ")");
-    Device device{index, properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-                  static_cast<std::int64_t>(properties.totalGlobalMem), -1, "", false};
+    Device device{index,
+                  properties.name,
+                  properties.major,
+                  properties.minor,
+                  properties.multiProcessorCount,
+                  static_cast<std::int64_t>(properties.totalGlobalMem),
+                  -1,
+                  "",
+                  false};
     char bus[32] = "";
     if (cudaDeviceGetPCIBusId(bus, sizeof bus, index) == cudaSuccess) device.pci_bus = bus;
     int same = 0;

@@ -15,8 +15,10 @@ bool within(std::int64_t index, std::int64_t size) { return index >= 0 && index 
 void check_target(const RowMemory& memory, const MemoryExtent& extent, Leave leave, std::int64_t target,
                   std::int64_t records, std::int64_t u) {
   switch (leave) {
-    case Leave::kCache: return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
-    case Leave::kHostRow: return require(within(target, extent.host_rows), u, "leaves to a row outside the table");
+    case Leave::kCache:
+      return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
+    case Leave::kHostRow:
+      return require(within(target, extent.host_rows), u, "leaves to a row outside the table");
     case Leave::kValue:
     case Leave::kGradient:
       return require(target >= 0 && target % 4 == 0 && target + records * memory.stride <= extent.staging_floats, u,

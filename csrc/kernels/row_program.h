@@ -1,9 +1,9 @@
 // What happens to one row of a step, written once for both machines.
 //
 // The code below is one warp's work. `Warp` supplies the machine: on a CUDA device 32 threads with one element each
-// (cuda/device_warp.cuh), on the CPU one thread with 32 elements in vector registers (cpu/host_warp.h). The order of every
-// floating-point operation is fixed here, so both give the same bits, and both give those of optim/row_adagrad.h; compile
-// without contraction and with IEEE division and square root.
+// (cuda/device_warp.cuh), on the CPU one thread with 32 elements in vector registers (cpu/host_warp.h). The order of
+// every floating-point operation is fixed here, so both give the same bits, and both give those of optim/row_adagrad.h;
+// compile without contraction and with IEEE division and square root.
 //
 // A row's record is its embedding with the optimizer state behind it (memory/row_layout.h).
 #pragma once
@@ -26,7 +26,8 @@ namespace frugal {
 
 inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 
-// Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart everywhere.
+// Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart
+// everywhere.
 struct RowMemory {
   std::int64_t dim;
   std::int64_t stride;         // > dim, a multiple of 4; of 32 for whole lines
@@ -55,7 +56,7 @@ struct RowWrites {
 // The gradients of one entry. Row u of the step has occurrences offset[u] .. offset[u + 1]; occurrence i is row
 // order[i] of `values`, or row i where there is no order.
 struct EntryGradients {
-  const float* values;         // dim floats each, `stride` floats apart
+  const float* values;  // dim floats each, `stride` floats apart
   std::int64_t stride;
   const std::int32_t* offset;  // (U + 1,)
   const std::int32_t* order;   // null: as they lie
@@ -75,13 +76,17 @@ FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const 
 
 FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, Leave leave, std::int64_t target) {
   switch (leave) {
-    case Leave::kCache: return memory.cache + target * memory.stride;
-    case Leave::kHostRow: return memory.host_rows + target * memory.stride;
-    default: return memory.staging + target;
+    case Leave::kCache:
+      return memory.cache + target * memory.stride;
+    case Leave::kHostRow:
+      return memory.host_rows + target * memory.stride;
+    default:
+      return memory.staging + target;
   }
 }
 
-// mean_square() of optim/mean_square.h: its 32 partial sums are the warp's 32 lanes. `power`: sum_level_power of the row.
+// mean_square() of optim/mean_square.h: its 32 partial sums are the warp's 32 lanes. `power`: sum_level_power of the
+// row.
 template <class Warp>
 FRUGAL_WARP_CODE float warp_mean_square(const float* gradient, std::int64_t dim, int power) {
   using Lanes = typename Warp::Lanes;
@@ -102,7 +107,7 @@ FRUGAL_WARP_CODE float warp_mean_square(const float* gradient, std::int64_t dim,
     for (std::int64_t j = 0; j < step; ++j, ++block) Warp::add_squares(level[0], gradient + block * kWarp, kWarp);
     bool carry = true;
     FRUGAL_UNROLL  // levels are registers on a device, so their numbers have to be known
-    for (int l = 1; l < kLevels; ++l) {
+        for (int l = 1; l < kLevels; ++l) {
       if (carry) {
         Warp::add(level[l], level[l - 1]);
         level[l - 1] = Warp::zero();
@@ -126,7 +131,7 @@ FRUGAL_WARP_CODE float warp_mean_square(const float* gradient, std::int64_t dim,
 // Every element is written once, so a target in mapped host memory is only ever stored to.
 template <class Warp>
 FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
-                                   const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {
+                                 const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {
   using Lanes = typename Warp::Lanes;
   constexpr int kWarp = 32;
   float* const to = target_of(memory, leave, target);
@@ -134,7 +139,7 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
   if (leave == Leave::kGradient) {
     std::int64_t sent = 0;
     FRUGAL_UNROLL  // here and below, so that a device keeps the entries in registers
-    for (int e = 0; e < kMaxEntries; ++e) {
+        for (int e = 0; e < kMaxEntries; ++e) {
       if (e == gradients.entries) break;
       const EntryGradients& entry = gradients.entry[e];
       for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i, ++sent)

@@ -1,8 +1,8 @@
 // Host memory that CUDA devices read and write in place (UVA, zero copy).
 //
-// Registration belongs to a process: each one that shares a mapping registers the same pages for itself, for all devices at
-// once. It is done in chunks, because one call for a hundred gigabytes holds the driver for minutes and fails as a whole.
-// Kernels may run over the joints of chunks; cudaMemcpy may not, so copies use buffers of their own.
+// Registration belongs to a process: each one that shares a mapping registers the same pages for itself, for all
+// devices at once. It is done in chunks, because one call for a hundred gigabytes holds the driver for minutes and
+// fails as a whole. Kernels may run over the joints of chunks; cudaMemcpy may not, so copies use buffers of their own.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ class HostRegistration {
   std::size_t bytes_;
 };
 
-// Calls add(offset, size) for pieces of at most `chunk` bytes that cover [0, bytes). If one throws, calls remove(offset)
-// for those already added, latest first, and rethrows.
+// Calls add(offset, size) for pieces of at most `chunk` bytes that cover [0, bytes). If one throws, calls
+// remove(offset) for those already added, latest first, and rethrows.
 template <class Add, class Remove>
 void all_or_nothing(std::size_t bytes, std::size_t chunk, Add add, Remove remove) {
   std::size_t done = 0;

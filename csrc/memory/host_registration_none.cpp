@@ -3,7 +3,8 @@
 
 namespace frugal {
 
-HostRegistration::HostRegistration(void* address, std::size_t bytes) : address_(static_cast<char*>(address)), bytes_(bytes) {
+HostRegistration::HostRegistration(void* address, std::size_t bytes)
+    : address_(static_cast<char*>(address)), bytes_(bytes) {
   throw DeviceError("cannot register host memory: this build of dglke_frugal has no CUDA");
 }
 

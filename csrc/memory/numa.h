@@ -1,4 +1,5 @@
-// Spreading a table over the memory of all NUMA nodes, so that every device and flush thread sees the same mean bandwidth.
+// Spreading a table over the memory of all NUMA nodes, so that every device and flush thread sees the same mean
+// bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ struct Interleaving {
   std::string refusal;  // the system's reason, if it was refused
 };
 
-// Asks for pages of [address, address + bytes) that are not there yet to come from all nodes in turn. address: on a page.
-// A wish: speed depends on it, nothing else.
+// Asks for pages of [address, address + bytes) that are not there yet to come from all nodes in turn. address: on a
+// page. A wish: speed depends on it, nothing else.
 Interleaving interleave_pages(void* address, std::size_t bytes);
 
 }  // namespace frugal

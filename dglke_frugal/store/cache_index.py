@@ -1,7 +1,7 @@
 """Cache index: which key lies in which slot of a device's cache (thin wrapper over csrc/cache).
 
-The contract is HierarchicalKV's: fixed capacity, every upsert resolves in place by evict or reject, and what was evicted
-comes back from the same call. See docs/cache.md.
+The contract is HierarchicalKV's: fixed capacity, every upsert resolves in place by evict or reject, and what was
+evicted comes back from the same call. See docs/cache.md.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELDS = {"keys": np.int64, "slots": np.int32, "scores": np.uint64, "touched": 
 
 
 def make_index(capacity: int, policy: str, keys: Optional[int] = None) -> _native.CacheIndex:
-    """An empty index of `capacity` slots: direct (4 bytes per possible key) if keys are dense in [0, keys), else hashed.
+    """An empty index of `capacity` slots: direct (4 bytes per possible key) if keys are dense in [0, keys), or hashed.
 
     `policy` is one of SCORE_POLICIES. Raises ValueError for a capacity below 1 or an unknown policy.
     """
@@ -46,13 +46,13 @@ def load_index(index: _native.CacheIndex, path: str | os.PathLike) -> None:
         contents = [np.ascontiguousarray(saved[name], dtype=dtype) for name, dtype in _FIELDS.items()]
         capacity, time, epoch = (int(saved[name]) for name in ("capacity", "time", "epoch"))
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise InputError(f"cannot read a cache index from {path}: {error}; give a file that save_index wrote") from error
+        raise InputError(f"cannot read a cache index from {path}: {error}; give a file of save_index") from error
     if capacity != index.capacity:
-        raise InputError(f"{path} holds a cache of {capacity} slots, not of {index.capacity}; use the same --cache_ratio")
+        raise InputError(f"{path} holds a cache of {capacity} slots, not {index.capacity}; use the same --cache_ratio")
     try:
         index.restore(*contents)
         index.set_time(time)
         index.set_epoch(epoch)
     except (ValueError, IndexError) as error:
         index.clear()
-        raise InputError(f"{path} does not fit this cache: {error}; use the table and the settings it was saved with") from error
+        raise InputError(f"{path} does not fit this cache: {error}; use the settings it was saved with") from error

@@ -118,7 +118,7 @@ def test_load_refuses_what_is_not_its_own(tmp_path):
     index = make_index(4, "lru", 10)
     index.insert_and_evict(np.array([7]), np.ones(1, np.uint64))
     save_index(index, tmp_path / "index.npz")
-    with pytest.raises(InputError, match="4 slots, not of 5"):
+    with pytest.raises(InputError, match="4 slots, not 5"):
         load_index(make_index(5, "lru", 10), tmp_path / "index.npz")
     with pytest.raises(InputError, match="does not fit"):
         load_index(make_index(4, "lru", 5), tmp_path / "index.npz")

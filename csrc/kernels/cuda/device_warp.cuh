@@ -27,7 +27,8 @@ struct DeviceWarp {
     if (lane() < active) sum += other;
   }
   static __device__ float broadcast(Lanes lanes, int lane) { return __shfl_sync(kAll, lanes, lane); }
-  static __device__ void descend(Lanes& values, const float* gradient, int active, float negative_rate, float deviation) {
+  static __device__ void descend(Lanes& values, const float* gradient, int active, float negative_rate,
+                                 float deviation) {
     if (lane() < active) values += __fdiv_rn(negative_rate * gradient[lane()], deviation);
   }
   static __device__ float square_root(float x) { return __fsqrt_rn(x); }

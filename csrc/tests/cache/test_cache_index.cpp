@@ -1,5 +1,3 @@
-#include "cache/cache_index.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,6 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "cache/cache_index.h"
 #include "cache/digest_index.h"
 #include "cache/direct_index.h"
 
@@ -15,8 +14,8 @@ namespace frugal {
 namespace {
 
 constexpr Key kKeys = 2000;
-constexpr ScorePolicy kPolicies[] = {ScorePolicy::kLru, ScorePolicy::kLfu, ScorePolicy::kEpochLru, ScorePolicy::kEpochLfu,
-                                     ScorePolicy::kCustomized};
+constexpr ScorePolicy kPolicies[] = {ScorePolicy::kLru, ScorePolicy::kLfu, ScorePolicy::kEpochLru,
+                                     ScorePolicy::kEpochLfu, ScorePolicy::kCustomized};
 
 std::unique_ptr<CacheIndex> make_index(bool direct, Slot capacity, ScorePolicy policy) {
   if (direct) return std::make_unique<DirectIndex>(kKeys, capacity, policy);
@@ -52,7 +51,8 @@ class Dictionary {
       for (const auto& [slot, other] : taken) {
         const Row& row = rows.at(other);
         if (row.touched == clock.time) continue;
-        if (victim == kNoKey || std::tie(row.score, row.touched) < std::tie(rows.at(victim).score, rows.at(victim).touched))
+        if (victim == kNoKey ||
+            std::tie(row.score, row.touched) < std::tie(rows.at(victim).score, rows.at(victim).touched))
           victim = other;
       }
       if (victim == kNoKey || score < rows.at(victim).score) return {};
@@ -174,8 +174,10 @@ TEST(CacheIndex, RestoreRefusesTheContentsOfAnotherCache) {
 TEST(ScorePolicy, CountsSaturateAndEpochsComeFirst) {
   const ScoreClock clock{7, 3};
   EXPECT_EQ(score_of_touch(ScorePolicy::kLfu, clock, ~Score{0} - 1, 5), ~Score{0});
-  EXPECT_EQ(score_of_touch(ScorePolicy::kEpochLfu, clock, (Score{2} << 32) | 0xfffffffe, 5), (Score{3} << 32) | 0xffffffff);
-  EXPECT_GT(score_of_insert(ScorePolicy::kEpochLru, {0, 4}, 0), score_of_insert(ScorePolicy::kEpochLru, {1 << 30, 3}, 0));
+  EXPECT_EQ(score_of_touch(ScorePolicy::kEpochLfu, clock, (Score{2} << 32) | 0xfffffffe, 5),
+            (Score{3} << 32) | 0xffffffff);
+  EXPECT_GT(score_of_insert(ScorePolicy::kEpochLru, {0, 4}, 0),
+            score_of_insert(ScorePolicy::kEpochLru, {1 << 30, 3}, 0));
 }
 
 }  // namespace

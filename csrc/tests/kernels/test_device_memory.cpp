@@ -1,4 +1,5 @@
-// What can be known about device memory without a device: registration in chunks, NUMA lists, and sentences for refusals.
+// What can be known about device memory without a device: registration in chunks, NUMA lists, and sentences for
+// refusals.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -19,8 +20,9 @@ using Pieces = std::vector<std::pair<std::size_t, std::size_t>>;
 TEST(AllOrNothing, CoversEveryByteOnce) {
   for (const std::size_t bytes : {1u, 9u, 10u, 11u, 20u, 25u}) {
     Pieces pieces;
-    all_or_nothing(bytes, 10, [&](std::size_t at, std::size_t size) { pieces.emplace_back(at, size); },
-                   [](std::size_t) { FAIL(); });
+    all_or_nothing(
+        bytes, 10, [&](std::size_t at, std::size_t size) { pieces.emplace_back(at, size); },
+        [](std::size_t) { FAIL(); });
     std::size_t end = 0;
     for (const auto& [at, size] : pieces) {
       EXPECT_EQ(at, end);

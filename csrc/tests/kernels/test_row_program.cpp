@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/host_warp.h"
-#include "kernels/cpu/step_rows.h"
+#include "kernels/cpu/plan_kernels.h"
 #include "memory/row_layout.h"
 #include "optim/row_adagrad.h"
 
@@ -24,7 +24,8 @@ std::vector<float> normal_floats(std::size_t count, int seed) {
 
 // 512 elements fill the first level of the cascade, 8192 the second, 131072 the third.
 TEST(WarpMeanSquare, HasTheBitsOfThePlainLoop) {
-  std::vector<std::int64_t> dims = {4095, 8191, 8192, 8193, 8704, 16384 + 33, 131072, 131072 + 8192 + 512 + 37, 1 << 20};
+  std::vector<std::int64_t> dims = {4095,   8191, 8192, 8193, 8704, 16384 + 33, 131072, 131072 + 8192 + 512 + 37,
+                                    1 << 20};
   for (std::int64_t dim = 1; dim < 1200; ++dim) dims.push_back(dim);
   const auto gradient = normal_floats(1 << 20, 1);
   for (const auto dim : dims) {
@@ -34,10 +35,10 @@ TEST(WarpMeanSquare, HasTheBitsOfThePlainLoop) {
   }
 }
 
-class StepRowsTest : public testing::TestWithParam<std::int64_t> {};
+class PlanKernelsTest : public testing::TestWithParam<std::int64_t> {};
 
 // Rows of every source and of every way to leave; occurrences 0 to 3 per entry, in shuffled order.
-TEST_P(StepRowsTest, DoesWhatThePlanSays) {
+TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
   const std::int64_t dim = GetParam();
   const RowLayout layout = RowLayout::for_dim(dim);
   constexpr std::int64_t kRows = 500, kSlots = 300, kUsed = 400;
@@ -71,9 +72,8 @@ TEST_P(StepRowsTest, DoesWhatThePlanSays) {
   std::shuffle(order.begin(), order.end(), random);
   const std::int64_t pitch = dim + 3;  // gradients need no alignment
   const auto first = normal_floats(offset[0].back() * pitch, 4), second = normal_floats(offset[1].back() * pitch, 5);
-  const StepGradients gradients{{{first.data(), pitch, offset[0].data(), nullptr},
-                                 {second.data(), pitch, offset[1].data(), order.data()}},
-                                2};
+  const StepGradients gradients{
+      {{first.data(), pitch, offset[0].data(), nullptr}, {second.data(), pitch, offset[1].data(), order.data()}}, 2};
 
   std::vector<float> staging(staged, -1.0f), records(kUsed * layout.stride);
   auto host_expected = host, cache_expected = cache, staging_expected = staging;
@@ -87,7 +87,8 @@ TEST_P(StepRowsTest, DoesWhatThePlanSays) {
     if (leave[u] == Leave::kGradient) {
       float* to = &staging_expected[target[u]];
       for (int e = 0; e < 2; ++e)
-        for (auto i = offset[e][u]; i < offset[e][u + 1]; ++i, to += layout.stride) std::copy_n(occurrence(e, i), dim, to);
+        for (auto i = offset[e][u]; i < offset[e][u + 1]; ++i, to += layout.stride)
+          std::copy_n(occurrence(e, i), dim, to);
       continue;
     }
     for (int e = 0; e < 2; ++e) {
@@ -105,7 +106,8 @@ TEST_P(StepRowsTest, DoesWhatThePlanSays) {
   cpu::gather(memory, {rows.data(), source.data(), kUsed}, records.data());
   std::vector<float> packed(kUsed * layout.stride), again(kUsed * layout.stride);
   std::vector<std::int64_t> packed_row(kUsed);
-  const auto misses = cpu::pack_host_rows(memory, {rows.data(), source.data(), kUsed}, packed.data(), packed_row.data());
+  const auto misses =
+      cpu::pack_host_rows(memory, {rows.data(), source.data(), kUsed}, packed.data(), packed_row.data());
   EXPECT_EQ(misses, std::count(source.begin(), source.end(), kFromHost));
   RowMemory packed_memory = memory;
   packed_memory.host_rows = packed.data();
@@ -123,7 +125,7 @@ TEST_P(StepRowsTest, DoesWhatThePlanSays) {
   EXPECT_EQ(std::memcmp(&host[9 * layout.stride], &cache[5 * layout.stride], (dim + 1) * sizeof(float)), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dims, StepRowsTest, testing::Values(1, 3, 7, 8, 50, 127, 400, 1000));
+INSTANTIATE_TEST_SUITE_P(Dims, PlanKernelsTest, testing::Values(1, 3, 7, 8, 50, 127, 400, 1000));
 
 }  // namespace
 }  // namespace frugal

@@ -1,5 +1,5 @@
 #include "device/device_error.h"
-#include "kernels/cuda/step_rows.h"
+#include "kernels/cuda/plan_kernels.h"
 
 namespace frugal::cuda {
 namespace {

@@ -1,7 +1,7 @@
 """The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
 
-What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it leaves
-the step (LEAVE_*). A record is a row of `stride` float32: the embedding (dim), the optimizer state, padding.
+What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
+leaves the step (LEAVE_*). A record is a row of `stride` float32: the embedding (dim), the optimizer state, padding.
 """
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-#include "kernels/cuda/step_rows.h"
-
 #include <algorithm>
 
 #include "device/cuda_check.h"
 #include "kernels/cuda/device_warp.cuh"
+#include "kernels/cuda/plan_kernels.h"
 #include "optim/mean_square.h"
 
 namespace frugal::cuda {
@@ -12,9 +11,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarpThreads = 32;
 
-// Copies `words` 16-byte words with the `lanes` threads that call it together. The first thread starts at the line that the
-// source lies in, so that every request of a warp covers whole 128-byte lines; words before the source are skipped. Four
-// loads are under way per thread before the first store, since the way over the bus is long.
+// Copies `words` 16-byte words with the `lanes` threads that call it together. The first thread starts at the line that
+// the source lies in, so that every request of a warp covers whole 128-byte lines; words before the source are skipped.
+// Four loads are under way per thread before the first store, since the way over the bus is long.
 __device__ void copy_words(float4* __restrict__ to, const float4* __restrict__ from, int words, int lane, int lanes) {
   constexpr int kLineWords = 8, kInFlight = 4;
   const int shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(float4)) % kLineWords;
@@ -42,8 +41,8 @@ __device__ void copy_record(float* to, const float* from, const RowMemory& memor
 __global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; u < reads.count;
-       u += step)
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+       u < reads.count; u += step)
     copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
 }
 
@@ -54,8 +53,8 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; i < count;
        i += step) {
     const WriteBack& wanted = write_backs[i];
-    copy_record(target_of(memory, wanted.leave, wanted.target), memory.cache + wanted.slot * memory.stride, memory, lane,
-                lanes);
+    copy_record(target_of(memory, wanted.leave, wanted.target), memory.cache + wanted.slot * memory.stride, memory,
+                lane, lanes);
   }
 }
 
@@ -68,8 +67,8 @@ __global__ void __launch_bounds__(kThreads) update_kernel(RowMemory memory, RowW
                            learning_rate, power);
 }
 
-// Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter by
-// the fence; the volatile store is not kept back by any cache.
+// Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter
+// by the fence; the volatile store is not kept back by any cache.
 __global__ void publish_kernel(std::uint64_t* counter, std::uint64_t value) {
   __threadfence_system();
   *reinterpret_cast<volatile std::uint64_t*>(counter) = value;
@@ -97,7 +96,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
   if (reads.count == 0) return;
   const int lanes = lanes_for(memory);
   gather_kernel<<<blocks_for(reads.count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(memory, reads,
-                                                                                                      records, lanes);
+                                                                                                        records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
@@ -113,8 +112,8 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_for(memory);
-  write_back_kernel<<<blocks_for(count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(memory, write_backs,
-                                                                                                    count, lanes);
+  write_back_kernel<<<blocks_for(count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(
+      memory, write_backs, count, lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 

@@ -1,7 +1,8 @@
-// The row kernels of a step on the CPU: the twin of cuda/step_rows.h, with a second host buffer as the device's cache.
+// The row kernels of a step on the CPU: the twin of cuda/plan_kernels.h, with a second host buffer as the device's
+// cache.
 //
-// All of them split rows over default_pool(); results do not depend on the number of threads. They check nothing: a plan
-// comes from the engine, and bindings check what comes from elsewhere (check_plan).
+// All of them split rows over default_pool(); results do not depend on the number of threads. They check nothing: a
+// plan comes from the engine, and bindings check what comes from elsewhere (check_plan).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace frugal::cpu {
 // records[u] = record of row u, from its cache slot or its host row. records: (count, memory.stride).
 void gather(const RowMemory& memory, const RowReads& reads, float* records);
 
-// Every row leaves the step as its plan says: updated by row-wise Adagrad into a cache slot, a value record or its host row,
-// or as its gradients. records: what gather gave; they are only read.
+// Every row leaves the step as its plan says: updated by row-wise Adagrad into a cache slot, a value record or its host
+// row, or as its gradients. records: what gather gave; they are only read.
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate);
 
@@ -22,8 +23,9 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);
 
 // The fallback where a device cannot read host memory itself: copies the rows that come from host into `packed` (up to
-// reads.count records), one after the other, and sets packed_row[u] to where row u lies there (0 for cached rows). Returns
-// how many. Then gather with host_rows = the device's copy of `packed` and rows = packed_row gives what it would have given.
+// reads.count records), one after the other, and sets packed_row[u] to where row u lies there (0 for cached rows).
+// Returns how many. Then gather with host_rows = the device's copy of `packed` and rows = packed_row gives what it
+// would have given.
 std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, float* packed, std::int64_t* packed_row);
 
 }  // namespace frugal::cpu

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.store.step_rows import (
+from dglke_frugal.store.plan_kernels import (
     FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes, gather_rows,
     pack_host_rows, publish, update_rows, write_back_rows,
 )
@@ -32,7 +32,8 @@ class Plan:
 
     def __init__(self, table, rng, used=300):
         self.rows = np.sort(rng.choice(ROWS, used, replace=False)).astype(np.int64)
-        self.source = np.where(rng.random(used) < 0.4, rng.permutation(SLOTS * 2)[:used] % SLOTS, FROM_HOST).astype(np.int32)
+        slots = rng.permutation(SLOTS * 2)[:used] % SLOTS
+        self.source = np.where(rng.random(used) < 0.4, slots, FROM_HOST).astype(np.int32)
         self.leave = rng.integers(0, 4, used).astype(np.uint8)
         self.offset, self.order, self.gradients = [], [], []
         for entry in range(2):
@@ -74,7 +75,7 @@ def updated_records(table, plan, records):
     for entry in range(2):
         ids = np.repeat(np.arange(len(plan.rows)), np.diff(plan.offset[entry]))
         gradients = [plan.occurrences(entry, u) for u in range(len(plan.rows))]
-        scratch.apply_adagrad(ids, np.ascontiguousarray(np.concatenate(gradients)), LEARNING_RATE)
+        scratch.apply_entry(ids, np.ascontiguousarray(np.concatenate(gradients)), LEARNING_RATE)
     return np.array(scratch.records)
 
 
@@ -84,8 +85,8 @@ def test_gather_reads_cache_slots_and_host_rows(machine, dim):
     table = random_table(dim, rng)
     cache, plan = random_cache(table, rng), Plan(table, rng)
     records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
-    gather_rows(dim, machine.shared(table), machine.put(cache), machine.put(plan.rows), machine.put(plan.source), records,
-                machine.stream)
+    gather_rows(dim, machine.shared(table), machine.put(cache), machine.put(plan.rows), machine.put(plan.source),
+                records, machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
 
 
@@ -99,8 +100,8 @@ def test_packed_host_rows_give_the_same_records(machine, dim):
     misses = pack_host_rows(dim, table.records, plan.rows, plan.source, packed, packed_row)
     assert misses == np.count_nonzero(plan.source == FROM_HOST)
     records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
-    gather_rows(dim, machine.put(packed), machine.put(cache), machine.put(packed_row), machine.put(plan.source), records,
-                machine.stream)
+    gather_rows(dim, machine.put(packed), machine.put(cache), machine.put(packed_row), machine.put(plan.source),
+                records, machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
 
 

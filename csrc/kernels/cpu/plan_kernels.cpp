@@ -1,4 +1,4 @@
-#include "kernels/cpu/step_rows.h"
+#include "kernels/cpu/plan_kernels.h"
 
 #include <algorithm>
 
@@ -8,8 +8,9 @@
 
 namespace frugal::cpu {
 namespace {
-constexpr std::int64_t kRowsPerTask = 64;       // below this a second thread costs more than it saves
-constexpr std::int64_t kPrefetchDistance = 4;   // rows; a random row's first lines are on their way while others are copied
+constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
+constexpr std::int64_t kPrefetchDistance =
+    4;  // rows; a random row's first lines are on their way while others are copied
 
 void prefetch(const float* row) {
   __builtin_prefetch(row);

@@ -1,0 +1,32 @@
+// The row kernels of a step on a CUDA device: the twin of cpu/plan_kernels.h, to the bit.
+//
+// All pointers must be valid on the device: device memory, or host memory that memory/host_registration.h registered.
+// Calls only enqueue work on the stream; an error in it surfaces at a later call. No kernel waits for another or for
+// the host.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/row_program.h"
+
+namespace frugal::cuda {
+
+struct Launch {
+  std::uintptr_t stream = 0;  // a cudaStream_t
+  // Blocks at most for kernels that read over the bus; 0: kBusBlocks. About 10,000 threads saturate a PCIe bus; more
+  // only take multiprocessors from the compute that overlaps with them.
+  int max_blocks = 0;
+};
+inline constexpr int kBusBlocks = 48;  // of 256 threads
+
+// All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
+void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
+void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
+            float learning_rate, const Launch& launch);
+void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
+
+// Stores `value` into a counter in mapped host memory once everything before it on the stream is done and visible to
+// the host (fence and store at system scope): the engine's flush threads see a finished step without any host call.
+void publish(std::uint64_t* counter, std::uint64_t value, const Launch& launch);
+
+}  // namespace frugal::cuda
