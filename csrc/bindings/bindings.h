@@ -6,6 +6,7 @@
 namespace frugal {
 
 void bind_parallel(nanobind::module_& module);
+void bind_engine(nanobind::module_& module);
 void bind_sampler(nanobind::module_& module);
 void bind_data(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);

@@ -4,6 +4,7 @@ NB_MODULE(_native, module) {
   module.doc() = "C++ core of dglke_frugal. Tensors cross as DLPack or buffers, streams as integers; no torch in here.";
   module.attr("has_cuda") = static_cast<bool>(FRUGAL_HAS_CUDA);
   frugal::bind_parallel(module);
+  frugal::bind_engine(module);
   frugal::bind_sampler(module);
   frugal::bind_data(module);
   frugal::bind_memory(module);

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <exception>
@@ -147,6 +148,7 @@ RankPort& Engine::port(int rank) {
   return *port;
 }
 
+std::shared_ptr<Segment> Engine::segment() const { return parts_->segment; }
 std::string Engine::segment_path() const { return parts_->segment->path(); }
 std::string Engine::error() const { return parts_->segment->error(); }
 void Engine::fail(const std::string& sentence) { parts_->segment->fail(sentence); }

@@ -42,6 +42,8 @@ class Engine {
   const EngineConfig& config() const;
   // The port of a rank that lives in this process.
   RankPort& port(int rank);
+  // For a RankPort that should outlive the engine, or be owned elsewhere: RankPort(engine.segment(), rank).
+  std::shared_ptr<Segment> segment() const;
   // For RankPorts in other processes: RankPort(Segment::attach(path), rank).
   std::string segment_path() const;
 

@@ -1,0 +1,244 @@
+#include "engine/engine.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <stdexcept>
+
+#include "bindings/bindings.h"
+#include "engine/segment.h"
+#include "engine/simple_policies.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+T named(const std::map<std::string, T>& names, const std::string& name, const char* what) {
+  const auto found = names.find(name);
+  if (found != names.end()) return found->second;
+  std::string known;
+  for (const auto& [key, value] : names) known += (known.empty() ? "" : ", ") + key;
+  throw std::invalid_argument(std::string("no ") + what + " '" + name + "'; there are " + known);
+}
+
+// A read-only numpy view of the segment; `owner` keeps the segment alive. stride in elements.
+template <class T>
+nb::object view(const T* data, std::size_t count, nb::handle owner, std::int64_t stride = 1) {
+  const std::size_t shape[] = {count};
+  const std::int64_t strides[] = {stride};
+  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, 1, shape, owner, strides));
+}
+
+struct EngineHandle {
+  std::unique_ptr<Engine> engine;
+  std::shared_ptr<Segment> segment;  // outlives the engine, so that ports and errors can still be asked
+
+  Engine& open() const {
+    if (!engine) throw std::runtime_error("The engine is closed.");
+    return *engine;
+  }
+};
+
+void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, int ranks, int lookahead, int flush_threads,
+                 const std::string& mode, const std::string& value_path, std::int64_t max_rows_per_step, int entries,
+                 std::int64_t staging_bytes, int horizon, std::int64_t poll_microseconds,
+                 std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches, bool shared) {
+  EngineConfig config;
+  config.ranks = ranks;
+  config.lookahead = lookahead;
+  config.flush_threads = flush_threads;
+  config.mode = named<FlushMode>({{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode,
+                                 "flush mode");
+  config.value_path = named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path,
+                                       "value path");
+  config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1))};
+  config.rows = static_cast<std::int64_t>(host_rows.shape(0));
+  config.host_rows = host_rows.data();
+  config.max_rows_per_step = max_rows_per_step;
+  config.entries = entries;
+  config.staging_bytes = staging_bytes;
+  config.horizon = horizon;
+  config.poll_microseconds = poll_microseconds;
+  config.update = std::move(update);
+  config.caches = std::move(caches);
+  auto engine = std::make_unique<Engine>(std::move(config), shared);
+  auto segment = engine->segment();
+  new (self) EngineHandle{std::move(engine), std::move(segment)};
+}
+
+nb::dict as_dict(const RankStatistics& s) {
+  nb::dict d;
+  d["steps"] = s.steps;
+  d["steps_with_stall"] = s.steps_with_stall;
+  d["gate_stall_nanoseconds"] = s.gate_stall_nanoseconds;
+  d["staging_stall_nanoseconds"] = s.staging_stall_nanoseconds;
+  d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
+  d["cache_reads"] = s.cache_reads;
+  d["host_reads"] = s.host_reads;
+  d["values_sent"] = s.values_sent;
+  d["gradients_sent"] = s.gradients_sent;
+  d["write_backs_sent"] = s.write_backs_sent;
+  return d;
+}
+
+nb::dict as_dict(const ShardStatistics& s) {
+  nb::dict d;
+  d["flushed_rows"] = s.flushed_rows;
+  d["flushed_bytes"] = s.flushed_bytes;
+  d["values"] = s.values;
+  d["gradients"] = s.gradients;
+  d["queue_operations"] = s.queue_operations;
+  d["due_flushes"] = s.due_flushes;
+  d["busy_nanoseconds"] = s.busy_nanoseconds;
+  d["live_records"] = s.live_records;
+  return d;
+}
+
+nb::dict statistics(const EngineHandle& self) {
+  const EngineStatistics s = self.open().statistics();
+  nb::list ranks, shards;
+  for (const RankStatistics& rank : s.ranks) ranks.append(as_dict(rank));
+  for (const ShardStatistics& shard : s.shards) shards.append(as_dict(shard));
+  nb::dict d;
+  d["ranks"] = ranks;
+  d["shards"] = shards;
+  d["planned_steps"] = s.planned_steps;
+  d["planning_nanoseconds"] = s.planning_nanoseconds;
+  d["engine_bytes"] = s.engine_bytes;
+  return d;
+}
+
+nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
+  RankPort& port = nb::cast<RankPort&>(self);
+  StepPlan plan;
+  {
+    nb::gil_scoped_release release;
+    plan = port.plan(step);
+  }
+  static_assert(sizeof(Leave) == 1);
+  return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self), view(plan.source.data(), plan.source.size(), self),
+                        view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),
+                        view(plan.target.data(), plan.target.size(), self));
+}
+
+nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
+  RankPort& port = nb::cast<RankPort&>(self);
+  std::span<const WriteBack> requests;
+  {
+    nb::gil_scoped_release release;
+    requests = port.write_backs(step);
+  }
+  const WriteBack* first = requests.data();
+  const std::size_t count = requests.size();
+  static_assert(sizeof(WriteBack) % 8 == 0);
+  constexpr std::int64_t kStride = sizeof(WriteBack);
+  return nb::make_tuple(view(&first->row, count, self, kStride / 8), view(&first->slot, count, self, kStride / 4),
+                        view(reinterpret_cast<const std::uint8_t*>(&first->leave), count, self, kStride),
+                        view(&first->target, count, self, kStride / 8));
+}
+
+void apply_update(const RowUpdate& update, const nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>& record,
+                  const nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& gradients) {
+  const std::size_t dim = gradients.shape(1);
+  if (record.size() != dim + 1) throw std::invalid_argument("A record is dim floats and its state.");
+  std::vector<const float*> rows;
+  for (std::size_t i = 0; i < gradients.shape(0); ++i) rows.push_back(gradients.data() + i * dim);
+  update.apply(record.data(), rows, RowLayout::for_dim(static_cast<std::int64_t>(dim)));
+}
+
+nb::tuple drain(nb::handle self) {
+  RankPort& port = nb::cast<RankPort&>(self);
+  auto cached = std::make_unique<std::vector<CachedRow>>();
+  {
+    nb::gil_scoped_release release;
+    *cached = port.drain();
+  }
+  const std::vector<CachedRow>& rows = *cached;
+  static const CachedRow kNothing{};
+  const CachedRow* first = rows.empty() ? &kNothing : rows.data();
+  const std::size_t count = rows.size();
+  nb::capsule owner(cached.release(), [](void* p) noexcept { delete static_cast<std::vector<CachedRow>*>(p); });
+  return nb::make_tuple(view(&first->row, count, owner, sizeof(CachedRow) / 8),
+                        view(&first->slot, count, owner, sizeof(CachedRow) / 4));
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  nb::exception<EngineError>(module, "EngineError", PyExc_RuntimeError);
+
+  nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.")
+      .def("apply", &apply_update, "record"_a, "gradients"_a,
+           "One entry: gradients float32 (n, dim), in order, change record float32 (dim + 1,), state last, in place.");
+  nb::class_<RowAdagradUpdate, RowUpdate>(module, "RowAdagradUpdate", "Row-wise Adagrad in DGL-KE's order of sums.")
+      .def(nb::init<float>(), "learning_rate"_a);
+  nb::class_<SgdUpdate, RowUpdate>(module, "SgdUpdate", "row -= learning_rate * gradient, occurrence after occurrence.")
+      .def(nb::init<float>(), "learning_rate"_a);
+
+  nb::class_<CachePolicy>(module, "CachePolicy", "Which rows a rank's cache takes in and gives up.")
+      .def_prop_ro("slots", &CachePolicy::slots);
+  nb::class_<StaticHotSet, CachePolicy>(module, "StaticHotSet", "A fixed set of rows, int64 (slots,), never evicted.")
+      .def("__init__", [](StaticHotSet* self, const Vector<std::int64_t>& rows) {
+        new (self) StaticHotSet({rows.data(), rows.size()});
+      }, "rows"_a);
+  nb::class_<RandomAdmission, CachePolicy>(module, "RandomAdmission", "Rejects at random, evicts in turn; for tests.")
+      .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
+
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table; see dglke_frugal.store.engine.")
+      .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "ranks"_a, "lookahead"_a, "flush_threads"_a,
+           "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
+           "poll_microseconds"_a, "update"_a, "caches"_a, "shared"_a, nb::keep_alive<1, 2>())
+      .def("close", [](EngineHandle& self) { self.engine.reset(); }, Release())
+      .def("port", [](const EngineHandle& self, int rank) { return std::make_shared<RankPort>(self.open().segment(), rank); },
+           "rank"_a)
+      .def("statistics", &statistics)
+      .def("fail", [](const EngineHandle& self, const std::string& sentence) { self.segment->fail(sentence); }, "sentence"_a)
+      .def_prop_ro("error", [](const EngineHandle& self) { return self.segment->error(); })
+      .def_prop_ro("segment_path", [](const EngineHandle& self) { return self.segment->path(); });
+
+  nb::class_<RankPort>(module, "RankPort", "One rank's side of the engine; see csrc/engine/rank_port.h for the order of calls.")
+      .def("register_step",
+           [](RankPort& self, std::int64_t step, const Vector<std::int64_t>& rows, const Vector<std::int32_t>& occurrences) {
+             nb::gil_scoped_release release;
+             self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
+           },
+           "step"_a, "rows"_a, "occurrences"_a)
+      .def("wait_window", &RankPort::wait_window, "step"_a, Release())
+      .def("plan", &plan_arrays, "step"_a, "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
+      .def("write_backs", &write_back_arrays, "step"_a, "(row int64, slot int32, leave uint8, target int64), each (n,).")
+      .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
+      .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
+      .def("gate_open", &RankPort::gate_open, "step"_a)
+      .def("publish", &RankPort::publish, "step"_a, Release())
+      .def("drain", &drain, "(row int64, slot int32), each (n,): the cached rows to store into host rows.")
+      .def("finish_drain", &RankPort::finish_drain, Release())
+      .def("staging", [](nb::handle self) {
+        const std::span<float> staging = nb::cast<RankPort&>(self).staging();
+        return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
+      })
+      .def_prop_ro("published_counter", [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
+                   "Address of the 64-bit counter that a device may advance instead of publish().")
+      .def_prop_ro("write_backs_counter",
+                   [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.write_backs_counter()); })
+      .def("note_published", &RankPort::note_published, "step"_a)
+      .def("note_write_backs", &RankPort::note_write_backs, "count"_a)
+      .def("statistics", [](const RankPort& self) { return as_dict(self.statistics()); })
+      .def("fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
+      .def_prop_ro("rank", &RankPort::rank);
+
+  module.def("attach_rank", [](const std::string& path, int rank) {
+    return std::make_shared<RankPort>(Segment::attach(path), rank);
+  }, "path"_a, "rank"_a, "The port of a rank in another process than the engine's. Raises RuntimeError.");
+}
+
+}  // namespace frugal
