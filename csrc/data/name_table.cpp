@@ -5,14 +5,11 @@
 #include <stdexcept>
 
 namespace frugal {
-namespace {
 
-std::uint32_t hash_of(std::string_view name) {
+std::uint32_t NameTable::hash_of(std::string_view name) {
   const std::uint64_t hash = std::hash<std::string_view>{}(name);
   return static_cast<std::uint32_t>(hash ^ (hash >> 32));
 }
-
-}  // namespace
 
 NameTable::NameTable() : offsets_{0}, slots_(1024) {}
 
@@ -34,10 +31,44 @@ std::size_t NameTable::locate(std::string_view wanted, std::uint32_t hash) const
   return at;
 }
 
-std::int64_t NameTable::find(std::string_view name) const { return slots_[locate(name, hash_of(name))].id; }
+std::array<std::uint32_t, NameTable::kTogether> NameTable::approach(std::span<const std::string_view> names) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::array<std::uint32_t, kTogether> hashes;
+  std::array<std::int32_t, kTogether> likely;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    hashes[i] = hash_of(names[i]);
+    __builtin_prefetch(&slots_[hashes[i] & mask]);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::size_t at = hashes[i] & mask;
+    while (slots_[at].id >= 0 && slots_[at].hash != hashes[i]) at = (at + 1) & mask;
+    likely[i] = slots_[at].id;
+    if (likely[i] >= 0) __builtin_prefetch(&offsets_[likely[i]]);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (likely[i] >= 0) __builtin_prefetch(bytes_.data() + offsets_[likely[i]]);
+  return hashes;
+}
 
-std::int64_t NameTable::add(std::string_view name) {
-  const std::uint32_t hash = hash_of(name);
+void NameTable::find(std::span<const std::string_view> names, std::int32_t* ids) const {
+  while (!names.empty()) {
+    const auto some = names.first(std::min(kTogether, names.size()));
+    const auto hashes = approach(some);
+    for (std::size_t i = 0; i < some.size(); ++i) *ids++ = static_cast<std::int32_t>(find(some[i], hashes[i]));
+    names = names.subspan(some.size());
+  }
+}
+
+void NameTable::add(std::span<const std::string_view> names, std::int32_t* ids) {
+  while (!names.empty()) {
+    const auto some = names.first(std::min(kTogether, names.size()));
+    const auto hashes = approach(some);
+    for (std::size_t i = 0; i < some.size(); ++i) *ids++ = static_cast<std::int32_t>(add(some[i], hashes[i]));
+    names = names.subspan(some.size());
+  }
+}
+
+std::int64_t NameTable::add(std::string_view name, std::uint32_t hash) {
   std::size_t at = locate(name, hash);
   if (slots_[at].id >= 0) return slots_[at].id;
   if (size() == std::numeric_limits<std::int32_t>::max()) throw std::length_error("more than 2^31 - 1 distinct names");

@@ -1,7 +1,10 @@
 // Names and their ids: a hash table from name to id whose names lie one after the other in one block of bytes.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,11 +22,16 @@ class NameTable {
   std::int64_t size() const { return static_cast<std::int64_t>(offsets_.size()) - 1; }
 
   // The id of `name`, or -1.
-  std::int64_t find(std::string_view name) const;
+  std::int64_t find(std::string_view name) const { return find(name, hash_of(name)); }
 
   // The id of `name`, which is the next one (size()) if the name is new. At most 2^31 - 1 names: throws
   // std::length_error beyond.
-  std::int64_t add(std::string_view name);
+  std::int64_t add(std::string_view name) { return add(name, hash_of(name)); }
+
+  // The same for many names in their order. In a large table a lookup waits for memory three times (slot, offset, name);
+  // these let the lookups wait together.
+  void find(std::span<const std::string_view> names, std::int32_t* ids) const;
+  void add(std::span<const std::string_view> names, std::int32_t* ids);
 
   std::string_view name(std::int64_t id) const {
     return {bytes_.data() + offsets_[id], static_cast<std::size_t>(offsets_[id + 1] - offsets_[id])};
@@ -38,6 +46,15 @@ class NameTable {
     std::uint32_t hash = 0;
     std::int32_t id = -1;  // -1: free
   };
+
+  static constexpr std::size_t kTogether = 64;
+
+  static std::uint32_t hash_of(std::string_view name);
+  std::int64_t find(std::string_view name, std::uint32_t hash) const { return slots_[locate(name, hash)].id; }
+  std::int64_t add(std::string_view name, std::uint32_t hash);
+
+  // Hashes at most kTogether names and starts to load what looking them up will touch.
+  std::array<std::uint32_t, kTogether> approach(std::span<const std::string_view> names) const;
 
   // The slot that holds `name`, or the free one where it belongs.
   std::size_t locate(std::string_view name, std::uint32_t hash) const;

@@ -19,15 +19,12 @@ MaybeComplaint complain(Kind kind, std::int64_t line, int column, std::string_vi
   return Complaint{kind, line, column, std::string(text.substr(0, kReadable))};
 }
 
-// Runs row(line, number) over all lines in parallel; of several complaints the one about the earliest line counts.
-template <class Row>
-MaybeComplaint for_each_line(const std::vector<LineRange>& ranges, const Row& row) {
+// Runs body(i) for each range in parallel; of several complaints the one about the earliest line counts.
+template <class Body>
+MaybeComplaint for_each_range(const std::vector<LineRange>& ranges, const Body& body) {
   std::vector<MaybeComplaint> complaints(ranges.size());
   default_pool().parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      complaints[i] = first_of_lines(ranges[i], [&](std::string_view line, std::int64_t number) {
-        return row(line, number, static_cast<std::size_t>(i));
-      });
+    for (std::int64_t i = begin; i < end; ++i) complaints[i] = body(static_cast<std::size_t>(i));
   });
   for (MaybeComplaint& complaint : complaints)
     if (complaint) return std::move(complaint);
@@ -123,17 +120,94 @@ MaybeComplaint parse_id_line(std::string_view line, std::int64_t number, const L
   return {};
 }
 
+// Lines whose names are looked up together.
+struct NamedRows {
+  std::vector<std::int64_t> lines;
+  std::vector<std::string_view> entities;   // head and tail of each line, one after the other
+  std::vector<std::string_view> relations;
+  std::vector<std::int32_t> entity_ids, relation_ids;
+
+  void push(std::int64_t line, std::string_view head, std::string_view relation, std::string_view tail) {
+    lines.push_back(line);
+    entities.insert(entities.end(), {head, tail});
+    relations.push_back(relation);
+  }
+  template <class Entities, class Relations>
+  void resolve(const Entities& entities_to_ids, const Relations& relations_to_ids) {
+    entity_ids.resize(entities.size());
+    relation_ids.resize(relations.size());
+    entities_to_ids(entities, entity_ids.data());
+    relations_to_ids(relations, relation_ids.data());
+  }
+  void write(std::size_t i, const TripleColumns<std::int32_t>& out) const {
+    out.head[lines[i]] = entity_ids[2 * i];
+    out.tail[lines[i]] = entity_ids[2 * i + 1];
+    out.relation[lines[i]] = relation_ids[i];
+  }
+  bool known(std::size_t i) const { return entity_ids[2 * i] >= 0 && entity_ids[2 * i + 1] >= 0 && relation_ids[i] >= 0; }
+  void clear() {
+    lines.clear();
+    entities.clear();
+    relations.clear();
+  }
+};
+
+// Looks up the names of one range. Lines with new names go to `unknown` if they may be numbered.
+MaybeComplaint look_up_range(const LineRange& range, const LineFormat& format, bool number_new,
+                             const NameTable& entities, const NameTable& relations,
+                             const TripleColumns<std::int32_t>& out, NamedRows& unknown) {
+  NamedRows rows;
+  const auto look_up = [&]() -> MaybeComplaint {
+    rows.resolve([&](const auto& names, std::int32_t* ids) { entities.find(names, ids); },
+                 [&](const auto& names, std::int32_t* ids) { relations.find(names, ids); });
+    for (std::size_t i = 0; i < rows.lines.size(); ++i) {
+      const std::string_view head = rows.entities[2 * i], relation = rows.relations[i], tail = rows.entities[2 * i + 1];
+      if (rows.known(i)) {
+        rows.write(i, out);
+      } else if (number_new) {
+        unknown.push(rows.lines[i], head, relation, tail);
+      } else if (rows.entity_ids[2 * i] < 0) {
+        return complain(Kind::kUnknownName, rows.lines[i], format.head, head);
+      } else if (rows.relation_ids[i] < 0) {
+        return complain(Kind::kUnknownName, rows.lines[i], format.relation, relation);
+      } else {
+        return complain(Kind::kUnknownName, rows.lines[i], format.tail, tail);
+      }
+    }
+    rows.clear();
+    return {};
+  };
+  constexpr std::size_t kRows = 64;
+  auto complaint = first_of_lines(range, [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
+    Fields fields;
+    auto fault = split_triple(line, number, format, out.weight != nullptr, fields);
+    for (int column : {format.head, format.relation, format.tail})
+      if (!fault && fields.at[column].empty()) fault = complain(Kind::kEmptyName, number, column, line);
+    if (!fault && out.weight && !read_weight(fields.at[3], out.weight[number]))
+      fault = complain(Kind::kWeight, number, 3, fields.at[3]);
+    if (fault) {
+      auto earlier = look_up();
+      return earlier ? earlier : fault;
+    }
+    rows.push(number, fields.at[format.head], fields.at[format.relation], fields.at[format.tail]);
+    return rows.lines.size() == kRows ? look_up() : MaybeComplaint{};
+  });
+  return complaint ? complaint : look_up();
+}
+
 }  // namespace
 
 template <class Id>
 MaybeComplaint parse_id_triples(std::string_view block, const LineFormat& format, std::int64_t n_entities,
                                 std::int64_t n_relations, const TripleColumns<Id>& out) {
   const bool plain = format.delimiter.size() == 1;
-  return for_each_line(split_lines(block, default_pool().threads()),
-                       [&](std::string_view line, std::int64_t number, std::size_t) -> MaybeComplaint {
-                         if (plain && parse_plain_id_line(line, number, format, n_entities, n_relations, out)) return {};
-                         return parse_id_line(line, number, format, n_entities, n_relations, out);
-                       });
+  const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
+  return for_each_range(ranges, [&](std::size_t i) {
+    return first_of_lines(ranges[i], [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
+      if (plain && parse_plain_id_line(line, number, format, n_entities, n_relations, out)) return {};
+      return parse_id_line(line, number, format, n_entities, n_relations, out);
+    });
+  });
 }
 
 template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, std::int64_t, std::int64_t,
@@ -143,44 +217,21 @@ template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, st
 
 MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& format, bool number_new, NameTable& entities,
                                   NameTable& relations, const TripleColumns<std::int32_t>& out) {
-  struct Unresolved {
-    std::int64_t line;
-    std::string_view head, relation, tail;
-  };
   const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
-  std::vector<std::vector<Unresolved>> unresolved(ranges.size());
+  std::vector<NamedRows> unknown(ranges.size());
 
   // Look up in parallel; the tables do not change meanwhile.
-  auto complaint = for_each_line(
-      ranges, [&](std::string_view line, std::int64_t number, std::size_t range) -> MaybeComplaint {
-        Fields fields;
-        if (auto complaint = split_triple(line, number, format, out.weight != nullptr, fields)) return complaint;
-        bool known = true;
-        const auto look_up = [&](const NameTable& names, int column, std::int32_t& id) -> MaybeComplaint {
-          if (fields.at[column].empty()) return complain(Kind::kEmptyName, number, column, line);
-          id = static_cast<std::int32_t>(names.find(fields.at[column]));
-          if (id >= 0) return {};
-          known = false;
-          return number_new ? MaybeComplaint{} : complain(Kind::kUnknownName, number, column, fields.at[column]);
-        };
-        if (auto complaint = look_up(entities, format.head, out.head[number])) return complaint;
-        if (auto complaint = look_up(relations, format.relation, out.relation[number])) return complaint;
-        if (auto complaint = look_up(entities, format.tail, out.tail[number])) return complaint;
-        if (out.weight && !read_weight(fields.at[3], out.weight[number]))
-          return complain(Kind::kWeight, number, 3, fields.at[3]);
-        if (!known)
-          unresolved[range].push_back({number, fields.at[format.head], fields.at[format.relation], fields.at[format.tail]});
-        return {};
-      });
+  auto complaint = for_each_range(ranges, [&](std::size_t i) {
+    return look_up_range(ranges[i], format, number_new, entities, relations, out, unknown[i]);
+  });
   if (complaint) return complaint;
 
   // Number the new names in the order of the file, which is what gives an id its value.
-  for (const auto& rows : unresolved)
-    for (const Unresolved& row : rows) {
-      out.head[row.line] = static_cast<std::int32_t>(entities.add(row.head));
-      out.tail[row.line] = static_cast<std::int32_t>(entities.add(row.tail));
-      out.relation[row.line] = static_cast<std::int32_t>(relations.add(row.relation));
-    }
+  for (NamedRows& rows : unknown) {
+    rows.resolve([&](const auto& names, std::int32_t* ids) { entities.add(names, ids); },
+                 [&](const auto& names, std::int32_t* ids) { relations.add(names, ids); });
+    for (std::size_t i = 0; i < rows.lines.size(); ++i) rows.write(i, out);
+  }
   return {};
 }
 
