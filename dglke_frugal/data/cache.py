@@ -1,0 +1,143 @@
+"""The parsed form of a data set in one file that is mapped into memory, so that the next run starts at once.
+
+Layout of the file: arrays, each at a multiple of the page size; then a footer in JSON; then its length (8 bytes, little
+endian) and a mark. Arrays are written in place while the text is parsed, so nothing is held twice. A file that does not
+end in the mark, or whose footer does not describe today's sources, is written anew.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import Callable, Dict, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ..files import replace_file
+
+log = logging.getLogger(__name__)
+
+Arrays = Dict[str, np.ndarray]
+Allocate = Callable[[str, int, type], np.ndarray]  # (name, length, dtype) -> array to fill
+Build = Callable[[Allocate], dict]                 # fills the arrays it allocates, returns what goes into the footer
+Where = Union[None, bool, str, os.PathLike]
+
+WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
+_VERSION = 1
+_MARK = b"dglkegr1"
+_DTYPES = ("uint8", "int32", "int64", "float32")
+
+
+class _NoRoom(Exception):
+    """The cache cannot be written; the data set can be read without it."""
+
+
+def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: Build) -> Tuple[dict, Arrays]:
+    """What `build` makes of the sources, from a valid cache if there is one, else built, and kept if `where` says so.
+
+    where: None, beside the first source if the sources are large; True, always there; a folder, there; False, nowhere.
+    flags: everything besides the sources that decides the result (JSON values).
+    """
+    folder = _folder(sources, where)
+    if folder is None:
+        return _build_in_memory(build)
+    key = {"version": _VERSION, "flags": flags, "sources": [_stamp(path) for path in sources]}
+    identity = json.dumps([name, flags, [stamp[0] for stamp in key["sources"]]], sort_keys=True)
+    path = folder / f".{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.frugal"
+    found = _open(path, key)
+    if found is not None:
+        log.info("%s: parsed form from %s", name, path)
+        return found
+    if not os.access(folder, os.W_OK | os.X_OK):
+        log.info("%s: no cache of the parsed form, %s is not writable", name, folder)
+        return _build_in_memory(build)
+    try:
+        _write(path, key, build)
+    except _NoRoom as error:
+        log.info("%s: no cache of the parsed form in %s: %s", name, folder, error)
+        return _build_in_memory(build)
+    return _open(path, key) or _build_in_memory(build)
+
+
+def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
+    if where is None:
+        where = sum(path.stat().st_size for path in sources if path.is_file()) >= WORTHWHILE_BYTES
+    if where is False:
+        return None
+    return sources[0].parent if where is True else Path(where)
+
+
+def _stamp(path: Path) -> list:
+    try:
+        status = path.stat()
+    except OSError:
+        return [str(path.absolute()), None, None]  # reading it will say what is wrong
+    return [str(path.absolute()), status.st_size, status.st_mtime_ns]
+
+
+def _build_in_memory(build: Build) -> Tuple[dict, Arrays]:
+    arrays: Arrays = {}
+
+    def allocate(name, length, dtype):
+        arrays[name] = np.empty(length, dtype)
+        return arrays[name]
+
+    return build(allocate), arrays
+
+
+def _write(path: Path, key: dict, build: Build) -> None:
+    described = {}
+    end = 0
+    with replace_file(path) as file:
+
+        def allocate(name, length, dtype):
+            nonlocal end
+            dtype = np.dtype(dtype)
+            begin = -(-end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+            end = begin + max(1, length * dtype.itemsize)
+            try:
+                # Reserved before it is written: a full disk would otherwise show as a bus error in the parser.
+                os.posix_fallocate(file.fileno(), begin, end - begin)
+                data = mmap.mmap(file.fileno(), end - begin, offset=begin)
+            except OSError as error:
+                raise _NoRoom(error.strerror) from error
+            described[name] = [begin, length, dtype.name]
+            return np.frombuffer(data, dtype, length)
+
+        footer = {"key": key, "meta": build(allocate), "arrays": described}
+        text = json.dumps(footer).encode()
+        file.seek(end)
+        file.write(text + struct.pack("<Q", len(text)) + _MARK)
+
+
+def _open(path: Path, key: dict) -> Optional[Tuple[dict, Arrays]]:
+    """The cache at `path` if it is whole and made from what `key` describes."""
+    tail = 8 + len(_MARK)
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - tail))
+            ending = file.read(tail)
+            if len(ending) != tail or ending[8:] != _MARK:
+                return None
+            length = struct.unpack("<Q", ending[:8])[0]
+            if length > size - tail:
+                return None
+            file.seek(size - tail - length)
+            footer = json.loads(file.read(length))
+            if footer["key"] != key:
+                return None
+            # Private, so that consumers that insist on writable memory (torch) take it; the file never changes.
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            arrays = {}
+            for name, (begin, count, dtype) in footer["arrays"].items():
+                if dtype not in _DTYPES:
+                    return None
+                arrays[name] = np.frombuffer(data, dtype, count, begin)
+            return footer["meta"], arrays
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,120 @@
+"""The mapped cache of the parsed form: same graph, rebuilt when stale, never in the way."""
+import logging
+import os
+
+import numpy as np
+import pytest
+
+from dglke_frugal.data import cache as parsed
+from dglke_frugal.data import load_graph, text
+from dglke_frugal.errors import InputError
+
+FILES = ["train", "valid", "test"]
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    rng = np.random.default_rng(0)
+    for split in FILES:
+        rows = rng.integers(0, 300, (500, 3))
+        (tmp_path / split).write_text("".join(f"ä{h}\tr{r % 5}\tä{t}\t{1 + t}\n" for h, r, t in rows), "utf-8")
+    return dict(dataset="mine", path=tmp_path, format="raw_udd_hrt", files=FILES, has_edge_importance=True, cache=True)
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """The files that were parsed."""
+    paths = []
+    genuine = text.read_name_triples
+
+    def counting(path, *rest):
+        paths.append(path.name)
+        return genuine(path, *rest)
+
+    monkeypatch.setattr(text, "read_name_triples", counting)
+    return paths
+
+
+def equal(a, b):
+    for split in FILES:
+        for left, right in zip((*a.splits[split], a.splits[split].weight), (*b.splits[split], b.splits[split].weight)):
+            np.testing.assert_array_equal(left, right)
+    return (a.n_entities, a.n_relations, list(a.entity_names), list(a.relation_names)) == (
+        b.n_entities, b.n_relations, list(b.entity_names), list(b.relation_names))
+
+
+def cache_files(folder):
+    return sorted(path for path in folder.iterdir() if path.suffix == ".frugal" or path.name.startswith(".mine"))
+
+
+def test_second_run_reads_no_text(arguments, readings, tmp_path):
+    plain = load_graph(**{**arguments, "cache": False})
+    assert not cache_files(tmp_path) and len(readings) == 3
+    first = load_graph(**arguments)
+    assert len(cache_files(tmp_path)) == 1 and len(readings) == 6
+    second = load_graph(**arguments)
+    assert len(readings) == 6
+    assert equal(plain, first) and equal(plain, second)
+
+
+@pytest.mark.parametrize("change", ["content", "time", "flags", "cut", "garbage", "empty"])
+def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change):
+    load_graph(**arguments)
+    (cache,) = cache_files(tmp_path)
+    data = cache.read_bytes()
+    if change == "content":
+        with open(tmp_path / "train", "a", encoding="utf-8") as file:
+            file.write("new\tr0\tä1\t1\n")
+    elif change == "time":
+        os.utime(tmp_path / "valid", (1, 1))
+    elif change == "flags":
+        arguments["has_edge_importance"] = False
+    else:
+        cache.write_bytes({"cut": data[: len(data) // 2], "garbage": data[:-60] + b"x" * 44 + data[-16:], "empty": b""}[change])
+    again = load_graph(**arguments)
+    assert len(readings) == 6
+    assert equal(again, load_graph(**{**arguments, "cache": False}))
+
+
+def test_unwritable_folder_is_only_logged(arguments, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(parsed.os, "access", lambda *_: False)
+    with caplog.at_level(logging.INFO, "dglke_frugal.data"):
+        graph = load_graph(**arguments)
+    assert len(graph.train) == 500 and not cache_files(tmp_path)
+    assert "is not writable" in caplog.text
+
+
+def test_full_disk_is_only_logged(arguments, tmp_path, caplog, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parsed.os, "posix_fallocate", full)
+    with caplog.at_level(logging.INFO, "dglke_frugal.data"):
+        graph = load_graph(**arguments)
+    assert len(graph.train) == 500 and not cache_files(tmp_path)
+    assert "No space left" in caplog.text
+
+
+def test_damage_leaves_no_cache(arguments, tmp_path):
+    (tmp_path / "test").write_text("a\tb\n")
+    with pytest.raises(InputError, match="test, line 1"):
+        load_graph(**arguments)
+    assert not cache_files(tmp_path)
+
+
+def test_small_graphs_are_not_cached_unasked(arguments, tmp_path, monkeypatch):
+    load_graph(**{**arguments, "cache": None})
+    assert not cache_files(tmp_path)
+    monkeypatch.setattr(parsed, "WORTHWHILE_BYTES", 100)
+    load_graph(**{**arguments, "cache": None})
+    assert len(cache_files(tmp_path)) == 1
+
+
+def test_a_folder_of_its_own(arguments, tmp_path):
+    folder = tmp_path / "caches"
+    folder.mkdir()
+    load_graph(**{**arguments, "cache": folder})
+    assert len(cache_files(folder)) == 1 and not cache_files(tmp_path)
+    graph = load_graph(**{**arguments, "cache": folder})
+    graph.train.head[0] = 7  # private memory: the file keeps what it has
+    assert equal(load_graph(**{**arguments, "cache": folder}), load_graph(**{**arguments, "cache": False}))
