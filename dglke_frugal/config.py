@@ -10,6 +10,8 @@ from .errors import InputError
 
 MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
+CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
+FLUSH_MODES = ("p2f", "sync", "none")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,30 @@ class RunConfig:
     max_step: int = 80000
     log_interval: int = 1000
     seed: Optional[int] = None
+    checkpoint_interval: int = 0
+    early_stop_patience: int = 0
+    trackers: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """How rows move between the host table and what computes with them. Never changes a bit of the result.
+
+    cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host table
+    in place; None chooses none on the CPU, which has nothing to cache, and p2f on a GPU.
+    """
+
+    cache_ratio: float = 0.05
+    cache_size: Optional[int] = None
+    cache_policy: str = "static"
+    lookahead: int = 10
+    flush: Optional[str] = None
+    flush_threads: int = 2
+
+    def cache_slots(self, rows: int, row_bytes: int) -> int:
+        """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
+        slots = int(rows * self.cache_ratio) if self.cache_size is None else self.cache_size // row_bytes
+        return min(rows, slots)
 
 
 @dataclass(frozen=True)
@@ -111,7 +137,13 @@ class TrainConfig:
     batch: BatchConfig = BatchConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     device: DeviceConfig = DeviceConfig()
+    store: StoreConfig = StoreConfig()
     run: RunConfig = RunConfig()
+
+    @property
+    def uses_engine(self) -> bool:
+        """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
+        return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":
@@ -143,6 +175,8 @@ def check(config: TrainConfig) -> None:
     flags = config.to_flags()
     _at_least(flags, 1, "hidden_dim", "batch_size", "neg_sample_size", "batch_size_eval", "log_interval", "eval_interval",
               "num_proc", "num_thread")
+    _at_least(flags, 1, "lookahead", "flush_threads")
+    _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     for name in ("lr", "gamma", "margin"):
         if not math.isfinite(flags[name]):
@@ -161,6 +195,10 @@ def check(config: TrainConfig) -> None:
         raise InputError("--pairwise does not go with -adv; give one of the two")
     _check_model(config.model)
     _check_device(config.device)
+    if config.store.cache_ratio > 1:
+        raise InputError(f"--cache_ratio is {config.store.cache_ratio}; give a share of the rows, at most 1")
+    if config.run.early_stop_patience and not config.evaluation.valid:
+        raise InputError("--early_stop_patience watches the validation metrics; add --valid")
     if config.run.seed is not None and not 0 <= config.run.seed < 2**32:
         raise InputError(f"--seed is {config.run.seed}; give a number in [0, 2**32)")
 

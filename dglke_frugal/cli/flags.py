@@ -6,10 +6,11 @@ must not make an old abbreviation ambiguous. So ours are taken out first, by the
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from typing import Sequence
 
-from ..config import LOSSES, MODELS, TrainConfig
+from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, StoreConfig, TrainConfig
 
 
 class _Parser(argparse.ArgumentParser):
@@ -25,7 +26,41 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
                        help="frugal: rows in our store (default); vanilla: unmodified DGL-KE, for comparison")
     group.add_argument("--seed", type=int, help="seed of everything random, 0 to 2**32-1 (default: a new one each run)")
+    group.add_argument("--trainer", choices=["native", "dglke"], default="native",
+                       help="native: our own training step (default); dglke: DGL-KE's own loop over our store")
+    group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
+                       help="write a checkpoint every so many steps (default: only when the run is interrupted)")
+    group.add_argument("--resume", metavar="RUN_DIR", help="go on with the run in this folder, from its last checkpoint")
+    group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
+                       help="stop when N validations in a row have not improved the MRR (default: never)")
+    group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
+                       help="where metrics go besides metrics.jsonl in the run's folder")
+    group.add_argument("--config", metavar="FILE.yaml", help="read flags from a file; flags on the command line go before it")
+    store = parser.add_argument_group("store (never changes a bit of the result)")
+    default = StoreConfig()
+    store.add_argument("--cache_ratio", type=float, default=default.cache_ratio,
+                       help="share of the entity rows that a device caches (%(default)s)")
+    store.add_argument("--cache_size", type=byte_count, help="the same in bytes, for instance 8GiB")
+    store.add_argument("--cache_policy", choices=CACHE_POLICIES, default=default.cache_policy,
+                       help="which rows are cached (%(default)s)")
+    store.add_argument("--lookahead", type=int, default=default.lookahead, help="steps sampled ahead (%(default)s)")
+    store.add_argument("--flush", choices=FLUSH_MODES,
+                       help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
+                            "none: update the host table in place (default on the CPU)")
+    store.add_argument("--flush_threads", type=int, default=default.flush_threads, help="threads that flush (%(default)s)")
     return parser
+
+
+_UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30, "GIB": 2**30,
+          "GB": 10**9, "T": 2**40, "TIB": 2**40, "TB": 10**12}
+
+
+def byte_count(text: str) -> int:
+    """Bytes of a size such as 8GiB, 500MB or 4096."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", text)
+    if not match or match[2].upper() not in _UNITS:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size; write for instance 8GiB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def dglke_flags() -> argparse.ArgumentParser:

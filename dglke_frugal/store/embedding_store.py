@@ -22,7 +22,8 @@ class EmbeddingStore:
     to their square roots, for callers that must agree with another library's; by default they are correctly rounded.
 
     A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
-    store does in between (caching, flushing in the background) never shows in a value.
+    store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead and
+    work on the rows where they lie go through `steps` (see csrc/store/step_rows.h).
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None):
@@ -32,6 +33,7 @@ class EmbeddingStore:
             self._table = _native.HostTable(rows, dim, shared)
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
+        self.steps = _native.DirectRows(self._table)
 
     @property
     def rows(self) -> int:
@@ -87,7 +89,8 @@ class EmbeddingStore:
                 self._table.move_entry(ids, gradients, deviations, self.learning_rate)
 
     def drain(self) -> None:
-        """Wait until every update handed to `apply` has reached the host table."""
+        """Between two steps: wait until every update has reached the host table."""
+        self.steps.drain()
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""

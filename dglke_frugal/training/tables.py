@@ -1,0 +1,81 @@
+"""The embedding tables of a model, and how a step reaches their rows."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict, Optional
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..models import find_model
+from ..store import EmbeddingStore
+
+STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
+
+
+class Tables:
+    """Entities, relations and, for TransR, projections.
+
+    Rows of a step are announced ahead, so that the store can bring them in and flush in the order of next use.
+    """
+
+    def __init__(self, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None):
+        """Allocate all tables and fill them with start values that depend on `seed` alone.
+
+        hot_entities: entity ids by expected use, most used first, for caches that are filled once.
+        Raises InputError if the machine refuses the memory.
+        """
+        model = find_model(config.model.model_name)
+        self.dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+        bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
+        lr = config.loss.lr
+        self.entity = EmbeddingStore(n_entities, self.dims.entity, lr)
+        self.relation = EmbeddingStore(n_relations, self.dims.relation, lr)
+        self.projection: Optional[EmbeddingStore] = None
+        self.entity.init_uniform(bound, seed, STREAMS["entity"])
+        self.relation.init_uniform(bound, seed, STREAMS["relation"])
+        if self.dims.projection:
+            self.projection = EmbeddingStore(n_relations, self.dims.projection, lr)
+            self.projection.init_uniform(model.projection_range(), seed, STREAMS["projection"])
+
+    @property
+    def stores(self) -> Dict[str, EmbeddingStore]:
+        """The tables that there are, by name."""
+        every = {"entity": self.entity, "relation": self.relation, "projection": self.projection}
+        return {name: store for name, store in every.items() if store is not None}
+
+    def announce(self, batch) -> None:
+        """The rows of a coming step."""
+        self.entity.steps.announce(batch.step, batch.entities)
+        for store in (self.relation, self.projection):
+            if store is not None:
+                store.steps.announce(batch.step, batch.relations)
+
+    def begin(self, step: int) -> None:
+        """Wait until the rows of the step may be read."""
+        for store in self.stores.values():
+            store.steps.begin(step)
+
+    def end(self) -> None:
+        """The step has written its rows."""
+        for store in self.stores.values():
+            store.steps.end()
+
+    def drain(self) -> None:
+        """Between two steps: wait until the tables hold every update."""
+        for store in self.stores.values():
+            store.drain()
+
+    def arrays(self) -> Dict[str, np.ndarray]:
+        """Everything that training changes, by name: views of the drained tables and their optimizer states."""
+        self.drain()
+        return {f"{name}{suffix}": array for name, store in self.stores.items()
+                for suffix, array in (("", store.embeddings), ("_state", store.state))}
+
+    def save(self, folder: Path, dataset: str, model_name: str) -> None:
+        """Write the tables under DGL-KE's file names. Raises InputError."""
+        stem = f"{dataset}_{model_name}"
+        self.entity.save(folder / f"{stem}_entity.npy")
+        self.relation.save(folder / f"{stem}_relation.npy")
+        if self.projection is not None:
+            self.projection.save(folder / f"{stem}projection.npy")
