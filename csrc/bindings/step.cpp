@@ -4,10 +4,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "bindings/bindings.h"
 #include "memory/host_table.h"
+#include "store/step_rows.h"
 
 namespace frugal {
 namespace {
@@ -32,6 +34,13 @@ std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& i
   std::vector<float*> rows(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) rows[i] = table.row(ids[i]);
   return rows;
+}
+
+// The rows of a running step, in the order of the batch's distinct ids.
+RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, std::int64_t dim, const char* what) {
+  if (rows.layout().dim != dim) throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
+  if (!std::ranges::equal(rows.rows(), ids)) throw std::invalid_argument(std::string(what) + " rows are not those of the batch");
+  return {rows.source().data(), rows.destination().data()};
 }
 
 }  // namespace
@@ -86,6 +95,16 @@ void bind_step(nb::module_& module) {
             return step.run(batch, {entity_rows.data(), entity_rows.data()}, {relation_rows.data(), relation_rows.data()});
           },
           "batch"_a, "entities"_a, "relations"_a, "Trains on the rows of two host tables. IndexError for a wrong id.")
+      .def(
+          "run_rows",
+          [](TrainStep& step, const Batch& batch, const StepRows& entities, const StepRows& relations) {
+            const RowPointers entity_rows = running(entities, batch.entities, step.model().spec().entity_dim, "entity");
+            const RowPointers relation_rows =
+                running(relations, batch.relations, step.model().spec().relation_dim, "relation");
+            const nb::gil_scoped_release release;
+            return step.run(batch, entity_rows, relation_rows);
+          },
+          "batch"_a, "entities"_a, "relations"_a, "Trains on the running step's rows, which must be the batch's.")
       .def_prop_ro(
           "phase_seconds",
           [](const TrainStep& step) {

@@ -1,9 +1,12 @@
 """`dglke_train`: train embeddings with our store, or with unmodified DGL-KE."""
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..config import TrainConfig, check
 from ..errors import InputError
-from . import flags
+from ..training.run_folder import FLAGS_FILE
+from . import config_file, flags
 from .errors import reports_input_errors
 
 
@@ -15,22 +18,52 @@ def main(argv):
         return
     own, rest = flags.split(argv)
     if own.backend == "vanilla":
-        _vanilla(rest, own.seed)
+        _vanilla(own, rest)
         return
+    argv = [*_from_files(own), *argv]
+    own, rest = flags.split(argv)
     config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
     check(config)
-    from ..adapter.trainer import train
+    if own.trainer == "dglke":
+        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers")
+        from ..adapter.trainer import train
 
-    train(config)
+        train(config)
+    else:
+        from ..training.trainer import train
+
+        train(config, Path(own.resume) if own.resume else None)
 
 
-def _vanilla(argv, seed):
+def _from_files(own) -> list[str]:
+    """Arguments from --config, and from the run that --resume names; those on the command line come later and win."""
+    names = set(TrainConfig().to_flags()) | set(vars(own))
+    arguments = []
+    if own.config:
+        arguments += config_file.arguments_from(own.config, names)
+    if own.resume:
+        path = Path(own.resume) / FLAGS_FILE
+        if not path.is_file():
+            raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
+                             "give the folder that the run printed")
+        arguments += config_file.arguments_from(path, names)
+    return arguments
+
+
+def _refuse(own, why, *names):
+    given = [f"--{name}" for name in names if getattr(own, name)]
+    if given:
+        raise InputError(f"{', '.join(given)} cannot be used with {why}; leave it out or use --trainer native")
+
+
+def _vanilla(own, argv):
     from .. import compat
 
+    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")
-    compat.run("train", argv, seed=seed)
+    compat.run("train", argv, seed=own.seed)
 
 
 if __name__ == "__main__":

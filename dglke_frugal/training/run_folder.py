@@ -10,6 +10,9 @@ from ..errors import InputError
 from ..files import replace_file
 
 
+FLAGS_FILE = "config.yaml"
+
+
 def create_run_folder(config: TrainConfig) -> Path:
     """Make `<save_path>/<model>_<dataset>_<n>` with the first free n, as DGL-KE names it. Raises InputError."""
     parent = Path(config.run.save_path)
@@ -26,6 +29,15 @@ def create_run_folder(config: TrainConfig) -> Path:
     except OSError as error:
         raise InputError(f"cannot make a folder for the run in {parent}: {error.strerror}; "
                          "give a --save_path that can be written") from error
+
+
+def write_flags(folder: Path, config: TrainConfig) -> None:
+    """Write config.yaml, from which `--config` and `--resume` start the same run again. Raises InputError."""
+    import yaml
+
+    plain = {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in config.to_flags().items()}
+    with replace_file(folder / FLAGS_FILE, "w") as file:
+        yaml.safe_dump(plain, file, sort_keys=False)
 
 
 def write_config(folder: Path, config: TrainConfig, entity_map: str | None, relation_map: str | None) -> None:
