@@ -1,6 +1,7 @@
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "memory/host_table.h"
+#include "store/cached_rows.h"
 #include "store/direct_rows.h"
 #include "store/step_rows.h"
 
@@ -51,6 +52,10 @@ void bind_store(nb::module_& module) {
 
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
+  nb::class_<CachedRows, StepRows>(module, "CachedRows", "Rows of one rank on the CPU, cached and flushed as on a GPU.")
+      .def(nb::init<HostTable&, RankPort&, std::int64_t>(), "table"_a, "port"_a, "slots"_a, nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>())
+      .def_prop_ro("cache_bytes", &CachedRows::cache_bytes);
 }
 
 }  // namespace frugal

@@ -1,4 +1,5 @@
 """Where embedding rows live: the host table, and everything that moves rows between it and a device."""
 from .embedding_store import EmbeddingStore
+from .flushing import FlushConfig
 
-__all__ = ["EmbeddingStore"]
+__all__ = ["EmbeddingStore", "FlushConfig"]

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable
+from typing import Iterable, Optional
 
 import numpy as np
 
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
+from .flushing import FlushConfig, FlushedRows
 
 ROWS_PER_WRITE = 65536
 ADAGRAD_EPSILON = np.float32(1e-10)
@@ -23,17 +24,20 @@ class EmbeddingStore:
 
     A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
     store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead and
-    work on the rows where they lie go through `steps` (see csrc/store/step_rows.h).
+    work on the rows where they lie go through `steps` (see csrc/store/step_rows.h): with `flushing`, through a cache and
+    the P2F engine; `hot_rows` are row ids by expected use, for caches that are filled once.
     """
 
-    def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None):
+    def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
+                 flushing: Optional[FlushConfig] = None, hot_rows=None):
         self.learning_rate = learning_rate
         self._square_root = square_root
         try:
             self._table = _native.HostTable(rows, dim, shared)
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
-        self.steps = _native.DirectRows(self._table)
+        self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows) if flushing else None
+        self.steps = self._flushed.steps if flushing else _native.DirectRows(self._table)
 
     @property
     def rows(self) -> int:
@@ -91,6 +95,15 @@ class EmbeddingStore:
     def drain(self) -> None:
         """Between two steps: wait until every update has reached the host table."""
         self.steps.drain()
+
+    def statistics(self) -> Optional[dict]:
+        """Counters of cache and engine, or None for rows that are updated in the table in place."""
+        return self._flushed.statistics() if self._flushed else None
+
+    def close(self) -> None:
+        """Stop what runs in the background; drain first to keep its work."""
+        if self._flushed:
+            self._flushed.close()
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""

@@ -8,9 +8,24 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..models import find_model
-from ..store import EmbeddingStore
+from ..store import EmbeddingStore, FlushConfig
+from .memory_plan import row_bytes
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
+
+
+def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
+    """How entity rows are cached and flushed, or None if they are updated in the host table in place.
+
+    Relations of one rank are always updated in place: nobody else needs them, and they are few.
+    """
+    if not config.uses_engine:
+        return None
+    store, batch = config.store, config.batch
+    negatives = -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
+    return FlushConfig(max_rows_per_step=min(n_entities, 3 * negatives), mode=store.flush or "p2f", lookahead=store.lookahead,
+                       flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
+                       policy=store.cache_policy)
 
 
 class Tables:
@@ -29,7 +44,8 @@ class Tables:
         self.dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
         bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
         lr = config.loss.lr
-        self.entity = EmbeddingStore(n_entities, self.dims.entity, lr)
+        self.entity = EmbeddingStore(n_entities, self.dims.entity, lr, flushing=entity_flushing(config, n_entities, self.dims.entity),
+                                     hot_rows=hot_entities)
         self.relation = EmbeddingStore(n_relations, self.dims.relation, lr)
         self.projection: Optional[EmbeddingStore] = None
         self.entity.init_uniform(bound, seed, STREAMS["entity"])
@@ -60,6 +76,11 @@ class Tables:
         """The step has written its rows."""
         for store in self.stores.values():
             store.steps.end()
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        for store in self.stores.values():
+            store.close()
 
     def drain(self) -> None:
         """Between two steps: wait until the tables hold every update."""

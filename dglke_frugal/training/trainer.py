@@ -77,6 +77,12 @@ def load(config: TrainConfig) -> KnowledgeGraph:
     return loaded
 
 
+def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
+    """Entity ids by degree in the training graph, highest first: the order of expected use."""
+    degree = np.bincount(graph.train.head, minlength=graph.n_entities) + np.bincount(graph.train.tail, minlength=graph.n_entities)
+    return np.argsort(-degree, kind="stable")
+
+
 def graph_size(graph: KnowledgeGraph) -> GraphSize:
     """What the memory plan needs to know of a graph."""
     return GraphSize(graph.n_entities, graph.n_relations, sum(len(triples) for triples in graph.splits.values()),
@@ -91,7 +97,7 @@ class Run:
         self.steps_done = 0
         self.best_mrr, self.validations_since_best = -1.0, 0
         seed = config.run.seed
-        self.tables = Tables(config, graph.n_entities, graph.n_relations, seed)
+        self.tables = Tables(config, graph.n_entities, graph.n_relations, seed, hot_entities(graph) if config.uses_engine else None)
         self.sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations,
                                SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, seed),
                                weight=graph.train.weight)
