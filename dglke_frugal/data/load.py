@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..files import replace_file
 from . import cache as parsed
-from . import from_text, text
+from . import from_text, ogb, text
 from .download import fetch
 from .graph import KnowledgeGraph, Names, Triples
 from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, built_in_layout, check_format,
@@ -27,7 +27,8 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
     """Read a data set with the ids and in the order that DGL-KE gives it.
 
     dataset, path, format, files, delimiter, has_edge_importance: DGL-KE's flags --dataset, --data_path, --format,
-        --data_files, --delimiter and --has_edge_importance. A built-in data set that is not in `path` is downloaded.
+        --data_files, --delimiter and --has_edge_importance. A built-in data set that is not in `path` is downloaded;
+        wikikg2, biokg, wikikg90M and wikikg90Mv2 are also read from the directories that ogb makes there.
     map_folder: where a raw_udd format writes entities.tsv and relations.tsv (id TAB name); None writes none.
     cache: where the parsed form is kept for the next run: None, beside the data if that is large; True, always there;
         a folder; False, nowhere.
@@ -40,10 +41,15 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         if has_edge_importance:
             raise InputError("built-in data sets have no edge importance; leave --has_edge_importance out, "
                              "or read your files with --format udd_hrt or raw_udd_hrt")
-        known = (*WITH_DICTIONARIES, *WITH_COUNTS)
+        known = dict.fromkeys((*WITH_DICTIONARIES, *WITH_COUNTS, *ogb.NAMES))
         if dataset not in known:
             raise InputError(f"unknown --dataset {dataset!r} for --format built_in; it must be one of "
                              f"{', '.join(known)}, or choose a udd or raw_udd format for your own files")
+        found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
+        if found is not None:
+            return _load_ogb(found, cache)
+        if dataset not in (*WITH_DICTIONARIES, *WITH_COUNTS):
+            raise ogb.how_to_get(dataset, folder)
         if not (folder / dataset).exists():
             fetch(dataset, folder)
         layout = built_in_layout(dataset, folder / dataset)
@@ -74,6 +80,15 @@ def _load_text(layout: TextLayout, cache: parsed.Where) -> KnowledgeGraph:
                           entity_map=layout.entity_map, relation_map=layout.relation_map,
                           entity_names=names("entity", layout.entity_map),
                           relation_names=names("relation", layout.relation_map))
+
+
+def _load_ogb(layout: ogb.OgbLayout, cache: parsed.Where) -> KnowledgeGraph:
+    meta, arrays = parsed.load(layout.name, layout.sources, {"split": layout.split}, cache, partial(ogb.build, layout))
+    named = layout.split is not None
+    entities, relations = (Names(partial(ogb.read_names, layout, role)) if named else None
+                           for role in ("entity", "relation"))
+    return KnowledgeGraph(layout.name, meta["n_entities"], meta["n_relations"], **_splits(arrays),
+                          entity_names=entities, relation_names=relations, candidates=ogb.candidates(layout))
 
 
 def _splits(arrays: parsed.Arrays) -> dict:
