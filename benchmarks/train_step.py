@@ -6,7 +6,7 @@ The batch is synthetic, of FB15k's size: 14,951 entities and 1,345 relations dra
 negatives per chunk. Tables lie in host memory and are updated in place. The floor of a step is the larger of its
 arithmetic at this machine's measured matrix-product rate and its bytes at the measured copy rate, where arithmetic is the
 three products of the L2 and dot models (scores, gradients of queries, gradients of negatives) and bytes are each distinct
-row read and written once; the models without products have only the second.
+row read and written once; for models whose arithmetic is no such product only the bytes are counted.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dglke_frugal.models import find_model, model_names
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 ENTITIES, RELATIONS, HIDDEN, BATCH, NEGATIVES = 14951, 1345, 400, 1024, 256
-PHASES = ("queries_and_gather", "scores_and_loss", "negatives_and_relations", "entities")
+PHASES = ("queries", "scores", "negatives", "updates")
 FLAGS = {"RotatE": (200, True, False), "SimplE": (400, True, True), "RESCAL": (200, False, False), "TransR": (100, False, False)}
 
 
@@ -67,7 +67,7 @@ def timed(call):
     return time.perf_counter() - start
 
 
-def measure(name, batches, steps, rates):
+def measure(name, batches, steps, threads, rates):
     """Median milliseconds per step of one model, its phases, and its floor."""
     model = find_model(name)
     hidden, double_entity, double_relation = FLAGS.get(name, (HIDDEN, False, False))
@@ -80,7 +80,7 @@ def measure(name, batches, steps, rates):
         tables.append(_native.HostTable(RELATIONS, dims.projection))
     for stream, table in enumerate(tables):
         table.init_uniform(-bound, bound, 1, stream)
-    step = make_step(StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)))
+    step = make_step(StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)), threads)
     times = []
     for i in range(steps + 4):
         if i == 4:  # the first ones make the buffers
@@ -102,13 +102,12 @@ def main():
     parser.add_argument("--threads", type=int, default=_native.num_threads())
     parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
-    _native.set_num_threads(args.threads)
     rates = {"product": product_rate(args.threads), "copy": copy_rate(args.threads)}
     print(f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy {rates['copy'] / 1e9:.1f} GB/s")
     batches = make_batches(np.random.default_rng(0), 16)
     results = {}
     for name in args.models:
-        results[name] = result = measure(name, batches, args.steps, rates)
+        results[name] = result = measure(name, batches, args.steps, args.threads, rates)
         phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in result["phases_ms"].items())
         print(f"{name:10s} {result['ms']:8.2f} ms a step (best {result['best_ms']:.2f}, floor {result['floor_ms']:.2f}): {phases}")
     if args.json:

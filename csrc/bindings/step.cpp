@@ -2,11 +2,13 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "memory/host_table.h"
 #include "store/step_rows.h"
@@ -18,8 +20,11 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+using AddressPair = std::pair<Addresses, Addresses>;
+
 // Rows given as addresses, one per distinct id of the batch.
-RowPointers pointers(const Addresses& source, const Addresses& destination, std::size_t count, const char* what) {
+RowPointers pointers(const AddressPair& addresses, std::size_t count, const char* what) {
+  const auto& [source, destination] = addresses;
   static_assert(sizeof(std::uint64_t) == sizeof(float*));
   if (source.shape(0) != count || destination.shape(0) != count)
     throw std::invalid_argument(std::string("one source and one destination address per distinct ") + what + " of the batch");
@@ -43,6 +48,60 @@ RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, 
   return {rows.source().data(), rows.destination().data()};
 }
 
+void require_projections(const TrainStep& step, bool given) {
+  if (step.model().projected() != given)
+    throw std::invalid_argument(given ? "this model has no projections" : "this model needs projections");
+}
+
+// The rows of a batch that lie in host tables.
+struct TableRows {
+  std::vector<float*> entities, relations, projections;
+
+  TableRows(const TrainStep& step, const Batch& batch, HostTable& entity_table, HostTable& relation_table,
+            HostTable* projection_table) {
+    require_projections(step, projection_table != nullptr);
+    const ModelSpec& spec = step.model().spec();
+    entities = rows_of(entity_table, batch.entities, spec.entity_dim, "entity");
+    relations = rows_of(relation_table, batch.relations, spec.relation_dim, "relation");
+    if (projection_table)
+      projections = rows_of(*projection_table, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
+  }
+  StepPointers pointers() const {
+    const auto in_place = [](const std::vector<float*>& rows) { return RowPointers{rows.data(), rows.data()}; };
+    return {in_place(entities), in_place(relations), in_place(projections)};
+  }
+};
+
+// A new (rows, columns) array, filled by write(row, where).
+template <typename Write>
+nb::object make_matrix(std::int64_t rows, std::int64_t columns, Write write) {
+  std::vector<float> values(rows * columns);
+  for (std::int64_t i = 0; i < rows; ++i) write(i, values.data() + i * columns);
+  return nb::cast(to_numpy(std::move(values))).attr("reshape")(rows, columns);
+}
+
+nb::object copy_rows(const BufferRows& rows, std::int64_t count, std::int64_t columns) {
+  return make_matrix(count, columns, [&](std::int64_t i, float* out) { std::copy_n(rows[i], columns, out); });
+}
+
+nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
+  const StepGradients& g = step.gradients();
+  const std::int64_t positives = batch.positives(), entity = step.model().spec().entity_dim, relation = step.model().spec().relation_dim;
+  nb::dict out;
+  out["head"] = copy_rows(g.head, positives, entity);
+  out["tail"] = copy_rows(g.tail, positives, entity);
+  out["negative"] = copy_rows(g.negative, static_cast<std::int64_t>(batch.negative.size()), entity);
+  out["relation"] = make_matrix(positives, relation, [&](std::int64_t i, float* row) { step.model().expand(g.relation[i], row); });
+  if (step.model().projected()) {
+    out["projection"] = make_matrix(positives, entity * relation, [&](std::int64_t i, float* row) {
+      const float* factors = g.projection_factors[i];
+      for (std::int64_t k = 0; k < entity * relation; ++k) row[k] = factors[k / relation] * factors[entity + k % relation];
+    });
+    out["projection_of_negatives"] = copy_rows(g.projection, positives, entity * relation);
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_step(nb::module_& module) {
@@ -62,49 +121,68 @@ void bind_step(nb::module_& module) {
           [](TrainStep* self, std::string model, std::int64_t entity_dim, std::int64_t relation_dim, float gamma,
              float embedding_range, LossGenre genre, float margin, bool pairwise, bool adversarial, float temperature,
              float regularization_coefficient, float regularization_norm, float learning_rate, bool degree_negatives,
-             const std::optional<std::string>& instruction_set) {
+             int threads, const std::optional<std::string>& instruction_set) {
             const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
             if (!chosen) throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
             new (self) TrainStep({std::move(model), entity_dim, relation_dim, gamma, embedding_range},
                                  {genre, margin, pairwise, adversarial, temperature, regularization_coefficient,
                                   regularization_norm},
-                                 learning_rate, degree_negatives, default_pool(), *chosen);
+                                 learning_rate, degree_negatives, threads, *chosen);
           },
           nb::kw_only(), "model"_a, "entity_dim"_a, "relation_dim"_a, "gamma"_a, "embedding_range"_a, "genre"_a, "margin"_a,
           "pairwise"_a, "adversarial"_a, "temperature"_a, "regularization_coefficient"_a, "regularization_norm"_a,
-          "learning_rate"_a, "degree_negatives"_a, "instruction_set"_a = nb::none(),
-          "Uses the threads that set_num_threads gave before. instruction_set: 'baseline' or 'avx512', for tests.")
+          "learning_rate"_a, "degree_negatives"_a, "threads"_a, "instruction_set"_a = nb::none(),
+          "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
       .def(
           "run",
-          [](TrainStep& step, const Batch& batch, const Addresses& entity_source, const Addresses& entity_destination,
-             const Addresses& relation_source, const Addresses& relation_destination) {
-            const auto entities = pointers(entity_source, entity_destination, batch.entities.size(), "entity");
-            const auto relations = pointers(relation_source, relation_destination, batch.relations.size(), "relation");
+          [](TrainStep& step, const Batch& batch, const AddressPair& entities, const AddressPair& relations,
+             const std::optional<AddressPair>& projections) {
+            require_projections(step, projections.has_value());
+            StepPointers rows{pointers(entities, batch.entities.size(), "entity"),
+                          pointers(relations, batch.relations.size(), "relation"), {}};
+            if (projections) rows.projections = pointers(*projections, batch.relations.size(), "relation");
             const nb::gil_scoped_release release;
-            return step.run(batch, entities, relations);
+            return step.run(batch, rows);
           },
-          "batch"_a, "entity_source"_a, "entity_destination"_a, "relation_source"_a, "relation_destination"_a,
-          "Trains on rows at addresses (uint64), in the order of batch.entities and batch.relations: dim floats, then the "
-          "optimizer state. The addresses must be valid; a row's two addresses may be the same.")
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a = nb::none(),
+          "Trains on rows at addresses: pairs (source, destination) of uint64 arrays, in the order of batch.entities and "
+          "batch.relations. A row is dim floats, then the optimizer state. The addresses must be valid; a row's two may be "
+          "the same.")
       .def(
           "run_in_place",
-          [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations) {
-            const auto entity_rows = rows_of(entities, batch.entities, step.model().spec().entity_dim, "entity");
-            const auto relation_rows = rows_of(relations, batch.relations, step.model().spec().relation_dim, "relation");
+          [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections) {
+            const TableRows rows(step, batch, entities, relations, projections);
             const nb::gil_scoped_release release;
-            return step.run(batch, {entity_rows.data(), entity_rows.data()}, {relation_rows.data(), relation_rows.data()});
+            return step.run(batch, rows.pointers());
           },
-          "batch"_a, "entities"_a, "relations"_a, "Trains on the rows of two host tables. IndexError for a wrong id.")
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
+          "Trains on the rows of host tables. IndexError for a wrong id.")
       .def(
           "run_rows",
-          [](TrainStep& step, const Batch& batch, const StepRows& entities, const StepRows& relations) {
-            const RowPointers entity_rows = running(entities, batch.entities, step.model().spec().entity_dim, "entity");
-            const RowPointers relation_rows =
-                running(relations, batch.relations, step.model().spec().relation_dim, "relation");
+          [](TrainStep& step, const Batch& batch, const StepRows& entities, const StepRows& relations,
+             const StepRows* projections) {
+            require_projections(step, projections != nullptr);
+            const ModelSpec& spec = step.model().spec();
+            StepPointers rows{running(entities, batch.entities, spec.entity_dim, "entity"),
+                              running(relations, batch.relations, spec.relation_dim, "relation"), {}};
+            if (projections)
+              rows.projections = running(*projections, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
             const nb::gil_scoped_release release;
-            return step.run(batch, entity_rows, relation_rows);
+            return step.run(batch, rows);
           },
-          "batch"_a, "entities"_a, "relations"_a, "Trains on the running step's rows, which must be the batch's.")
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
+          "Trains on the running step's rows, which must be the batch's.")
+      .def(
+          "differentiate",
+          [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections) {
+            const TableRows rows(step, batch, entities, relations, projections);
+            const StepLosses losses = step.differentiate(batch, rows.pointers());
+            return nb::make_tuple(losses, gradients_of(step, batch));
+          },
+          "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
+          "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are float32 "
+          "arrays by leaf: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, relation_dim), and for TransR "
+          "projection and projection_of_negatives (B, entity_dim * relation_dim).")
       .def_prop_ro(
           "phase_seconds",
           [](const TrainStep& step) {
@@ -112,7 +190,7 @@ void bind_step(nb::module_& module) {
             for (const auto each : step.phase_nanoseconds()) seconds.append(1e-9 * static_cast<double>(each));
             return seconds;
           },
-          "Seconds spent so far in: queries and gathering, scores and loss, gradients of negatives and relations, entities.");
+          "Seconds spent so far in: queries and gathering, scores and loss, gradients of negatives, updates.");
 }
 
 }  // namespace frugal

@@ -6,19 +6,10 @@
 // setting or kernel choice can change a bit.
 #pragma once
 
+#include "linalg/operands.h"
 #include "linalg/simd.h"
 
 namespace frugal::FRUGAL_ISA {
-
-// Where the left operand's element (i, p) and the right operand's sixteen elements (p, 16 v ..) lie.
-struct Left {
-  const float* data;
-  std::int64_t row_stride, depth_stride;
-};
-struct Right {
-  const float* data;
-  std::int64_t depth_stride, vector_stride;  // a row-major matrix: (row stride, 16); panels: (16, 16 k)
-};
 
 // Tile sizes that keep all accumulators in registers.
 #if defined(__AVX512F__)
@@ -83,9 +74,8 @@ static inline void for_tiles(std::int64_t rows, std::int64_t vectors, std::int64
                                        c + v * kLanes, c_stride);
 }
 
-static inline void multiply(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, float* c,
-                            std::int64_t c_stride) {
-  for_tiles<MultiplyAdd>(rows, vectors, k, a, b, c, c_stride);
+static inline void multiply(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c) {
+  for_tiles<MultiplyAdd>(rows, vectors, k, a, b, c.data, c.stride);
 }
 
 }  // namespace frugal::FRUGAL_ISA

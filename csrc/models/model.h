@@ -34,6 +34,7 @@ struct TripleGradient {
   float* head;
   float* relation;  // relation_gradient_floats() floats
   float* tail;
+  float* projection_factors = nullptr;  // TransR alone: entity_dim + relation_dim floats
 };
 
 class Model {
@@ -44,7 +45,11 @@ class Model {
   const ModelSpec& spec() const { return spec_; }
   Similarity similarity() const { return similarity_; }
 
-  // Score of the positive, and its query (entity_dim floats) for negatives that replace the head or the tail. *memo holds
+  // Whether entities are compared only after a projection by the relation (TransR).
+  virtual bool projected() const { return false; }
+  virtual std::int64_t query_dim() const { return spec_.entity_dim; }
+
+  // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *memo holds
   // one number (a norm) that backward needs.
   virtual float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const = 0;
   // Gradients, given d loss / d score of the positive and d loss / d query.
@@ -52,9 +57,11 @@ class Model {
                         const TripleGradient& out) const = 0;
 
   // What backward stores for an edge's relation: the gradient itself, or, where that is large and of low rank, its
-  // factors, which expand turns into relation_dim floats of scratch. expand returns where the gradient then lies.
+  // factors, from which expand makes the relation_dim floats of the gradient.
   virtual std::int64_t relation_gradient_floats() const { return spec_.relation_dim; }
-  virtual float* expand(float* stored, float* /*scratch*/) const { return stored; }
+  virtual void expand(const float* stored, float* gradient) const {
+    for (std::int64_t i = 0; i < spec_.relation_dim; ++i) gradient[i] = stored[i];
+  }
 
  protected:
   const ModelSpec spec_;

@@ -19,6 +19,7 @@ std::unique_ptr<Model> make_model(const ModelSpec& spec) {
   if (spec.name == "RotatE") return make_rotate(spec);
   if (spec.name == "SimplE") return make_simple(spec);
   if (spec.name == "RESCAL") return make_rescal(spec);
+  if (spec.name == "TransR") return make_transr(spec);
   throw std::invalid_argument("no model is called '" + spec.name + "'");
 }
 

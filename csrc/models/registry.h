@@ -15,6 +15,7 @@ std::unique_ptr<Model> make_complex(const ModelSpec& spec);
 std::unique_ptr<Model> make_rotate(const ModelSpec& spec);
 std::unique_ptr<Model> make_simple(const ModelSpec& spec);
 std::unique_ptr<Model> make_rescal(const ModelSpec& spec);
+std::unique_ptr<Model> make_transr(const ModelSpec& spec);
 
 // Throws std::invalid_argument, naming the model and its dimensions, unless `condition` holds.
 void require(bool condition, const ModelSpec& spec, const std::string& complaint);

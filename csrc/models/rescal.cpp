@@ -51,15 +51,14 @@ class Rescal final : public Model {
   }
 
   std::int64_t relation_gradient_floats() const override { return 4 * dim_; }
-  float* expand(float* stored, float* scratch) const override {
+  void expand(const float* stored, float* gradient) const override {
     const float* tail = stored + dim_;
     const float* query = stored + 2 * dim_;
     const float* fixed = stored + 3 * dim_;
     for (std::int64_t i = 0; i < dim_; ++i) {
-      float* __restrict row = scratch + i * dim_;
+      float* __restrict row = gradient + i * dim_;
       for (std::int64_t j = 0; j < dim_; ++j) row[j] = stored[i] * tail[j] + query[i] * fixed[j];
     }
-    return scratch;
   }
 
  private:

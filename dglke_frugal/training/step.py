@@ -58,11 +58,13 @@ class StepConfig:
     degree_negatives: bool = False
 
 
-def make_step(config: StepConfig, instruction_set: Optional[str] = None) -> _native.TrainStep:
-    """The step that csrc/step computes for `config`, on the threads that set_num_threads gave before.
+def make_step(
+    config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None
+) -> _native.TrainStep:
+    """The step that csrc/step computes for `config`, on `threads` threads (default: as many as CPU kernels use).
 
     `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same bits.
-    Raises ValueError if the dimensions do not fit the model.
+    Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
     loss = config.loss
     return _native.TrainStep(
@@ -80,5 +82,6 @@ def make_step(config: StepConfig, instruction_set: Optional[str] = None) -> _nat
         regularization_norm=loss.regularization_norm,
         learning_rate=config.learning_rate,
         degree_negatives=config.degree_negatives,
+        threads=_native.num_threads() if threads is None else threads,
         instruction_set=instruction_set,
     )

@@ -10,7 +10,7 @@ trace = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(trace)
 
 RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "transe_l2_pairwise", "distmult", "complex",
-        "rotate", "simple", "rescal", "fb15k_transe_l2_400"]
+        "rotate", "simple", "rescal", "transr", "fb15k_transe_l2_400"]
 
 
 def assert_tables_agree(ours, theirs, what):

@@ -57,9 +57,9 @@ class Trace:
         return _native.make_batch(ids["head"], ids["rel"], ids["tail"], ids["neg"], bool(self.recorded["neg_head"][step]),
                                   self.meta["chunk_size"], self.meta["n_entities"], self.meta["n_relations"], step=step)
 
-    def replay(self, instruction_set=None):
+    def replay(self, threads=None, instruction_set=None):
         """Trains over all recorded batches. Returns the tables and the losses, one StepLosses per step."""
         tables = self.tables()
-        step = make_step(self.config(), instruction_set)
+        step = make_step(self.config(), threads, instruction_set)
         losses = [step.run_in_place(self.batch(i), *tables) for i in range(self.meta["steps"])]
         return tables, losses

@@ -62,6 +62,6 @@ void gradient(Similarity similarity, std::int64_t rows, std::int64_t others, std
 }  // namespace
 
 extern const Kernels table;
-const Kernels table = {&pack_panel, &dot, &compare, &score, &positive_loss, &gradient};
+const Kernels table = {&pack_panel, &dot, &multiply, &compare, &score, &positive_loss, &gradient};
 
 }  // namespace frugal::FRUGAL_ISA

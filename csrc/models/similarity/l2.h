@@ -29,7 +29,7 @@ static inline void weight_sums(std::int64_t rows, std::int64_t others, const flo
 
 struct L2 {
   static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
-    multiply(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values.data, values.stride);
+    multiply(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values);
   }
   // The slope of the distance is left without its numerator a - b, which gradient() supplies.
   static Vec score(const QueryRow& row, std::int64_t v, Vec raw, Vec& slope) {
@@ -42,8 +42,7 @@ struct L2 {
   static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
                        std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
     const std::int64_t vectors = (k + kLanes - 1) / kLanes;
-    multiply(rows, vectors, others, {weight, row_stride, other_stride}, {theirs.data, theirs.stride, kLanes}, gradient.data,
-             gradient.stride);
+    multiply(rows, vectors, others, {weight, row_stride, other_stride}, {theirs.data, theirs.stride, kLanes}, gradient);
     constexpr std::int64_t kBlock = 64;
     float sums[kBlock];
     for (std::int64_t first = 0; first < rows; first += kBlock) {

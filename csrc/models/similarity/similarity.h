@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "linalg/operands.h"
 #include "loss/loss.h"
 
 namespace frugal {
@@ -16,13 +17,6 @@ enum class Similarity {
   kL2,          // gamma - |a - b|                      TransE_l2
   kL1,          // gamma - sum |a - b|                  TransE_l1, TransR
   kModulus,     // gamma - sum of complex moduli |a - b|, real parts in the first half    RotatE
-};
-
-// Rows of floats.
-struct Rows {
-  float* data;
-  std::int64_t stride;
-  float* operator[](std::int64_t i) const { return data + i * stride; }
 };
 
 // One query and its row of raw values (dot products, or distances without gamma).
@@ -49,6 +43,8 @@ struct Kernels {
   // Sixteen rows of k floats into one panel of k x 16 floats.
   void (*pack)(const float* const* rows, std::int64_t k, float* panel);
   float (*dot)(const float* a, const float* b, std::int64_t k);
+  // c (rows x 16 * vectors) = a (rows x k) times b (k x 16 * vectors).
+  void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c);
   // values (rows x 16 * vectors): query row against every negative in the panels (each k x 16).
   void (*compare)(Similarity similarity, std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query,
                   const float* panels, Rows values);

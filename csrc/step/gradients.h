@@ -1,0 +1,93 @@
+// The gradients of one step, and what computes them.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "linalg/buffer.h"
+#include "loss/loss.h"
+#include "models/model.h"
+#include "parallel/thread_pool.h"
+#include "sampler/batch.h"
+
+namespace frugal {
+
+// Where the distinct rows of a step are read from and written to, in the order of Batch::entities (or relations). A row
+// is dim floats of embedding, then one of Adagrad state. Both pointers of a row may be the same: updated in place.
+struct RowPointers {
+  const float* const* source = nullptr;
+  float* const* destination = nullptr;
+};
+
+// All rows of a step, as pointers. TransR alone has projections, one row per relation.
+struct StepPointers {
+  RowPointers entities, relations, projections;
+};
+
+// A matrix whose rows lie a whole, odd number of cache lines apart. Grows, never shrinks.
+struct BufferRows {
+  Buffer buffer;
+  std::int64_t stride = 0;
+
+  void reserve(std::int64_t rows) { buffer.reserve(rows * stride); }
+  float* operator[](std::int64_t i) { return buffer.data() + i * stride; }
+  const float* operator[](std::int64_t i) const { return buffer.data() + i * stride; }
+  Rows from(std::int64_t row) { return {(*this)[row], stride}; }
+};
+
+// Gradients of the loss by the leaves of the step, without regularization, and the losses they belong to.
+struct StepGradients {
+  BufferRows head, tail;   // (B, entity_dim): both ends of each positive
+  BufferRows relation;     // (B, ...): of each positive, as the model stores it (Model::expand)
+  BufferRows negative;     // (chunks * negatives, entity_dim): each sampled negative
+  BufferRows projection_factors;  // TransR (B, entity_dim + relation_dim): that of the positive's own score is their outer product
+  BufferRows projection;          // TransR (B, entity_dim * relation_dim): that of the positive's negatives
+  std::vector<double> positive_loss, negative_loss;  // (B,) times edge importance; a pairwise loss is all in negative_loss
+};
+
+// Nanoseconds by phase of the step.
+class PhaseClock {
+ public:
+  enum Phase { kQueries, kScores, kNegatives, kUpdates, kPhases };
+
+  void start() { last_ = Clock::now(); }
+  // Counts the time since start or the last lap towards the phase.
+  void lap(Phase phase) {
+    const auto now = Clock::now();
+    nanoseconds_[phase] += std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count();
+    last_ = now;
+  }
+  const std::array<std::int64_t, kPhases>& nanoseconds() const { return nanoseconds_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_{};
+  std::array<std::int64_t, kPhases> nanoseconds_{};
+};
+
+// Computes a step's gradients; reads the rows' sources and writes no row.
+class GradientPass {
+ public:
+  virtual ~GradientPass() = default;
+  // Laps the clock at the end of kQueries, kScores and kNegatives. One caller at a time.
+  virtual void run(const Batch& batch, const StepPointers& rows, StepGradients& out, PhaseClock& clock) = 0;
+};
+
+// What every pass is made of. References must outlive the pass.
+struct PassContext {
+  const Model& model;
+  const LossSpec& loss;
+  bool degree_negatives;  // the chunk's own heads or tails precede the sampled negatives
+  ThreadPool& pool;
+  const Kernels& kernels;
+};
+
+// For all models in which a negative's row is compared as it is.
+std::unique_ptr<GradientPass> make_shared_pass(const PassContext& context);
+// For TransR, which projects every negative for each of the chunk's relations.
+std::unique_ptr<GradientPass> make_projected_pass(const PassContext& context);
+
+}  // namespace frugal

@@ -1,0 +1,116 @@
+#include "step/row_updates.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "optim/row_adagrad.h"
+#include "step/regularization.h"
+#include "step/shape.h"
+
+namespace frugal {
+namespace {
+
+// The row to update, holding what its source holds.
+float* fetch(const RowPointers& rows, std::int64_t slot, std::int64_t dim) {
+  if (rows.destination[slot] != rows.source[slot])
+    std::memcpy(rows.destination[slot], rows.source[slot], (dim + 1) * sizeof(float));
+  return rows.destination[slot];
+}
+
+// One entry of row-wise Adagrad for one row. gradient_of(i) is called twice for each occurrence i in [begin, end).
+template <typename GradientOf>
+void apply_entry(const RowAdagrad& adagrad, float* row, std::int64_t dim, std::int32_t begin, std::int32_t end,
+                 GradientOf gradient_of) {
+  for (std::int32_t i = begin; i < end; ++i) adagrad.accumulate(row[dim], gradient_of(i), dim);
+  for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row, row[dim], gradient_of(i), dim);
+}
+
+}  // namespace
+
+RowUpdates::RowUpdates(const Model& model, const LossSpec& loss, float learning_rate, int workers)
+    : model_(model),
+      loss_(loss),
+      learning_rate_(learning_rate),
+      entity_dim_(model.spec().entity_dim),
+      relation_dim_(model.spec().relation_dim),
+      projection_dim_(model.projected() ? entity_dim_ * relation_dim_ : 0),
+      scratch_(workers) {
+  for (auto& scratch : scratch_) {
+    scratch.penalty.reserve(std::max(entity_dim_, relation_dim_));
+    scratch.gradient.reserve(std::max(relation_dim_, projection_dim_));
+  }
+}
+
+void RowUpdates::start(const Batch& batch) {
+  entity_regularization_.assign(batch.entities.size(), 0.0);
+  relation_regularization_.assign(batch.relations.size(), 0.0);
+}
+
+void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, StepGradients& gradients,
+                               int worker) {
+  const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
+  const std::int32_t first_negative = batch.negative_offset[entity], last_negative = batch.negative_offset[entity + 1];
+  float* penalty = scratch_[worker].penalty.data();
+  if (loss_.regularized()) {
+    const std::int32_t reads = (last > first) + (last_negative - first_negative);
+    entity_regularization_[entity] = reads * regularize(loss_, rows.entities.source[entity], entity_dim_, penalty);
+    for (std::int32_t o = first_negative; o < last_negative; ++o)
+      add_to(gradients.negative[batch.negative_occurrence[o]], penalty, entity_dim_);
+  }
+  const RowAdagrad adagrad{learning_rate_};
+  float* row = fetch(rows.entities, entity, entity_dim_);
+  if (last > first) {
+    const auto end_of = [&](std::int32_t o) {
+      const std::int64_t end = batch.positive_occurrence[o], positives = batch.positives();
+      return end < positives ? gradients.head[end] : gradients.tail[end - positives];
+    };
+    float* sum = end_of(first);  // read by nobody else
+    for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), entity_dim_);
+    if (loss_.regularized()) add_to(sum, penalty, entity_dim_);
+    apply_entry(adagrad, row, entity_dim_, 0, 1, [&](std::int32_t) { return sum; });
+  }
+  apply_entry(adagrad, row, entity_dim_, first_negative, last_negative,
+              [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
+}
+
+void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
+                                 int worker) {
+  const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
+  float* penalty = scratch_[worker].penalty.data();
+  if (loss_.regularized())
+    relation_regularization_[relation] = (end - begin) * regularize(loss_, rows.relations.source[relation], relation_dim_, penalty);
+  float* row = fetch(rows.relations, relation, relation_dim_);
+  // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it is.
+  const auto gradient_of = [&](std::int32_t o) {
+    float* gradient = scratch_[worker].gradient.data();
+    model_.expand(gradients.relation[batch.relation_occurrence[o]], gradient);
+    if (loss_.regularized()) add_to(gradient, penalty, relation_dim_);
+    return gradient;
+  };
+  apply_entry(RowAdagrad{learning_rate_}, row, relation_dim_, begin, end, gradient_of);
+}
+
+void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
+                                   int worker) {
+  const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
+  const RowAdagrad adagrad{learning_rate_};
+  float* row = fetch(rows.projections, relation, projection_dim_);
+  apply_entry(adagrad, row, projection_dim_, begin, end, [&](std::int32_t o) {
+    const float* left = gradients.projection_factors[batch.relation_occurrence[o]];
+    const float* right = left + entity_dim_;
+    float* gradient = scratch_[worker].gradient.data();
+    for (std::int64_t i = 0; i < entity_dim_; ++i)
+      for (std::int64_t j = 0; j < relation_dim_; ++j) gradient[i * relation_dim_ + j] = left[i] * right[j];
+    return gradient;
+  });
+  apply_entry(adagrad, row, projection_dim_, begin, end,
+              [&](std::int32_t o) { return gradients.projection[batch.relation_occurrence[o]]; });
+}
+
+double RowUpdates::regularization() const {
+  const auto sum = [](const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0); };
+  return loss_.regularization_coefficient * (sum(entity_regularization_) + sum(relation_regularization_));
+}
+
+}  // namespace frugal

@@ -1,0 +1,61 @@
+"""No bit depends on the number of threads, on the instruction set, or on where rows lie."""
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.training.step import make_step
+
+_spec = importlib.util.spec_from_file_location("trace", Path(__file__).with_name("trace.py"))
+trace = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(trace)
+
+RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "complex", "rotate", "simple", "rescal", "transr"]
+
+
+def final_bits(recorded, threads, instruction_set=None):
+    tables, losses = recorded.replay(threads, instruction_set)
+    return [table.embeddings.tobytes() + table.state.tobytes() for table in tables], [step.total for step in losses]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_threads_and_instruction_sets(golden, run):
+    recorded = trace.Trace(golden / f"{run}.npz")
+    expected = final_bits(recorded, 1)
+    for threads in (2, 5):
+        assert final_bits(recorded, threads) == expected, f"{threads} threads"
+    assert final_bits(recorded, 2, "baseline") == expected, "baseline instruction set"
+
+
+def test_rows_elsewhere(golden):
+    """Reading rows in one place and writing them to another gives what updating them in place gives."""
+    recorded = trace.Trace(golden / "transe_l2_adv.npz")
+    in_place, elsewhere, target = recorded.tables(), recorded.tables(), recorded.tables()
+    batch = recorded.batch(0)
+    make_step(recorded.config()).run_in_place(batch, *in_place)
+
+    pairs = []
+    for source, destination, ids in zip(elsewhere, target, (batch.entities, batch.relations)):
+        destination.embeddings[:] = np.nan
+        offsets = (ids * source.stride * 4).astype(np.uint64)
+        pairs.append((np.uint64(source.address) + offsets, np.uint64(destination.address) + offsets))
+    make_step(recorded.config()).run(batch, *pairs)
+    for expected, source, destination, fresh, ids in zip(in_place, elsewhere, target, recorded.tables(),
+                                                         (batch.entities, batch.relations)):
+        assert np.array_equal(destination.embeddings[ids], expected.embeddings[ids])
+        assert np.array_equal(destination.state[ids], expected.state[ids])
+        assert np.array_equal(source.embeddings, fresh.embeddings)
+
+
+def test_wrong_input_is_refused(golden):
+    recorded = trace.Trace(golden / "transe_l2_adv.npz")
+    entities, relations = recorded.tables()
+    step = make_step(recorded.config())
+    with pytest.raises(IndexError):
+        step.run_in_place(recorded.batch(0), _native.HostTable(10, entities.dim), relations)
+    with pytest.raises(ValueError, match="rows of another length"):
+        step.run_in_place(recorded.batch(0), entities, _native.HostTable(relations.rows, relations.dim + 1))
+    with pytest.raises(ValueError, match="no projections"):
+        step.run_in_place(recorded.batch(0), entities, relations, relations)

@@ -1,0 +1,112 @@
+"""Every model x loss x direction: closed-form gradients against autograd in float64."""
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.models import MODELS, find_model
+from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+
+_spec = importlib.util.spec_from_file_location("reference", Path(__file__).with_name("reference.py"))
+reference = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(reference)
+
+ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
+HIDDEN = {"TransE_l1": (19, False, False), "TransE_l2": (37, False, False), "DistMult": (16, False, False),
+          "ComplEx": (22, False, False), "RotatE": (11, True, False), "SimplE": (9, True, True), "RESCAL": (7, False, False),
+          "TransR": (9, False, True)}
+LOSSES = {
+    "logsigmoid": LossConfig(regularization_coefficient=0),
+    "adversarial": LossConfig(adversarial=True, temperature=0.7, regularization_coefficient=0),
+    "bce": LossConfig(genre="BCE", regularization_coefficient=0),
+    "hinge": LossConfig(genre="Hinge", margin=1.5, regularization_coefficient=0),
+    "adversarial-hinge": LossConfig(genre="Hinge", margin=1.5, adversarial=True, regularization_coefficient=0),
+    "pairwise-logistic": LossConfig(genre="Logistic", pairwise=True, regularization_coefficient=0),
+    "pairwise-hinge": LossConfig(genre="Hinge", pairwise=True, margin=3, regularization_coefficient=0),
+}
+
+
+def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0):
+    """A random batch, tables and configuration."""
+    dims = find_model(model).dims(*HIDDEN[model])
+    random = np.random.default_rng(7)
+    tables = []
+    for rows, dim in ((ENTITIES, dims.entity), (RELATIONS, dims.relation), (RELATIONS, dims.projection)):
+        table = _native.HostTable(rows, dim) if dim else None
+        if table:
+            table.embeddings[:] = scale * random.uniform(-1, 1, (rows, dim))
+        tables.append(table)
+    positives = CHUNK * CHUNKS
+    batch = _native.make_batch(
+        random.integers(0, ENTITIES, positives), random.integers(0, RELATIONS, positives),
+        random.integers(0, ENTITIES, positives), random.integers(0, ENTITIES, CHUNKS * NEGATIVES), corrupt_head, CHUNK,
+        ENTITIES, RELATIONS, weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None)
+    config = StepConfig(model, dims.entity, dims.relation, reference.GAMMA, 0.5, 0.1, loss, degree_negatives)
+    return config, batch, tables
+
+
+def assert_gradients_agree(config, batch, tables):
+    losses, gradients = make_step(config).differentiate(batch, *tables)
+    total, expected = reference.differentiate(config.model, config.loss, batch, *tables, config.degree_negatives)
+    np.testing.assert_allclose(losses.total, total, rtol=2e-5)
+    assert gradients.keys() == expected.keys()
+    for leaf, gradient in gradients.items():
+        bound = 1e-4 * max(np.abs(expected[leaf]).max(), 1e-3)
+        np.testing.assert_allclose(gradient, expected[leaf], rtol=0, atol=bound, err_msg=leaf)
+
+
+@pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
+@pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", [model.name for model in MODELS])
+def test_against_autograd(model, loss, corrupt_head, degree_negatives):
+    assert_gradients_agree(*make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head))
+
+
+@pytest.mark.parametrize("corrupt_head", [False, True])
+def test_simple_outside_its_bounds(corrupt_head):
+    """Clamped scores have no gradient."""
+    config, batch, tables = make_case("SimplE", LOSSES["logsigmoid"], corrupt_head, False, False, scale=4.0)
+    scores = 0.5 * tables[0].embeddings.max() ** 3 * tables[0].dim
+    assert scores > 20
+    assert_gradients_agree(config, batch, tables)
+
+
+@pytest.mark.parametrize("genre", ["Logsigmoid", "BCE", "Logistic"])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_losses_stay_finite_at_extreme_scores(genre, scale):
+    config, batch, tables = make_case("DistMult", LossConfig(genre=genre, adversarial=True), False, False, False, scale)
+    losses, gradients = make_step(config).differentiate(batch, *tables[:2])
+    assert np.isfinite(losses.total)
+    assert all(np.isfinite(gradient).all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("norm", [1, 2, 3, 2.5])
+@pytest.mark.parametrize("model", ["TransE_l2", "RESCAL", "TransR"])
+def test_regularization(model, norm):
+    """All rows read count, duplicates included, except that a positive entity counts once; its gradient moves the state."""
+    coefficient = 0.01
+    loss = LossConfig(regularization_coefficient=coefficient, regularization_norm=norm)
+    config, batch, tables = make_case(model, loss, False, False, True)
+    step = make_step(config)
+    _, gradients = step.differentiate(batch, *tables)
+    entities, relations = (table.embeddings.astype(np.float64) for table in tables[:2])
+    positive = np.unique(np.concatenate([batch.head, batch.tail]))
+    read = [entities[positive], entities[batch.negative], relations[batch.relation]]
+    expected = coefficient * sum((np.abs(rows) ** norm).sum() for rows in read)
+
+    penalty = [coefficient * norm * np.sign(table) * np.abs(table) ** (norm - 1) for table in (entities, relations)]
+    states = [np.zeros(ENTITIES), np.zeros(RELATIONS)]
+    by_positive = np.zeros_like(entities)
+    for ids, leaf in ((batch.head, "head"), (batch.tail, "tail")):
+        np.add.at(by_positive, ids, gradients[leaf])
+    states[0][positive] += ((by_positive + penalty[0]) ** 2).mean(1)[positive]
+    np.add.at(states[0], batch.negative, ((gradients["negative"] + penalty[0][batch.negative]) ** 2).mean(1))
+    np.add.at(states[1], batch.relation, ((gradients["relation"] + penalty[1][batch.relation]) ** 2).mean(1))
+
+    losses = step.run_in_place(batch, *tables)
+    np.testing.assert_allclose(losses.regularization, expected, rtol=1e-6)
+    for table, state in zip(tables, states):
+        np.testing.assert_allclose(table.state, state, rtol=1e-4)
