@@ -1,8 +1,9 @@
 """Ranking of triples against candidates, and the metrics made of the ranks. Needs no PyTorch unless tables are tensors."""
+from .candidates import Sampling
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics
 from .model import HEAD, SIDES, TAIL, EmbeddingModel
 from .protocol import Evaluation, Protocol, evaluate
 
 __all__ = ["HEAD", "RANK_TIES", "SIDES", "TAIL", "EmbeddingModel", "Evaluation", "KnownTriples", "Metrics", "Protocol",
-           "evaluate"]
+           "Sampling", "evaluate"]

@@ -7,6 +7,7 @@ from typing import Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import InputError
+from .candidates import Sampling, rank_against_sample
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
 from .model import SIDES, EmbeddingModel
@@ -25,16 +26,22 @@ class Protocol:
         known: what happens to candidates that are known to be true, one of KNOWN. "excluded" leaves them out (the filtered
             protocol, as in DGL-KE's git HEAD), "penalized" lowers their scores (as in DGL-KE 0.1.2, see
             release_rule.py), "kept" lets them compete. The triple itself never competes with itself.
+        sampling: rank against sampled candidates; None ranks against all entities.
     """
 
     ties: str = "pessimistic"
     known: str = "excluded"
+    sampling: Optional[Sampling] = None
 
     def __post_init__(self):
         if self.ties not in RANK_TIES:
             raise InputError(f"unknown rule for ties {self.ties}; choose one of {', '.join(RANK_TIES)}")
         if self.known not in KNOWN:
             raise InputError(f"unknown rule for known triples {self.known}; choose one of {', '.join(KNOWN)}")
+        if self.sampling and self.sampling.by_degree and self.known != "kept":
+            raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
+        if self.sampling and self.known == "penalized":
+            raise InputError("sampled candidates that are known are left out; the rule of 0.1.2 is for all entities")
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Evaluation:
 
 def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
              known: Optional[KnownTriples] = None, protocol: Protocol = Protocol()) -> Evaluation:
-    """Ranks triples against all entities, in place of their heads and of their tails.
+    """Ranks triples against candidates in place of their heads and of their tails.
 
     Args:
         model: tables in host memory (numpy) are ranked by the C++ kernel, torch tensors on their device.
@@ -80,6 +87,9 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
         known = None
     elif known is None:
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
+    if protocol.sampling:
+        return Evaluation(triples, {side: rank_against_sample(model, side, triples, known, protocol.sampling)
+                                    for side in SIDES}, protocol)
     table = None if model.projects else CandidateTable.of(model.entity, model.operation)
     compared = {side: rank_against_all(model, side, triples, known, table) for side in SIDES}
     if protocol.known == "penalized":

@@ -122,9 +122,8 @@ def compare(model: EmbeddingModel, queries: Queries, table: CandidateTable, cand
     equal = np.bincount(triple[scores == true_scores[triple]], minlength=len(everyone))
     better = better + above
     if model.name == "SimplE":
-        compared = len(table.rows) if candidates is None else candidates.shape[1]
-        left_out = np.diff(queries.excluded.pointers)[queries.asked_by]
-        better, equal = _unclamp(true_scores, better, equal, compared - left_out)
+        compared = _compared(queries, len(table.rows), candidates, group)[queries.asked_by]
+        better, equal = _unclamp(true_scores, better, equal, compared)
     return Comparison(better, equal, len(triple))
 
 
@@ -133,6 +132,14 @@ def _unclamp(true_scores, better, equal, compared):
     top, bottom = true_scores >= SIMPLE_LIMIT, true_scores <= -SIMPLE_LIMIT
     equal = np.where(top, equal + better, np.where(bottom, compared - better, equal))
     return np.where(top, 0, better), equal
+
+
+def _compared(queries, rows, candidates, group) -> np.ndarray:
+    """Per query, how many candidates are not excluded."""
+    if candidates is None:
+        return rows - np.diff(queries.excluded.pointers)
+    return np.array([(~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
+                     for query in range(len(queries.vectors))])
 
 
 def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
