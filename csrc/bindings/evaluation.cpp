@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "bindings/bindings.h"
+#include "evaluation/best_rows.h"
 #include "evaluation/pair_keys.h"
 #include "evaluation/ranking.h"
 
@@ -86,6 +87,31 @@ nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Row
   return nb::make_tuple(to_numpy(std::move(better)), to_numpy(std::move(thresholds)), to_numpy(std::move(rows)));
 }
 
+nb::tuple best_rows_numpy(Operation operation, const Rows& queries, const Rows& table, std::optional<Floats> bias,
+                          std::int64_t count, const Floats& slack, float relative_slack) {
+  BestRowsTask task = {};
+  task.operation = operation;
+  task.queries = view(queries);
+  task.table = view(table);
+  check_operands(operation, task.queries, task.table);
+  require(!bias || bias->shape(0) == table.shape(0), "bias must have one entry per row of the table");
+  require(count >= 1, "count must be at least 1");
+  require(slack.shape(0) == queries.shape(0), "slack must have one entry per query");
+  task.bias = bias ? bias->data() : nullptr;
+  task.count = count;
+  task.slack = slack.data();
+  task.relative_slack = relative_slack;
+  std::vector<std::int64_t> found_queries, found_rows;
+  {
+    const nb::gil_scoped_release release;
+    for (const QueryRow& found : best_rows(task)) {
+      found_queries.push_back(found.query);
+      found_rows.push_back(found.row);
+    }
+  }
+  return nb::make_tuple(to_numpy(std::move(found_queries)), to_numpy(std::move(found_rows)));
+}
+
 nb::ndarray<nb::numpy, double, nb::ndim<1>> pair_keys_numpy(Operation operation, const Rows& queries, const Rows& table,
                                                             const Integers& query_ids, const Integers& row_ids) {
   const RowsView query_rows = view(queries), table_rows = view(table);
@@ -115,6 +141,9 @@ void bind_evaluation(nb::module_& module) {
              "group"_a = 1,
              "Counts per threshold the rows with a float32 key above `high`; also returns the pairs (threshold, row) "
              "whose key is between `low` and `high`. See csrc/evaluation/ranking.h.");
+  module.def("best_rows", &best_rows_numpy, "operation"_a, "queries"_a, "table"_a, "bias"_a.none(), "count"_a, "slack"_a,
+             "relative_slack"_a,
+             "Pairs (query, row) among which the `count` best rows of each query certainly are. See best_rows.h.");
   module.def("pair_keys", &pair_keys_numpy, "operation"_a, "queries"_a, "table"_a, "query_ids"_a, "row_ids"_a,
              "Keys of pairs in float64, (n,), the same bits on every machine. ValueError for an id out of range.");
 }

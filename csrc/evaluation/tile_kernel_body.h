@@ -23,7 +23,7 @@ inline Vec absolute(Vec x) { return (Vec)((Mask)x & 0x7fffffff); }
 template <typename V>  // a template, so that the branches of other widths are not compiled
 inline V square_root(V x) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) return (V)_mm512_sqrt_ps((__m512)x);
+  if constexpr (sizeof(V) == 64) return (V)_mm512_mask_sqrt_ps((__m512)x, 0xffff, (__m512)x);
 #endif
 #if defined(__AVX__)
   if constexpr (sizeof(V) == 32) return (V)_mm256_sqrt_ps((__m256)x);

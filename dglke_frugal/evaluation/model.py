@@ -153,14 +153,17 @@ class EmbeddingModel:
                 out[members] = entities[members] @ (matrix if transposed else matrix.T)
         return out
 
-    def scores(self, keys: np.ndarray) -> np.ndarray:
-        """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key."""
+    def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
+        """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
+
+        gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
+        """
         if self.operation == Operation.DOT:
             if self.name == "SimplE":
                 keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT)
             return keys.astype(np.float32)
         distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
-        return np.float32(self.gamma) - distances.astype(np.float32)
+        return np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
 
 
 def take_rows(table, ids) -> np.ndarray:

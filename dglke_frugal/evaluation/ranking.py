@@ -154,28 +154,33 @@ def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
     return (-far * far, -near * near) if model.operation == Operation.L2 else (-far, -near)
 
 
-def _tile_thresholds(operation, low, high, queries, table) -> Tuple[np.ndarray, np.ndarray]:
-    """The intervals in terms of the float32 tiles: moved by what the tiles leave out, widened by their error.
+def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable) -> Tuple[np.ndarray, float]:
+    """Bounds of the error of float32 keys: absolute per query (q,), and relative to the key; one of them is zero.
 
-    Error of a float32 sum of n products in any order: at most n u sum |a_i b_i| <= n u |a| |b|, u = 2^-24 (Higham,
-    Accuracy and Stability of Numerical Algorithms, section 3.1); the factor 1.02 pays for second-order terms.
+    A float32 sum of n products is off by at most n u sum |a_i b_i| <= n u |a| |b| in any order of summation, u = 2^-24
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); the factor 1.02 pays for second-order terms.
+    In sums of terms of one sign the error is relative to the sum.
     """
-    dim = queries.vectors.shape[1]
-    factor = 1.02 * _UNIT * (dim + 10)
-    if operation in (Operation.L1, Operation.MODULUS):  # sums of terms of one sign: the error is relative
-        low, high = low * (1 + factor), high * (1 - factor)
-    else:
-        squares = np.einsum("ij,ij->i", queries.vectors, queries.vectors, dtype=np.float64)[queries.asked_by]
-        products = np.sqrt(squares) * table.longest
-        if operation == Operation.L2:  # the tile holds 2 a.b - |b|^2
-            error = factor * 2 * products + 4 * _UNIT * (2 * products + table.longest**2)
-            low, high = low + squares, high + squares
-        else:
-            error = factor * products
-        low, high = low - error, high + error
+    factor = 1.02 * _UNIT * (vectors.shape[1] + 10)
+    if operation in (Operation.L1, Operation.MODULUS):
+        return np.zeros(len(vectors)), factor
+    products = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)) * table.longest
     tiny = 1e-35  # products may underflow
-    low = np.nextafter(np.clip(low - tiny, -_LIMIT, _LIMIT).astype(np.float32), np.float32(-_LIMIT))
-    high = np.nextafter(np.clip(high + tiny, -_LIMIT, _LIMIT).astype(np.float32), np.float32(_LIMIT))
+    if operation == Operation.L2:  # the tile holds 2 a.b - |b|^2
+        return factor * 2 * products + 4 * _UNIT * (2 * products + table.longest**2) + tiny, 0.0
+    return factor * products + tiny, 0.0
+
+
+def _tile_thresholds(operation, low, high, queries, table) -> Tuple[np.ndarray, np.ndarray]:
+    """The intervals in terms of float32 tiles: moved by what the tiles leave out, widened by their error."""
+    absolute, relative = tile_error(operation, queries.vectors, table)
+    absolute = absolute[queries.asked_by]
+    low, high = low - relative * np.abs(low) - absolute, high + relative * np.abs(high) + absolute
+    if operation == Operation.L2:
+        squares = np.einsum("ij,ij->i", queries.vectors, queries.vectors, dtype=np.float64)[queries.asked_by]
+        low, high = low + squares, high + squares
+    low = np.nextafter(np.clip(low, -_LIMIT, _LIMIT).astype(np.float32), np.float32(-_LIMIT))
+    high = np.nextafter(np.clip(high, -_LIMIT, _LIMIT).astype(np.float32), np.float32(_LIMIT))
     return low, high
 
 

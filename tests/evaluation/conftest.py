@@ -1,9 +1,4 @@
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # ranking_oracle.py and random_models.py
 
 
 @pytest.fixture(autouse=True, scope="session")

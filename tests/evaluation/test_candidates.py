@@ -1,8 +1,8 @@
 """Sampled and given candidates."""
 import numpy as np
 import pytest
-from random_models import NAMES, random_model, random_triples
-from ranking_oracle import better_and_equal
+from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.ranking_oracle import better_and_equal
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import NAMES, random_model, random_triples
-from ranking_oracle import better_and_equal, score
+from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.ranking_oracle import better_and_equal, score
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError

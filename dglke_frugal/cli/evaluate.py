@@ -1,0 +1,165 @@
+"""`dglke_eval`: rank the test set with a trained run."""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+from ..errors import InputError
+from .errors import reports_input_errors
+from .tool_flags import Parser, own_parser, parse
+
+_MODELS = ["TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE"]
+# DGL-KE's defaults. It ignores the run's config.json; we take from there what is not given and is not about the test.
+_DEFAULTS = {"model_name": "TransE", "data_path": "data", "dataset": "FB15k", "format": "built_in", "data_files": None,
+             "delimiter": "\t", "hidden_dim": 256, "gamma": 12.0, "double_ent": False, "double_rel": False}
+
+
+def own_flags() -> Parser:
+    """Flags that DGL-KE's command does not have."""
+    parser = own_parser("dglke_eval")
+    parser.add_argument("--rank_ties", choices=["pessimistic", "realistic", "optimistic"], default="pessimistic",
+                        help="how candidates with an equal score count (pessimistic, as in DGL-KE)")
+    parser.add_argument("--filter_rule", choices=["excluded", "penalized"], default="excluded",
+                        help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score")
+    parser.add_argument("--breakdown", action="store_true", help="also print a table by relation and direction")
+    parser.add_argument("--json", metavar="FILE", help="also write the metrics (and the breakdown) as JSON")
+    parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
+    return parser
+
+
+def dglke_flags() -> Parser:
+    """DGL-KE's flags, with its names and abbreviations. What is not given is missing in the result."""
+    parser = Parser(prog="dglke_eval", add_help=False, argument_default=argparse.SUPPRESS)
+    run = parser.add_argument_group("run (what is not given is read from its config.json)")
+    run.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
+    run.add_argument("--model_name", choices=_MODELS, help="score function")
+    run.add_argument("--hidden_dim", type=int, help="size of an embedding")
+    run.add_argument("-g", "--gamma", type=float, help="margin of the score")
+    run.add_argument("-de", "--double_ent", action="store_true", help="entities of twice the hidden size")
+    run.add_argument("-dr", "--double_rel", action="store_true", help="relations of twice the hidden size")
+    graph = parser.add_argument_group("graph (likewise)")
+    graph.add_argument("--data_path", help="folder of the data sets")
+    graph.add_argument("--dataset", help="name of the data set")
+    graph.add_argument("--format", help="built_in, udd_{hrt} or raw_udd_{hrt}")
+    graph.add_argument("--data_files", nargs="+", help="the files of a udd or raw_udd format")
+    graph.add_argument("--delimiter", help="what separates the columns of all files")
+    test = parser.add_argument_group("test")
+    test.add_argument("--batch_size_eval", type=int, default=8, help="triples that share sampled candidates (%(default)s)")
+    test.add_argument("--neg_sample_size_eval", type=int, default=-1, help="candidates per triple, -1 for all (%(default)s)")
+    test.add_argument("--neg_deg_sample_eval", action="store_true", default=False, help="draw them by degree as well")
+    test.add_argument("--eval_percent", type=float, default=1, help="share of the triples, drawn at random (%(default)s)")
+    test.add_argument("--no_eval_filter", action="store_true", default=False, help="let known triples compete")
+    device = parser.add_argument_group("device")
+    device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (%(default)s)")
+    device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted for old command lines")
+    device.add_argument("--num_proc", type=int, default=1, help="threads, together with --num_thread (%(default)s)")
+    device.add_argument("--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)")
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. argv: the arguments without the program's name."""
+    own, rest = parse(own_flags(), dglke_flags(), argv, "Rank the test triples of a data set with a trained run.")
+    if own.backend == "vanilla":
+        from .. import compat
+
+        compat.run("eval", rest, seed=own.seed)
+        return
+    given = vars(dglke_flags().parse_args(rest))
+    test = _check(given)
+    from ..data import load_graph
+    from ..inference.tables import read_config, read_model
+
+    settings = _settings(given, read_config)
+    graph = load_graph(settings["dataset"], settings["data_path"], settings["format"], settings["data_files"],
+                       settings["delimiter"])
+    if graph.test is None:
+        raise InputError("the data set has no test triples; name a test file in --data_files")
+    model = read_model(given["model_path"], settings["dataset"], settings["model_name"], settings["hidden_dim"],
+                       settings["gamma"], config=settings)
+    _run(model, graph, test, own, given)
+
+
+def _check(given):
+    if not 0 < given["eval_percent"] <= 1:
+        raise InputError(f"--eval_percent is {given['eval_percent']}; give a share in (0, 1]")
+    if given["neg_sample_size_eval"] == 0 or given["batch_size_eval"] < 1:
+        raise InputError("--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1")
+    if given["neg_deg_sample_eval"] and not given["no_eval_filter"]:
+        raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
+    if min(given["num_proc"], given["num_thread"]) < 1:
+        raise InputError("--num_proc and --num_thread must be at least 1")
+    return given
+
+
+def _settings(given, read_config):
+    """What the run says, where the command line does not, and DGL-KE's default where neither does."""
+    folder = Path(given["model_path"])
+    config = read_config(folder) if not folder.is_dir() or (folder / "config.json").exists() else {}
+    settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
+    if not config:  # then double_ent is unknown, and tables of either size pass
+        settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
+    return settings
+
+
+def _run(model, graph, test, own, given):
+    import numpy as np
+
+    from .. import _native
+    from ..evaluation import KnownTriples, Protocol, Sampling, evaluate
+    from ..evaluation.breakdown import by_relation, table_text
+    from ..evaluation.metrics import process_lines
+    from ..inference.device import on_device
+
+    if given["num_proc"] * given["num_thread"] > 1:
+        _native.set_num_threads(given["num_proc"] * given["num_thread"])
+    sampling = None
+    if given["neg_sample_size_eval"] > 0:
+        sampling = Sampling(given["neg_sample_size_eval"], given["batch_size_eval"], given["neg_deg_sample_eval"], own.seed)
+    known_rule = "kept" if given["no_eval_filter"] else own.filter_rule
+    protocol = Protocol(own.rank_ties, known_rule, sampling)
+    triples = tuple(graph.test)
+    if given["eval_percent"] < 1:  # with repetition, as in DGL-KE
+        chosen = np.random.default_rng(own.seed).integers(0, len(graph.test), int(len(graph.test) * given["eval_percent"]))
+        triples = tuple(column[chosen] for column in triples)
+    print("|test|:", len(triples[0]))
+    begin = time.perf_counter()
+    known = KnownTriples([tuple(split) for split in graph.splits.values()])
+    evaluation = evaluate(on_device(model, given["gpu"]), triples, known, protocol)
+    metrics = evaluation.metrics()
+    seconds = time.perf_counter() - begin
+    print("\n".join(process_lines(metrics, "Test")))
+    print(f"Test takes {seconds:.3f} seconds")
+    rows = by_relation(evaluation) if own.breakdown else []
+    if rows:
+        print(table_text(rows, graph.relation_names))
+    if own.json:
+        _write_json(own.json, {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds,
+                               "rank_ties": own.rank_ties, "known_triples": known_rule,
+                               "candidates": given["neg_sample_size_eval"] if sampling else "all",
+                               "by_relation": [row.as_dict() for row in rows]})
+
+
+def _write_json(path, result):
+    from ..files import replace_file
+
+    text = json.dumps(_without_nan(result), indent=2)
+    with replace_file(path, "w") as file:
+        file.write(text + "\n")
+
+
+def _without_nan(value):
+    """JSON has no NaN, which metrics of no triples are."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+if __name__ == "__main__":
+    main()

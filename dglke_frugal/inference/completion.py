@@ -1,0 +1,136 @@
+"""The best triples among all combinations of given heads, relations and tails: dglke_predict's question."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
+from ..evaluation.ranking import CandidateTable
+from .best import Found, best_rows
+
+EXEC_MODES = ("triplet_wise", "all", "batch_head", "batch_rel", "batch_tail")
+_QUERIES = 4096  # query vectors in work at a time
+
+
+@dataclass(frozen=True)
+class ScoredTriples:
+    """Triples and their scores, parallel arrays: ids int64, scores float32."""
+
+    heads: np.ndarray
+    relations: np.ndarray
+    tails: np.ndarray
+    scores: np.ndarray
+
+
+def triple_keys(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """Exact keys (n,) float64 of triples given by ids (n,) each; `model.scores` makes scores of them."""
+    keys = np.empty(len(heads), np.float64)
+    order = np.argsort(relations, kind="stable") if model.projects else np.arange(len(heads))
+    for members in _parts(order, relations, model.projects):
+        rows = model.candidate_rows(take_rows(model.entity, tails[members]), int(relations[members[0]]))
+        vectors = model.queries(TAIL, take_rows(model.entity, heads[members]), relations[members])
+        everyone = np.arange(len(members))
+        keys[members] = _native.pair_keys(model.operation, vectors, rows, everyone, everyone)
+    return keys
+
+
+def _parts(order, relations, by_relation) -> Iterator[np.ndarray]:
+    stops = np.flatnonzero(np.diff(relations[order])) + 1 if by_relation else []
+    for part in np.split(order, stops):
+        for begin in range(0, len(part), _QUERIES):
+            yield part[begin:begin + _QUERIES]
+
+
+def best_triples(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray, exec_mode: str,
+                 k: int, score: Callable[[np.ndarray], np.ndarray] = None) -> List[ScoredTriples]:
+    """The k best triples: of the lists taken element by element, of all combinations, or for each element of one list.
+
+    Args:
+        heads, relations, tails: ids, int64; duplicates stay duplicates.
+        exec_mode: one of EXEC_MODES, as in dglke_predict.
+        k: how many; fewer are returned if there are fewer combinations.
+        score: from exact float64 keys to the float32 scores to rank by, monotone; the model's scores by default.
+
+    Returns:
+        One result, or with the batch modes one for each head, relation or tail; best first.
+
+    Raises:
+        InputError: an unknown mode, k below 1, lists of different length with triplet_wise, or an id out of range.
+    """
+    if exec_mode not in EXEC_MODES:
+        raise InputError(f"unknown exec_mode {exec_mode}; choose one of {', '.join(EXEC_MODES)}")
+    if k < 1:
+        raise InputError(f"topK is {k}; ask for at least 1 result")
+    check_range("head", heads, len(model.entity))
+    check_range("relation", relations, len(model.relation))
+    check_range("tail", tails, len(model.entity))
+    score = score or model.scores
+    if exec_mode == "triplet_wise":
+        return _best_of_list(model, heads, relations, tails, k, score)
+    side = HEAD if exec_mode == "batch_tail" else TAIL
+    stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    groups = {"all": 1, "batch_rel": len(relations)}.get(exec_mode, len(stays))
+    results = []
+    for group in range(groups):
+        if exec_mode == "all":
+            pairs = np.arange(len(stays) * len(relations))
+        elif exec_mode == "batch_rel":
+            pairs = np.arange(len(stays)) * len(relations) + group
+        else:
+            pairs = group * len(relations) + np.arange(len(relations))
+        results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score))
+    return results
+
+
+def check_range(what: str, ids: np.ndarray, rows: int) -> None:
+    """InputError if an id is negative or not below `rows`."""
+    wrong = (ids < 0) | (ids >= rows)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise InputError(f"{what} id {ids[first]} (item {first} of its list) is not in the model, which has {rows} of them")
+
+
+def _best_of_list(model, heads, relations, tails, k, score):
+    if not len(heads) == len(relations) == len(tails):
+        raise InputError(f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
+                         f"relations and {len(tails)} tails")
+    scores = score(triple_keys(model, heads, relations, tails))
+    order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
+    return [ScoredTriples(heads[order], relations[order], tails[order], scores[order])]
+
+
+def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score) -> ScoredTriples:
+    """`pairs` number the combinations of `stays` and `relations`; each meets all of `moves`."""
+    pair_relations = relations[pairs % len(relations)]
+    found = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    order = np.argsort(pair_relations, kind="stable") if model.projects else np.arange(len(pairs))
+    table = None
+    for members in _parts(order, pair_relations, model.projects):
+        relation = pair_relations[members]
+        if table is None or model.projects:
+            table = _table(model, moves, int(relation[0]))
+        vectors = model.queries(side, take_rows(model.entity, stays[pairs[members] // len(relations)]), relation)
+        part = best_rows(model.operation, vectors, table, k, score)
+        merged = Found(np.concatenate([found.query, members[part.query]]), np.concatenate([found.row, part.row]),
+                       np.concatenate([found.score, part.score]))
+        found = merged.best(k, np.zeros(len(merged.row), np.int64))
+    stayed, moved = stays[pairs[found.query] // len(relations)], moves[found.row]
+    heads, tails = (moved, stayed) if side == HEAD else (stayed, moved)
+    return ScoredTriples(heads, pair_relations[found.query], tails, found.score)
+
+
+def _table(model, moves, relation) -> CandidateTable:
+    everything = len(moves) == len(model.entity) and np.array_equal(moves, np.arange(len(moves)))
+    if everything:
+        rows = model.entity
+    elif isinstance(model.entity, np.ndarray):
+        rows = model.entity[moves]
+    else:
+        import torch
+
+        rows = model.entity[torch.as_tensor(moves, device=model.entity.device)]
+    return CandidateTable.of(model.candidate_rows(rows, relation), model.operation)

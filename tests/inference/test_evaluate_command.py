@@ -1,0 +1,91 @@
+"""dglke_eval."""
+import json
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from inference.make_run import udd_flags, write_run
+from evaluation.random_models import random_model, random_triples
+
+from dglke_frugal.cli import evaluate as command
+from dglke_frugal.evaluation import KnownTriples, evaluate
+
+
+@pytest.fixture
+def run(tmp_path):
+    model = random_model("DistMult")
+    triples = random_triples(model, 600)
+    splits = {name: tuple(column[i::3] for column in triples) for i, name in enumerate(("train", "valid", "test"))}
+    return write_run(tmp_path / "run", model, graph=splits), model, splits
+
+
+def test_lines_and_json_are_the_evaluations(run, tmp_path, capsys):
+    folder, model, splits = run
+    command.main([*udd_flags(folder), "--json", str(tmp_path / "out.json"), "--breakdown"])
+    expected = evaluate(model, splits["test"], KnownTriples(splits.values())).metrics()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"|test|: {len(splits['test'][0])}"
+    assert lines[1:6] == [f"[0]Test average {name}: {value}" for name, value in expected.named().items()]
+    assert re.fullmatch(r"Test takes \d+\.\d{3} seconds", lines[6])
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["metrics"] == expected.named() and result["ranks"] == 2 * len(splits["test"][0])
+    rows = result["by_relation"]
+    assert sum(row["ranks"] for row in rows if row["relation"] is not None) == result["ranks"]
+    heads = [row for row in rows if row["side"] == "head" and row["relation"] is not None]
+    mean = sum(row["MR"] * row["ranks"] for row in heads) / (result["ranks"] / 2)
+    assert mean == pytest.approx(next(row for row in rows if row["side"] == "head")["MR"])
+    assert any(line.startswith("relation 3") for line in lines)
+
+
+def test_flags_win_over_the_config_and_the_config_over_defaults(run, capsys):
+    folder, _, _ = run
+    wrong = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**wrong, "emb_size": 99}))
+    with pytest.raises(SystemExit) as stopped:
+        command.main(udd_flags(folder))
+    assert stopped.value.code == 2 and "hidden dimension of 99" in capsys.readouterr().err
+    command.main([*udd_flags(folder), "--hidden", "10"])  # abbreviated
+    assert "Test average MRR" in capsys.readouterr().out
+
+
+def test_without_config_the_flags_must_say_everything(run, capsys):
+    folder, _, _ = run
+    (folder / "config.json").unlink()
+    command.main([*udd_flags(folder), "--model_name", "DistMult", "--hidden_dim", "10", "-g", "3"])
+    assert "Test average HITS@10" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flags", [["--neg_sample_size_eval", "20"], ["--no_eval_filter"], ["--eval_percent", "0.2"],
+                                   ["--no_eval_filter", "--neg_deg_sample_eval", "--neg_sample_size_eval", "9"],
+                                   ["--rank_ties", "realistic"], ["--filter_rule", "penalized"]])
+def test_protocols_are_reproducible(run, capsys, flags):
+    folder, _, _ = run
+    outputs = []
+    for _ in range(2):
+        command.main([*udd_flags(folder), *flags, "--seed", "3"])
+        outputs.append([line for line in capsys.readouterr().out.splitlines() if "average" in line])
+    assert outputs[0] == outputs[1] and len(outputs[0]) == 5
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--neg_deg_sample_eval"], "--no_eval_filter"), (["--eval_percent", "0"], r"share in \(0, 1\]"), (["--gpu", "99"], "--gpu 99"),
+    (["--neg_sample_size_eval", "0"], "at least 1"), (["--model_path", "/nowhere"], "no folder"), (["--num_proc", "0"], "at least 1"),
+    (["--model_name", "TransE_l1"], "TransE_l1_entity.npy"), (["--nonsense"], "nonsense"), (["--rank_ties", "odd"], "rank_ties")])
+def test_bad_requests_end_with_a_sentence(run, capsys, flags, message):
+    folder, _, _ = run
+    with pytest.raises(SystemExit) as stopped:
+        command.main([*udd_flags(folder), *flags])
+    captured = capsys.readouterr()
+    assert stopped.value.code == 2 and re.search(message, captured.err) and "Test average" not in captured.out
+
+
+def test_help_needs_no_torch():
+    code = ("import sys; from dglke_frugal.cli import evaluate\ntry: evaluate.main(['--help'])\n"
+            "except SystemExit: pass\nassert 'torch' not in sys.modules and 'numpy' not in sys.modules")
+    begin = time.perf_counter()
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--neg_deg_sample_eval" in out and "--rank_ties" in out
+    assert time.perf_counter() - begin < 30
