@@ -6,6 +6,10 @@ import sys
 
 COMMANDS = {
     "train": ("train", "train embeddings (also: dglke_train)"),
+    "eval": ("evaluate", "rank test triples with a trained run (also: dglke_eval)"),
+    "predict": ("predict", "find the best triples (also: dglke_predict)"),
+    "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
+    "export": ("export", "write a run's tables as safetensors or TSV"),
     "doctor": ("doctor", "say which versions, devices and commands are in use"),
 }
 

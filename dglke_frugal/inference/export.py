@@ -1,0 +1,73 @@
+"""A run's tables in formats that other programs read."""
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Dict, Iterator, Optional, Sequence
+
+import numpy as np
+
+from ..files import replace_file
+from ..progress import progress
+from .run import Run
+from .tables import PathLike
+
+_BLOCK = 1 << 14  # rows written together
+
+
+def export_safetensors(run: Run, path: PathLike) -> None:
+    """Write entity, relation (and projection) as one safetensors file, float32, with names of nothing but the tables.
+
+    The run's configuration is in the file's metadata as strings. Format: 8 bytes with the header's length, the header as
+    JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file cannot
+    be written; then there is none.
+    """
+    tables = _tables(run)
+    header: Dict[str, object] = {"__metadata__": {key: json.dumps(value) for key, value in run.config.items()}}
+    offset = 0
+    for name, table in tables.items():
+        header[name] = {"dtype": "F32", "shape": list(table.shape), "data_offsets": [offset, offset + table.nbytes]}
+        offset += table.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tables begin at a multiple of eight bytes
+    with replace_file(path) as file, progress(offset, "exporting", "bytes") as bar:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for table in tables.values():
+            for block in _blocks(table):
+                file.write(block.astype("<f4", copy=False).tobytes())
+                bar.update(block.nbytes)
+
+
+def export_tsv(run: Run, folder: PathLike) -> None:
+    """Write entities.tsv, relations.tsv (and projections.tsv) into a folder: name (or id) TAB numbers, a row per line.
+
+    Numbers have nine significant digits, which give back the same float32.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {"entity": run.entity_names if run.entity_map else None,
+             "relation": run.relation_names if run.relation_map else None}
+    files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
+    for name, table in _tables(run).items():
+        labels: Optional[Sequence[str]] = names["entity" if name == "entity" else "relation"]
+        with replace_file(folder / files[name], "w") as file, progress(len(table), f"exporting {files[name]}", "rows") as bar:
+            row = 0
+            for block in _blocks(table):
+                for numbers in block.tolist():
+                    label = labels[row] if labels is not None else str(row)
+                    file.write(label + "\t" + "\t".join(f"{number:.9g}" for number in numbers) + "\n")
+                    row += 1
+                bar.update(len(block))
+
+
+def _tables(run: Run) -> Dict[str, np.ndarray]:
+    tables = {"entity": run.model.entity, "relation": run.model.relation}
+    if run.model.projection is not None:
+        tables["projection"] = run.model.projection
+    return tables
+
+
+def _blocks(table: np.ndarray) -> Iterator[np.ndarray]:
+    for begin in range(0, len(table), _BLOCK):
+        yield np.asarray(table[begin:begin + _BLOCK])

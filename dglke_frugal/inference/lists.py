@@ -1,0 +1,60 @@
+"""The lists of ids or names that dglke_predict and dglke_emb_sim read, and their results."""
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Iterable, Optional, Sequence, Union
+
+import numpy as np
+
+from ..data.graph import Names
+from ..data.text import read_name_map
+from ..errors import InputError
+from ..files import replace_file
+
+PathLike = Union[str, os.PathLike]
+
+
+def read_names(path: PathLike) -> Names:
+    """The names of a map file (id TAB name); read when the first one is asked for."""
+    if not Path(path).is_file():
+        raise InputError(f"there is no map file {path}; give the file with an id and a name per line that training wrote")
+    return Names(partial(read_name_map, Path(path)))
+
+
+def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
+    """One id per line, or one name per line if `names` is given: (n,) int64.
+
+    Raises InputError, with file and line, for a missing file, no id at all, a line that is no id, or an unknown name.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            lines = [line.rstrip("\r\n") for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot read {path}: {reason}; give a text file with one item per line") from error
+    while lines and not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise InputError(f"{path} is empty; give one item per line")
+    ids = np.empty(len(lines), np.int64)
+    for number, line in enumerate(lines, start=1):
+        try:
+            ids[number - 1] = names.id_of(line) if names is not None else int(line)
+        except ValueError:
+            raise InputError(f"line {number} of {path} is {line!r}, which is no id; give numbers, or names with --raw_data "
+                             "and map files") from None
+        except OverflowError:
+            raise InputError(f"line {number} of {path} is {line!r}, which is too large for an id") from None
+        except InputError as error:
+            raise InputError(f"line {number} of {path}: {error}") from None
+    return ids
+
+
+def write_table(path: PathLike, header: Sequence[str], columns: Iterable[Iterable]) -> None:
+    """Write columns as tab-separated text under a header, all or nothing. Scores are written as DGL-KE writes them."""
+    with replace_file(path, "w") as file:
+        file.write("\t".join(header) + "\n")
+        for row in zip(*columns):
+            file.write("\t".join(map(str, row)) + "\n")

@@ -1,0 +1,111 @@
+"""Similar embeddings: dglke_emb_sim's question. Measures as in DGL-KE, models/pytorch/tensor_models.py."""
+from __future__ import annotations
+
+from typing import List, Tuple
+
+import numpy as np
+
+from .. import _native
+from .._native import Operation
+from ..errors import InputError
+from ..evaluation.ranking import CandidateTable
+from .best import Found, best_rows
+from .completion import check_range
+
+MEASURES = ("cosine", "l2", "l1", "dot", "ext_jaccard")
+MODES = ("pairwise", "all", "batch_left")
+_BLOCK = 1024  # left rows whose similarities to all right rows are in work together
+
+
+def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure: str) -> np.ndarray:
+    """Similarity (n,) float32 of the rows left[i] and right[i]; larger is more alike, distances count as negative.
+
+    cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b)
+    """
+    if measure == "l2":
+        return -np.sqrt(-_native.pair_keys(Operation.L2, table, table, left, right)).astype(np.float32)
+    if measure == "l1":
+        return _native.pair_keys(Operation.L1, table, table, left, right).astype(np.float32)
+    dots = _native.pair_keys(Operation.DOT, table, table, left, right)
+    if measure == "dot":
+        return dots.astype(np.float32)
+    squares = [_native.pair_keys(Operation.DOT, table, table, ids, ids) for ids in (left, right)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if measure == "cosine":
+            return (dots / np.sqrt(squares[0] * squares[1])).astype(np.float32)
+        return (dots / (squares[0] + squares[1] - dots)).astype(np.float32)
+
+
+def most_similar(table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: str, measure: str,
+                 k: int) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The k most similar pairs: element by element, of all combinations, or for each left object.
+
+    Args:
+        table: (n, dim) float32 embeddings.
+        left, right: ids, int64.
+        mode: one of MODES, as in dglke_emb_sim.
+        measure: one of MEASURES.
+        k: how many; fewer are returned if there are fewer.
+
+    Returns:
+        (left ids, right ids, similarities float32), best first; with batch_left one for each left object.
+
+    Raises:
+        InputError: unknown mode or measure, k below 1, lists of different length with pairwise, an id out of range.
+    """
+    if measure not in MEASURES:
+        raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")
+    if mode not in MODES:
+        raise InputError(f"unknown exec_mode {mode}; choose one of {', '.join(MODES)}")
+    if k < 1:
+        raise InputError(f"topK is {k}; ask for at least 1 result")
+    check_range("left", left, len(table))
+    check_range("right", right, len(table))
+    if mode == "pairwise":
+        if len(left) != len(right):
+            raise InputError(f"pairwise needs lists of one length, but there are {len(left)} left and {len(right)} right objects")
+        scores = similarities(table, left, right, measure)
+        order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
+        return [(left[order], right[order], scores[order])]
+    search = _Search(table, right, measure)
+    best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    results = []
+    for begin in range(0, len(left), _BLOCK):
+        ids = left[begin:begin + _BLOCK]
+        query, row = search.shortlist(np.ascontiguousarray(table[ids]), k)
+        found = Found(query + begin, row, similarities(table, ids[query], right[row], measure))
+        if mode == "batch_left":
+            found = found.best(k, found.query)
+            stops = np.searchsorted(found.query, np.arange(begin, begin + len(ids) + 1))
+            results += [(left[found.query[a:b]], right[found.row[a:b]], found.score[a:b]) for a, b in zip(stops, stops[1:])]
+        else:
+            merged = Found(*(np.concatenate(pair) for pair in ((best.query, found.query), (best.row, found.row),
+                                                               (best.score, found.score))))
+            best = merged.best(k, np.zeros(len(merged.row), np.int64))
+    return results if mode == "batch_left" else [(left[best.query], right[best.row], best.score)]
+
+
+class _Search:
+    """The right-hand rows, prepared so that the best of a measure are the best of a product, a distance or a formula."""
+
+    def __init__(self, table, right, measure):
+        self._measure = measure
+        rows = np.ascontiguousarray(table[right])
+        if measure == "cosine":  # unit rows; their rounding is within the error bound's allowance of ten roundings
+            self._lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+            rows = (rows / np.where(self._lengths > 0, self._lengths, 1)[:, None]).astype(np.float32)
+        self._operation = {"l2": Operation.L2, "l1": Operation.L1}.get(measure, Operation.DOT)
+        self._rows = rows if measure == "ext_jaccard" else CandidateTable.of(rows, self._operation)
+
+    def shortlist(self, vectors, k):
+        """Pairs (query, position in right) among which the k best of each query are."""
+        if self._measure != "ext_jaccard":
+            found = best_rows(self._operation, vectors, self._rows, k, lambda keys: keys.astype(np.float32))
+            return found.query, found.row
+        vectors, rows = vectors.astype(np.float64), self._rows.astype(np.float64)
+        dots = vectors @ rows.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = dots / ((vectors**2).sum(1)[:, None] + (rows**2).sum(1) - dots)
+        values = np.nan_to_num(values, nan=-np.inf)
+        kth = -np.partition(-values, min(k, values.shape[1]) - 1, axis=1)[:, min(k, values.shape[1]) - 1]
+        return np.nonzero(values >= (kth - 1e-9 * np.abs(kth) - 1e-12)[:, None])

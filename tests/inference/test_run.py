@@ -1,0 +1,115 @@
+"""The Python interface to a trained run, and its exports."""
+import json
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from evaluation.random_models import random_model, random_triples
+from evaluation.ranking_oracle import score
+
+import dglke_frugal
+from dglke_frugal.cli import export
+from dglke_frugal.errors import InputError
+from dglke_frugal.evaluation import KnownTriples
+from inference.make_run import write_run
+
+
+@pytest.fixture
+def model():
+    return random_model("ComplEx")
+
+
+@pytest.fixture
+def run(tmp_path, model):
+    return dglke_frugal.load(write_run(tmp_path / "run", model))
+
+
+def test_scores_by_name_and_by_id(run, model):
+    expected = [score(model, 3, 1, t) for t in (0, 9)]
+    np.testing.assert_allclose(run.score("entity 3", "relation 1", ["entity 0", "entity 9"]), expected, rtol=1e-5)
+    np.testing.assert_array_equal(run.score(3, 1, [0, 9]), run.score("entity 3", 1, [0, 9]))
+
+
+def test_best_tails_heads_and_relations(run, model):
+    def best(pairs):
+        return [i for _, i in sorted(((s, i) for i, s in pairs), reverse=True)[:4]]
+
+    entities = range(len(model.entity))
+    assert [a.id for a in run.tails("entity 3", 1, 4)] == best((t, score(model, 3, 1, t)) for t in entities)
+    assert [a.id for a in run.heads(1, 3, 4)] == best((h, score(model, h, 1, 3)) for h in entities)
+    relations = run.relations(3, 7, 4)
+    assert [a.id for a in relations] == best((r, score(model, 3, r, 7)) for r in range(5))
+    assert relations[0].name == f"relation {relations[0].id}"
+    assert relations[0].score == pytest.approx(score(model, 3, relations[0].id, 7), rel=1e-5)
+
+
+def test_nearest_leaves_the_entity_itself_out(run, model):
+    found = run.nearest("entity 5", 60, "l2")
+    assert sorted(a.id for a in found) == [i for i in range(61) if i != 5]
+    distances = [np.linalg.norm(model.entity[5] - model.entity[a.id]) for a in found]
+    assert distances == sorted(distances)
+
+
+def test_rank(run, model):
+    triples = random_triples(model, 50)
+    names = tuple([f"{what} {i}" for i in ids] for what, ids in zip(("entity", "relation", "entity"), triples))
+    assert run.rank(names, KnownTriples([triples])).metrics() == run.rank(triples, KnownTriples([triples])).metrics()
+    assert run.rank(triples).metrics().mr > run.rank(triples, KnownTriples([triples])).metrics().mr
+
+
+@pytest.mark.parametrize("ask, message", [
+    (lambda run: run.tails("nobody", 0), "no 'nobody'"), (lambda run: run.tails(61, 0), "entity id 61"),
+    (lambda run: run.score(0, 5, 1), "relation id 5"), (lambda run: run.tails(0, 0, 0), "at least 1"),
+    (lambda run: run.nearest(0, measure="taxi"), "taxi")])
+def test_bad_questions_are_refused(run, ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(run)
+
+
+def test_a_run_without_names_answers_ids(tmp_path, model):
+    folder = write_run(tmp_path / "run", model, emap_file=None, rmap_file=None)
+    run = dglke_frugal.load(folder)
+    assert run.tails(0, 0, 1)[0].name == str(run.tails(0, 0, 1)[0].id)
+    with pytest.raises(InputError, match="--entity_mfile"):
+        run.tails("entity 0", 0)
+    assert dglke_frugal.load(folder, entity_map=folder / "entities.tsv").tails("entity 0", 0, 1)[0].name.startswith("entity ")
+
+
+def test_importing_the_package_loads_neither_torch_nor_numpy():
+    code = "import sys, dglke_frugal; assert not {'torch', 'numpy'} & set(sys.modules); dglke_frugal.load; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_safetensors_by_the_formats_description(tmp_path, model, capsys):
+    folder = write_run(tmp_path / "run", model)
+    export.main([str(folder), str(tmp_path / "out.safetensors")])
+    data = (tmp_path / "out.safetensors").read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    assert length % 8 == 0 and json.loads(header["__metadata__"]["model_name"]) == "ComplEx"
+    for name, table in (("entity", model.entity), ("relation", model.relation)):
+        begin, end = header[name]["data_offsets"]
+        assert header[name]["dtype"] == "F32"
+        read = np.frombuffer(data[8 + length + begin:8 + length + end], "<f4").reshape(header[name]["shape"])
+        np.testing.assert_array_equal(read, table)
+    assert len(data) == 8 + length + end
+
+
+def test_tsv_gives_back_the_same_numbers(tmp_path, model):
+    folder = write_run(tmp_path / "run", model)
+    export.main([str(folder), str(tmp_path / "out"), "--format", "tsv"])
+    lines = (tmp_path / "out" / "entities.tsv").read_text().splitlines()
+    assert lines[7].split("\t")[0] == "entity 7"
+    np.testing.assert_array_equal(np.array([line.split("\t")[1:] for line in lines]).astype(np.float32), model.entity)
+    assert len((tmp_path / "out" / "relations.tsv").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("output, form", [("missing/out.safetensors", "safetensors"), ("file/out", "tsv")])
+def test_an_export_that_cannot_be_written(tmp_path, model, capsys, output, form):
+    folder = write_run(tmp_path / "run", model)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as stopped:
+        export.main([str(folder), str(tmp_path / output), "--format", form])
+    assert stopped.value.code == 2 and "cannot write" in capsys.readouterr().err
