@@ -20,7 +20,11 @@ _BLOCK = 2048  # triples whose known answers are scored together
 
 
 def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: KnownTriples) -> np.ndarray:
-    """Per triple, how many known answers in place of `side` still score at least as well after the penalty: (n,) int64."""
+    """Per triple, how many known answers in place of `side` still score at least as well after the penalty: (n,) int64.
+
+    The triple itself is one of them. It loses against itself, except where corrupted triples are scored by another formula
+    (EmbeddingModel.queries).
+    """
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     counts = np.zeros(len(stays), np.int64)
@@ -42,7 +46,6 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
                                                      position[:len(members)]))
         keys = _native.pair_keys(model.operation, vectors, rows, triple, position[len(members):])
         better = _log_sigmoid(model.scores(keys)) + _PENALTY >= _log_sigmoid(true_scores)[triple]
-        better &= answers.items != true[triple]
         counts[members] = np.bincount(triple[better], minlength=len(members))
     return counts
 
