@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 13):  # dgl has no wheels
+    collect_ignore = ["test_commands.py", "test_sampler.py"]
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
 

@@ -9,6 +9,9 @@ from dglke_frugal.compat import versions
 from dglke_frugal.errors import InputError
 
 
+needs_dgl = pytest.mark.skipif(sys.version_info >= (3, 13), reason="dgl has no wheels")
+
+
 def test_import_alone_loads_neither_dgl_nor_dglke_nor_torch(python):
     python("""
 import sys
@@ -21,6 +24,7 @@ assert not {"pkg_resources", "distutils", "pandas"} & (set(sys.modules) - before
 """)
 
 
+@needs_dgl
 def test_install_leaves_everything_else_as_it_was(python):
     printed = python("""
 import os, sys
@@ -102,6 +106,7 @@ def test_flags_of_a_later_dglke_are_found(argv, found):
     assert compat.unknown_flags("eval", argv.split()) == []
 
 
+@needs_dgl
 def test_the_table_of_later_flags_agrees_with_the_parser():
     """Each entry is the shortest spelling that dglke's own parser does not take for a flag of its own."""
     compat.install()
