@@ -2,6 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdlib>
+
 #include "bindings/bindings.h"
 #include "data/lines.h"
 #include "data/name_table.h"
@@ -17,6 +19,13 @@ using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Text = Column<const std::uint8_t>;
 
 std::string_view view(const Text& text) { return {reinterpret_cast<const char*>(text.data()), text.size()}; }
+
+// An array that frees `data` with the C library.
+template <class T>
+nb::object adopt(T* data, std::size_t size) {
+  nb::capsule owner(data ? data : std::malloc(1), [](void* memory) noexcept { std::free(memory); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
+}
 
 // (kind, line, column, text) of a complaint, or None.
 nb::object to_python(const std::optional<Complaint>& complaint) {
@@ -83,18 +92,20 @@ void bind_data(nb::module_& module) {
       .def("__init__", [](NameTable* self, const Text& bytes, const Column<const std::int64_t>& offsets) {
              if (offsets.size() == 0) throw nb::value_error("offsets has at least one element");
              new (self) NameTable(view(bytes), offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1);
-           }, "bytes"_a, "offsets"_a, "The table whose bytes() and offsets() these are.")
+           }, "bytes"_a, "offsets"_a, "The table that released these.")
       .def("__len__", &NameTable::size)
       .def("find", [](const NameTable& self, nb::bytes name) { return self.find({name.c_str(), name.size()}); }, "name"_a,
            "The id of a name (UTF-8 bytes), or -1.")
       .def("add", [](NameTable& self, nb::bytes name) { return self.add({name.c_str(), name.size()}); }, "name"_a,
            "The id of a name (UTF-8 bytes), a new one if the name is new.")
-      .def("bytes", [](const NameTable& self) {
-             return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(self.bytes().data(), {self.bytes().size()});
-           }, nb::rv_policy::copy, "All names one after the other, uint8 (a copy).")
-      .def("offsets", [](const NameTable& self) {
-             return nb::ndarray<nb::numpy, const std::int64_t, nb::ndim<1>>(self.offsets().data(), {self.offsets().size()});
-           }, nb::rv_policy::copy, "Where each name begins in bytes(), and the end, int64 (len + 1,) (a copy).");
+      .def("release", [](NameTable& self) {
+             NameTable::Packed packed = self.release();
+             const auto names = static_cast<std::size_t>(packed.names);
+             const auto bytes = static_cast<std::size_t>(packed.offsets[names]);
+             return nb::make_tuple(adopt(reinterpret_cast<std::uint8_t*>(packed.bytes), bytes),
+                                   adopt(packed.offsets, names + 1));
+           }, "All names one after the other, uint8, and where each begins, with the end, int64 (len + 1,). The table is "
+              "empty afterwards.");
 
   module.def("count_newlines", [](const Text& block) { return count_newlines(view(block)); }, "block"_a,
              nb::call_guard<nb::gil_scoped_release>(), "Number of newlines in a uint8 array.");

@@ -11,7 +11,10 @@ std::uint32_t NameTable::hash_of(std::string_view name) {
   return static_cast<std::uint32_t>(hash ^ (hash >> 32));
 }
 
-NameTable::NameTable() : offsets_{0}, slots_(1024) {}
+NameTable::NameTable() : slots_(1024) {
+  constexpr std::int64_t kBegin = 0;
+  offsets_.append(&kBegin, 1);
+}
 
 NameTable::NameTable(std::string_view bytes, const std::int64_t* offsets, std::int64_t names) : NameTable() {
   if (offsets[0] != 0 || offsets[names] != static_cast<std::int64_t>(bytes.size()))
@@ -72,14 +75,22 @@ std::int64_t NameTable::add(std::string_view name, std::uint32_t hash) {
   std::size_t at = locate(name, hash);
   if (slots_[at].id >= 0) return slots_[at].id;
   if (size() == std::numeric_limits<std::int32_t>::max()) throw std::length_error("more than 2^31 - 1 distinct names");
-  if (static_cast<std::size_t>(size() + 1) * 3 > slots_.size() * 2) {
+  if (static_cast<std::size_t>(size() + 1) * 4 > slots_.size() * 3) {
     grow();
     at = locate(name, hash);
   }
-  slots_[at] = {hash, static_cast<std::int32_t>(size())};
-  bytes_.insert(bytes_.end(), name.begin(), name.end());
-  offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+  bytes_.append(name.data(), name.size());
+  const auto end = static_cast<std::int64_t>(bytes_.size());
+  offsets_.append(&end, 1);
+  slots_[at] = {hash, static_cast<std::int32_t>(size() - 1)};
   return size() - 1;
+}
+
+NameTable::Packed NameTable::release() {
+  const std::int64_t names = size();
+  const Packed packed{bytes_.release(), offsets_.release(), names};
+  *this = NameTable();
+  return packed;
 }
 
 void NameTable::grow() {

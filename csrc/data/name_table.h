@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/growing_array.h"
+
 namespace frugal {
 
 // Many threads may call find at once; add excludes every other call.
@@ -15,7 +17,7 @@ class NameTable {
  public:
   NameTable();
 
-  // The names of bytes() and offsets() of another table. Throws std::invalid_argument if they are none: offsets that
+  // The names that another table has released. Throws std::invalid_argument if they are none: offsets that
   // do not begin at 0, ascend and end at the number of bytes, or a name that occurs twice.
   NameTable(std::string_view bytes, const std::int64_t* offsets, std::int64_t names);
 
@@ -37,9 +39,14 @@ class NameTable {
     return {bytes_.data() + offsets_[id], static_cast<std::size_t>(offsets_[id + 1] - offsets_[id])};
   }
 
-  // All names in the order of their ids; name i is bytes()[offsets()[i] .. offsets()[i + 1]).
-  const std::vector<char>& bytes() const { return bytes_; }
-  const std::vector<std::int64_t>& offsets() const { return offsets_; }
+  // The names in the order of their ids, moved out: name i is bytes[offsets[i] .. offsets[i + 1]), and both are to be
+  // freed with std::free (bytes is null if all names are empty). The table is empty afterwards.
+  struct Packed {
+    char* bytes;
+    std::int64_t* offsets;  // (names + 1,)
+    std::int64_t names;
+  };
+  Packed release();
 
  private:
   struct Slot {
@@ -60,9 +67,9 @@ class NameTable {
   std::size_t locate(std::string_view name, std::uint32_t hash) const;
   void grow();
 
-  std::vector<char> bytes_;
-  std::vector<std::int64_t> offsets_;  // (size() + 1,)
-  std::vector<Slot> slots_;            // a power of two, at most two thirds in use, probed linearly
+  GrowingArray<char> bytes_;
+  GrowingArray<std::int64_t> offsets_;  // (size() + 1,)
+  std::vector<Slot> slots_;             // a power of two, at most three quarters in use, probed linearly
 };
 
 }  // namespace frugal

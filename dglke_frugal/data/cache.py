@@ -22,8 +22,6 @@ from ..files import replace_file
 log = logging.getLogger(__name__)
 
 Arrays = Dict[str, np.ndarray]
-Allocate = Callable[[str, int, type], np.ndarray]  # (name, length, dtype) -> array to fill
-Build = Callable[[Allocate], dict]                 # fills the arrays it allocates, returns what goes into the footer
 Where = Union[None, bool, str, os.PathLike]
 
 WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
@@ -34,6 +32,50 @@ _DTYPES = ("uint8", "int32", "int64", "float32")
 
 class _NoRoom(Exception):
     """The cache cannot be written; the data set can be read without it."""
+
+
+class Sink:
+    """Where the arrays of a data set are made: here in memory, in a subclass in the cache's file."""
+
+    def __init__(self):
+        self.arrays: Arrays = {}
+
+    def empty(self, name: str, length: int, dtype) -> np.ndarray:
+        """A new array to fill."""
+        self.arrays[name] = np.empty(length, dtype)
+        return self.arrays[name]
+
+    def put(self, name: str, values: np.ndarray) -> None:
+        """Takes an array that is complete."""
+        self.arrays[name] = values
+
+
+class _FileSink(Sink):
+    """Makes the arrays in a file, mapped."""
+
+    def __init__(self, file):
+        self._file = file
+        self.end = 0
+        self.described: Dict[str, list] = {}
+
+    def empty(self, name, length, dtype):
+        dtype = np.dtype(dtype)
+        begin = -(-self.end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        self.end = begin + max(1, length * dtype.itemsize)
+        try:
+            # Reserved before it is written: a full disk would otherwise show as a bus error in the parser.
+            os.posix_fallocate(self._file.fileno(), begin, self.end - begin)
+            data = mmap.mmap(self._file.fileno(), self.end - begin, offset=begin)
+        except OSError as error:
+            raise _NoRoom(error.strerror) from error
+        self.described[name] = [begin, length, dtype.name]
+        return np.frombuffer(data, dtype, length)
+
+    def put(self, name, values):
+        self.empty(name, len(values), values.dtype)[:] = values
+
+
+Build = Callable[[Sink], dict]  # makes the arrays, returns what else is to be known about the data set
 
 
 def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: Build) -> Tuple[dict, Arrays]:
@@ -80,37 +122,15 @@ def _stamp(path: Path) -> list:
 
 
 def _build_in_memory(build: Build) -> Tuple[dict, Arrays]:
-    arrays: Arrays = {}
-
-    def allocate(name, length, dtype):
-        arrays[name] = np.empty(length, dtype)
-        return arrays[name]
-
-    return build(allocate), arrays
+    sink = Sink()
+    return build(sink), sink.arrays
 
 
 def _write(path: Path, key: dict, build: Build) -> None:
-    described = {}
-    end = 0
     with replace_file(path) as file:
-
-        def allocate(name, length, dtype):
-            nonlocal end
-            dtype = np.dtype(dtype)
-            begin = -(-end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-            end = begin + max(1, length * dtype.itemsize)
-            try:
-                # Reserved before it is written: a full disk would otherwise show as a bus error in the parser.
-                os.posix_fallocate(file.fileno(), begin, end - begin)
-                data = mmap.mmap(file.fileno(), end - begin, offset=begin)
-            except OSError as error:
-                raise _NoRoom(error.strerror) from error
-            described[name] = [begin, length, dtype.name]
-            return np.frombuffer(data, dtype, length)
-
-        footer = {"key": key, "meta": build(allocate), "arrays": described}
-        text = json.dumps(footer).encode()
-        file.seek(end)
+        sink = _FileSink(file)
+        text = json.dumps({"key": key, "meta": build(sink), "arrays": sink.described}).encode()
+        file.seek(sink.end)
         file.write(text + struct.pack("<Q", len(text)) + _MARK)
 
 

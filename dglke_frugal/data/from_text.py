@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _native
 from . import text
-from .cache import Allocate
+from .cache import Sink
 from .graph import Triples
 from .layouts import Ids, TextLayout
 
@@ -19,31 +19,31 @@ def flags(layout: TextLayout) -> dict:
             "splits": list(layout.splits)}
 
 
-def build(layout: TextLayout, allocate: Allocate) -> dict:
+def build(layout: TextLayout, sink: Sink) -> dict:
     """Reads all files of `layout`: columns `<split>.head` and so on; names, if the layout reads them, as `entity.bytes`,
     `entity.offsets` and so on. Returns {"n_entities": ..., "n_relations": ...}."""
     if layout.ids in (Ids.COUNT_LINE, Ids.MAP_LINES):
-        return _build_from_ids(layout, allocate)
-    return _build_from_names(layout, allocate)
+        return _build_from_ids(layout, sink)
+    return _build_from_names(layout, sink)
 
 
-def _columns(allocate: Allocate, split: str, path: Path, dtype, weighted: bool) -> Triples:
+def _columns(sink: Sink, split: str, path: Path, dtype, weighted: bool) -> Triples:
     rows = text.count_lines(path)
-    head, relation, tail = (allocate(f"{split}.{column}", rows, dtype) for column in ("head", "relation", "tail"))
-    return Triples(head, relation, tail, allocate(f"{split}.weight", rows, np.float32) if weighted else None)
+    head, relation, tail = (sink.empty(f"{split}.{column}", rows, dtype) for column in ("head", "relation", "tail"))
+    return Triples(head, relation, tail, sink.empty(f"{split}.weight", rows, np.float32) if weighted else None)
 
 
-def _build_from_ids(layout: TextLayout, allocate: Allocate) -> dict:
+def _build_from_ids(layout: TextLayout, sink: Sink) -> dict:
     count = text.read_count if layout.ids is Ids.COUNT_LINE else text.count_lines
     n_entities, n_relations = count(layout.entity_map), count(layout.relation_map)
     dtype = np.int32 if max(n_entities, n_relations) <= 2**31 else np.int64
     for split, path in layout.splits.items():
-        out = _columns(allocate, split, path, dtype, layout.lines.weighted)
+        out = _columns(sink, split, path, dtype, layout.lines.weighted)
         text.read_id_triples(path, layout.lines, n_entities, n_relations, out)
     return {"n_entities": n_entities, "n_relations": n_relations}
 
 
-def _build_from_names(layout: TextLayout, allocate: Allocate) -> dict:
+def _build_from_names(layout: TextLayout, sink: Sink) -> dict:
     number_new = layout.ids is Ids.FIRST_APPEARANCE
     if number_new:
         entities, relations = _native.NameTable(), _native.NameTable()
@@ -51,9 +51,10 @@ def _build_from_names(layout: TextLayout, allocate: Allocate) -> dict:
         entities, relations = (_native.NameTable(*text.read_name_map(path, layout.lines.delimiter))
                                for path in (layout.entity_map, layout.relation_map))
     for split, path in layout.splits.items():
-        out = _columns(allocate, split, path, np.int32, layout.lines.weighted)
+        out = _columns(sink, split, path, np.int32, layout.lines.weighted)
         text.read_name_triples(path, layout.lines, entities, relations, number_new, out)
+    counts = {"n_entities": len(entities), "n_relations": len(relations)}
     for role, table in (("entity", entities), ("relation", relations)):
-        for part, values in (("bytes", table.bytes()), ("offsets", table.offsets())):
-            allocate(f"{role}.{part}", len(values), values.dtype)[:] = values
-    return {"n_entities": len(entities), "n_relations": len(relations)}
+        for part, values in zip(("bytes", "offsets"), table.release()):
+            sink.put(f"{role}.{part}", values)
+    return counts

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..progress import progress
-from .cache import Allocate
+from .cache import Sink
 from .text import open_input
 
-ROWS = 1 << 20  # rows of an .npy file that are read together
+ROWS = 1 << 18  # rows of an .npy file that are read together
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def how_to_get(dataset: str, root: Path) -> InputError:
                       f"from ogb.lsc import {reader}; {reader}(root={str(root)!r})")
 
 
-def build(layout: OgbLayout, allocate: Allocate) -> dict:
+def build(layout: OgbLayout, sink: Sink) -> dict:
     """Reads the triples of `layout` into columns `<split>.head` and so on; returns n_entities and n_relations."""
-    return _build_npy(layout, allocate) if layout.split is None else _build_pt(layout, allocate)
+    return _build_npy(layout, sink) if layout.split is None else _build_pt(layout, sink)
 
 
 # The link data sets: ogbl-wikikg2 and ogbl-biokg.
@@ -114,7 +114,7 @@ def _numpy_globals() -> list:
     return [*aliases, np.ndarray, np.dtype, *types]
 
 
-def _build_pt(layout: OgbLayout, allocate: Allocate) -> dict:
+def _build_pt(layout: OgbLayout, sink: Sink) -> dict:
     offsets, n_entities = _entity_offsets(layout)
     n_relations = 0
     for split in ("train", "valid", "test"):
@@ -132,7 +132,7 @@ def _build_pt(layout: OgbLayout, allocate: Allocate) -> dict:
                 _check_range(path, column, values, n_relations)
             else:
                 values = _global_ids(path, content, column, values, offsets, n_entities)
-            allocate(f"{split}.{column}", rows, np.int32)[:] = values
+            sink.empty(f"{split}.{column}", rows, np.int32)[:] = values
             content.pop(column)
     return {"n_entities": n_entities, "n_relations": n_relations}
 
@@ -217,7 +217,7 @@ def _global_ids(path: Path, content: dict, column: str, values: np.ndarray, offs
 # The large ones: WikiKG90M and WikiKG90Mv2.
 
 
-def _build_npy(layout: OgbLayout, allocate: Allocate) -> dict:
+def _build_npy(layout: OgbLayout, sink: Sink) -> dict:
     meta = load_pt(layout.folder / "meta.pt")
     counts = []
     for key in ("num_entities", "num_relations"):
@@ -227,9 +227,9 @@ def _build_npy(layout: OgbLayout, allocate: Allocate) -> dict:
     n_entities, n_relations = counts
     processed = layout.folder / "processed"
     bounds = (n_entities, n_relations, n_entities)
-    _copy_columns(processed / "train_hrt.npy", "train", ("head", "relation", "tail"), bounds, allocate)
+    _copy_columns(processed / "train_hrt.npy", "train", ("head", "relation", "tail"), bounds, sink)
 
-    rows = _copy_columns(processed / "val_hr.npy", "valid", ("head", "relation"), bounds, allocate)
+    rows = _copy_columns(processed / "val_hr.npy", "valid", ("head", "relation"), bounds, sink)
     tails = processed / "val_t.npy"
     if tails.exists():
         tail = load_npy(tails, (rows,))
@@ -240,7 +240,7 @@ def _build_npy(layout: OgbLayout, allocate: Allocate) -> dict:
         _check_range(path, "index", correct, candidates.shape[1])
         tails, tail = processed / "val_t_candidate.npy", candidates[np.arange(rows), correct]
     _check_range(tails, "tail", tail, n_entities)
-    allocate("valid.tail", rows, np.int32)[:] = tail
+    sink.empty("valid.tail", rows, np.int32)[:] = tail
     return {"n_entities": n_entities, "n_relations": n_relations}
 
 
@@ -256,7 +256,7 @@ def load_npy(path: Path, shape: tuple) -> np.ndarray:
     return _integers(path, {path.stem: values}, path.stem, shape)
 
 
-def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequence[int], allocate: Allocate) -> int:
+def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequence[int], sink: Sink) -> int:
     """Columns of an (n, k) .npy file, read with plain reads so that the file's own pages do not count as memory."""
     table = load_npy(path, (None, len(columns)))
     rows, dtype, start = len(table), table.dtype, table.offset
@@ -265,7 +265,7 @@ def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequen
     if not table.flags.c_contiguous:
         raise InputError(f"{path} is stored by columns; write it again in C order")
     del table
-    out = [allocate(f"{split}.{column}", rows, np.int32) for column in columns]
+    out = [sink.empty(f"{split}.{column}", rows, np.int32) for column in columns]
     with open_input(path) as file, progress(rows, f"reading {path.name}", "triples") as bar:
         file.seek(start)
         for begin in range(0, rows, ROWS):

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..progress import progress
 from .graph import Triples
 
-BLOCK_BYTES = 8 << 20  # large enough to split among threads, small enough not to show beside the arrays
+BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to show beside the arrays
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False) -
     if len(table) != count:
         raise InputError(f"{path} changed while it was read; start again when it is complete")
     _check_ids(path, ids, skip)
-    data, offsets = table.bytes(), table.offsets()
+    data, offsets = table.release()
     if not np.array_equal(ids, np.arange(count)):
         data, offsets = _reordered(data, offsets, ids)
     return data, offsets

@@ -13,7 +13,7 @@ from dglke_frugal import _native
 from dglke_frugal.data import Names, load_graph, text
 
 sys.path.insert(0, str(Path(__file__).parent))
-import oracle  # noqa: E402
+import reader_oracle as oracle  # noqa: E402
 
 ORDERS = ["".join(order) for order in permutations("hrt")]
 
@@ -200,12 +200,14 @@ def test_names_find_and_refuse():
     table = _native.NameTable()
     for name in ("a", "é", "a b"):
         table.add(name.encode())
-    names = Names(lambda: (table.bytes(), table.offsets()))
+    data, offsets = table.release()
+    assert len(table) == 0 and table.find(b"a") == -1 and offsets.tolist() == [0, 1, 3, 6]
+    names = Names(lambda: (data, offsets))
     assert names[:2] == ["a", "é"] and [names.id_of(name) for name in names] == [0, 1, 2] and "é" in names
     with pytest.raises(IndexError):
         names[3]
     with pytest.raises(ValueError):
-        _native.NameTable(table.bytes(), np.array([0, 5, 2, 6]))
+        _native.NameTable(data, np.array([0, 5, 2, 6]))
 
 
 def genuine_reader():
