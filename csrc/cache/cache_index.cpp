@@ -9,16 +9,15 @@ namespace {
 constexpr std::int64_t kPrefetchDistance = 8;  // keys between the one asked for and the one worked on
 }
 
-CacheIndex::CacheIndex(Slot capacity, ScorePolicy policy)
+CacheIndex::CacheIndex(Slot capacity, ScorePolicy policy, Slot ways)
     : capacity_(capacity < 1 ? throw std::invalid_argument("a cache needs at least one slot") : capacity),
-      sets_((std::int64_t{capacity} + kWays - 1) / kWays),
+      sets_((std::int64_t{capacity} + ways - 1) / ways),
       ways_(capacity / sets_),
       larger_sets_(capacity % sets_),
       policy_(policy),
       keys_(capacity, kNoKey),
-      scores_(capacity),
-      touched_(capacity),
-      occupied_(sets_) {}
+      uses_(capacity),
+      set_(sets_) {}
 
 void CacheIndex::set_time(std::int64_t time) {
   if (time < clock_.time)
@@ -70,15 +69,13 @@ Upsert CacheIndex::insert_and_evict(Key key, Score given) {
   const Score score = score_of_insert(policy_, clock_, given);
   result.slot = free_slot(range, set);
   if (result.slot == kNoSlot) {
-    result.slot = victim(range);
-    if (result.slot == kNoSlot) return result;
-    if (score < scores_[result.slot]) {
-      result.slot = kNoSlot;
-      return result;
-    }
-    result.evicted = keys_[result.slot];
-    result.evicted_score = scores_[result.slot];
-    erase(result.evicted);
+    if (score < set_[set].lower_bound) return result;
+    const Slot worst = victim(range, set);
+    if (worst == kNoSlot || score < uses_[worst].score) return result;
+    result.slot = worst;
+    result.evicted = keys_[worst];
+    result.evicted_score = uses_[worst].score;
+    vacate(worst, set);
   }
   put(key, result.slot, score, clock_.time, set);
   return result;
@@ -93,10 +90,7 @@ Slot CacheIndex::assign(Key key, Score given) {
 bool CacheIndex::erase(Key key) {
   const Slot slot = find(key);
   if (slot == kNoSlot) return false;
-  removed(key, slot);
-  keys_[slot] = kNoKey;
-  --occupied_[set_of(key)];
-  --size_;
+  vacate(slot, set_of(key));
   return true;
 }
 
@@ -109,7 +103,8 @@ std::vector<CacheEntry> CacheIndex::export_batch(Slot first, Slot count) const {
   std::vector<CacheEntry> entries;
   const std::int64_t last = std::min<std::int64_t>(capacity_, std::int64_t{first} + count);
   for (std::int64_t slot = std::max<Slot>(first, 0); slot < last; ++slot)
-    if (keys_[slot] != kNoKey) entries.push_back({keys_[slot], static_cast<Slot>(slot), scores_[slot], touched_[slot]});
+    if (keys_[slot] != kNoKey)
+      entries.push_back({keys_[slot], static_cast<Slot>(slot), uses_[slot].score, uses_[slot].touched});
   return entries;
 }
 
@@ -131,40 +126,52 @@ void CacheIndex::restore(const std::vector<CacheEntry>& entries) {
 }
 
 Slot CacheIndex::free_slot(SlotRange range, std::int64_t set) const {
-  if (occupied_[set] == range.last - range.first) return kNoSlot;
+  if (set_[set].occupied == range.last - range.first) return kNoSlot;
   // Sets fill from the front and erasures are rare, so the slot after the occupied ones is nearly always free.
-  const Slot likely = range.first + occupied_[set];
+  const Slot likely = range.first + set_[set].occupied;
   if (keys_[likely] == kNoKey) return likely;
   return static_cast<Slot>(std::find(keys_.begin() + range.first, keys_.begin() + range.last, kNoKey) - keys_.begin());
 }
 
-// REQUIRES: every slot of the range is taken. Two passes, so that the first can be vectorised.
-Slot CacheIndex::victim(SlotRange range) const {
+// REQUIRES: every slot of the range is taken.
+Slot CacheIndex::victim(SlotRange range, std::int64_t set) {
   Score lowest = std::numeric_limits<Score>::max();
-  for (Slot slot = range.first; slot < range.last; ++slot) {
-    const Score score = touched_[slot] == clock_.time ? std::numeric_limits<Score>::max() : scores_[slot];
-    lowest = std::min(lowest, score);
-  }
   Slot found = kNoSlot;
-  for (Slot slot = range.first; slot < range.last; ++slot)
-    if (scores_[slot] == lowest && touched_[slot] != clock_.time &&
-        (found == kNoSlot || touched_[slot] < touched_[found]))
+  for (Slot slot = range.first; slot < range.last; ++slot) {
+    const Use& use = uses_[slot];
+    lowest = std::min(lowest, use.score);
+    if (use.touched == clock_.time) continue;
+    if (found == kNoSlot || use.score < uses_[found].score ||
+        (use.score == uses_[found].score && use.touched < uses_[found].touched))
       found = slot;
+  }
+  set_[set].lower_bound = lowest;
   return found;
 }
 
 void CacheIndex::put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set) {
   keys_[slot] = key;
-  scores_[slot] = score;
-  touched_[slot] = touched;
-  ++occupied_[set];
+  uses_[slot] = {score, touched};
+  set_[set].lower_bound = std::min(set_[set].lower_bound, score);
+  ++set_[set].occupied;
   ++size_;
   placed(key, slot);
 }
 
+void CacheIndex::vacate(Slot slot, std::int64_t set) {
+  removed(keys_[slot], slot);
+  keys_[slot] = kNoKey;
+  --set_[set].occupied;
+  --size_;
+}
+
 void CacheIndex::touch(Slot slot, Score given) {
-  scores_[slot] = score_of_touch(policy_, clock_, scores_[slot], given);
-  touched_[slot] = clock_.time;
+  const Score score = score_of_touch(policy_, clock_, uses_[slot].score, given);
+  if (score < uses_[slot].score) {  // only customized scores fall
+    Set& set = set_[set_of(keys_[slot])];
+    set.lower_bound = std::min(set.lower_bound, score);
+  }
+  uses_[slot] = {score, clock_.time};
 }
 
 }  // namespace frugal

@@ -75,6 +75,9 @@ class CacheIndex {
   // insert_and_evict for callers to whom evictions do not matter: slots[i] is kNoSlot where key i was rejected.
   void find_or_insert(const Key* keys, const Score* given, std::int64_t count, Slot* slots);
 
+  // The key in `slot`, which is taken, is touched: for callers who know the slot and need no finding.
+  void touch(Slot slot, Score given);
+
   // Touches the key if it is there; never inserts. Returns its slot or kNoSlot.
   Slot assign(Key key, Score given);
 
@@ -96,8 +99,8 @@ class CacheIndex {
   SlotRange slots_of_key(Key key) const { return slots_of_set(set_of(checked(key))); }
 
  protected:
-  // 1 <= capacity; throws std::invalid_argument otherwise.
-  CacheIndex(Slot capacity, ScorePolicy policy);
+  // capacity >= 1 (throws std::invalid_argument otherwise), 1 <= ways <= kWays slots in a full-size set.
+  CacheIndex(Slot capacity, ScorePolicy policy, Slot ways);
 
   // What the two implementations differ in: how a key's set and slot are found.
   virtual Key checked(Key key) const = 0;  // the key itself, or throws std::out_of_range
@@ -116,9 +119,9 @@ class CacheIndex {
 
  private:
   Slot free_slot(SlotRange range, std::int64_t set) const;
-  Slot victim(SlotRange range) const;
+  Slot victim(SlotRange range, std::int64_t set);
   void put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set);
-  void touch(Slot slot, Score given);
+  void vacate(Slot slot, std::int64_t set);
 
   const Slot capacity_;
   const std::int64_t sets_;
@@ -126,10 +129,17 @@ class CacheIndex {
   const ScorePolicy policy_;
   ScoreClock clock_;
   Slot size_ = 0;
-  std::vector<Key> keys_;              // per slot; kNoKey: free
-  std::vector<Score> scores_;          // per slot
-  std::vector<std::int64_t> touched_;  // per slot, time of the last touch
-  std::vector<Slot> occupied_;         // per set, how many slots are taken
+  struct Use {
+    Score score;
+    std::int64_t touched;  // time of the last touch
+  };
+  struct Set {
+    Slot occupied = 0;
+    Score lower_bound = 0;  // no score of the set is below it, so what scores less is rejected without looking further
+  };
+  std::vector<Key> keys_;  // per slot; kNoKey: free
+  std::vector<Use> uses_;  // per slot
+  std::vector<Set> set_;
 };
 
 }  // namespace frugal

@@ -16,7 +16,7 @@ namespace frugal {
 
 class DigestIndex final : public CacheIndex {
  public:
-  DigestIndex(Slot capacity, ScorePolicy policy) : CacheIndex(capacity, policy), digests_(sets()) {}
+  DigestIndex(Slot capacity, ScorePolicy policy) : CacheIndex(capacity, policy, kWays), digests_(sets()) {}
 
  private:
   // A set's digests fill two lines of cache; 0 is a free slot (or one beyond a smaller set's end).
