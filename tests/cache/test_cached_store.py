@@ -1,0 +1,88 @@
+"""No setting of cache and flushing changes a bit: rows behind any cache against rows updated in the table."""
+import itertools
+
+import numpy as np
+import pytest
+
+from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.cache_policy import make_policy
+
+ROWS, DIM, STEPS, LEARNING_RATE = 500, 20, 40, 0.1
+
+
+def workload(seed=0):
+    """Per step the ids of two entries, skewed and with duplicates, and gradients that differ everywhere."""
+    rng = np.random.default_rng(seed)
+    for _ in range(STEPS):
+        entries = []
+        for size in (30, 20):
+            ids = np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1)
+            entries.append((ids, rng.normal(size=(size, DIM)).astype(np.float32)))
+        yield entries
+
+
+def train(store, lookahead):
+    """The workload through `store.steps`; gradients depend on what was read, so that a stale read shows for ever."""
+    steps = list(workload())
+    announced = 0
+    for step, entries in enumerate(steps):
+        while announced < min(len(steps), step + lookahead + 1):
+            rows = np.unique(np.concatenate([ids for ids, _ in steps[announced]]))
+            store.steps.announce(announced, rows)
+            announced += 1
+        store.steps.begin(step)
+        gradients = []
+        for ids, noise in entries:
+            values = np.empty((len(ids), DIM), np.float32)
+            store.steps.gather(ids, values)
+            gradients.append(noise + values)
+        store.steps.copy_to_destination()
+        for (ids, _), gradient in zip(entries, gradients):
+            store.steps.apply_entry(ids, gradient, LEARNING_RATE)
+        store.steps.end()
+        if step == STEPS // 2:
+            store.drain()  # as an evaluation does in the middle of a run
+    store.drain()
+    return np.array(store.embeddings), np.array(store.state)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
+    store.init_uniform(0.5, 1, 0)
+    return train(store, 1)
+
+
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+@pytest.mark.parametrize("slots", [0, 1, ROWS // 100, ROWS // 20, ROWS])
+def test_no_setting_changes_a_bit(expected, policy, slots):
+    hot = np.arange(ROWS)
+    for lookahead, threads, mode, path in itertools.product((1, 10), (1, 4), ("p2f", "sync"), ("staging", "host_row")):
+        store = EmbeddingStore(
+            ROWS, DIM, LEARNING_RATE, hot_rows=hot,
+            flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy,
+                                 value_path=path))
+        store.init_uniform(0.5, 1, 0)
+        embeddings, state = train(store, lookahead)
+        store.close()
+        np.testing.assert_array_equal(embeddings, expected[0], err_msg=f"{lookahead} {threads} {mode} {path}")
+        np.testing.assert_array_equal(state, expected[1], err_msg=f"{lookahead} {threads} {mode} {path}")
+
+
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+def test_the_cache_is_used(policy):
+    config = FlushConfig(60, lookahead=10, slots=ROWS // 5, policy=policy)
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, flushing=config, hot_rows=np.arange(ROWS))
+    train(store, 10)
+    rank = store.statistics()["ranks"][0]
+    store.close()
+    assert rank["cache_reads"] > 0.2 * (rank["cache_reads"] + rank["host_reads"])
+
+
+def test_policies_by_name():
+    assert {make_policy(name, 10, 100, np.arange(100)).slots for name in CACHE_POLICIES} == {10}
+    with pytest.raises(ValueError, match="no cache policy"):
+        make_policy("fifo", 10, 100)
+    with pytest.raises(ValueError, match="which rows are hot"):
+        make_policy("static", 10, 100)
