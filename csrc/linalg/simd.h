@@ -57,6 +57,12 @@ static inline Vec flip_sign(Vec a, Vec s) {
 static inline Vec zero_where_zero(Vec x, Vec a) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_NEQ_UQ), a.v)};
 }
+// -1, 0 or 1: the sign of each lane.
+static inline Vec sign(Vec x) {
+  // One answer of four bits per class of number: 0x9 is -1, 0xA is 1, 0x8 is 0; from NaN, NaN, 0, 1, -inf, inf, < 0, > 0.
+  const __m512i answers = _mm512_set1_epi32(static_cast<int>(0xA9A9A800u));
+  return {_mm512_fixupimm_ps(x.v, x.v, answers, 0)};
+}
 // 2^n for whole n in [-126, 127].
 static inline Vec power_of_two(Vec n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
@@ -123,6 +129,7 @@ static inline Vec zero_where_zero(Vec x, Vec a) {
   return {_mm256_and_ps(_mm256_cmp_ps(x.lo, _mm256_setzero_ps(), _CMP_NEQ_UQ), a.lo),
           _mm256_and_ps(_mm256_cmp_ps(x.hi, _mm256_setzero_ps(), _CMP_NEQ_UQ), a.hi)};
 }
+static inline Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
 static inline __m256 power_of_two(__m256 n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
@@ -207,6 +214,7 @@ static inline Vec flip_sign(Vec a, Vec s) {
 static inline Vec zero_where_zero(Vec x, Vec a) {
   return lanes([&](int l) { return x.x[l] != 0.0f ? a.x[l] : 0.0f; });
 }
+static inline Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
 static inline Vec power_of_two(Vec n) {
   return lanes([&](int l) { return __builtin_ldexpf(1.0f, static_cast<int>(n.x[l])); });
 }

@@ -62,7 +62,7 @@ class TransEL1 final : public Model {
   void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
     spread(x, spec_.entity_dim, corrupt_head, query_gradient, out, [&](Vec difference) {
-      return zero_where_zero(difference, flip_sign(broadcast(-score_gradient), difference));
+      return sign(difference) * broadcast(-score_gradient);
     });
   }
 };

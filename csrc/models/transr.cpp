@@ -38,7 +38,7 @@ class TransR final : public Model {
     const std::vector<float> difference = translation(x);
     for_row(dim, [&](std::int64_t j, auto read, auto write) {
       const Vec u = read(difference.data() + j);
-      const Vec positive = zero_where_zero(u, flip_sign(broadcast(-score_gradient), u));
+      const Vec positive = sign(u) * broadcast(-score_gradient);
       write(right + j, positive);
       write(out.relation + j, positive - read(query_gradient + j));
     });

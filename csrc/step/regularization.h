@@ -35,7 +35,7 @@ inline double regularize(const LossSpec& loss, const float* row, std::int64_t di
   } else if (norm == 2.0f) {
     add([](Vec x, Vec) { return x; });
   } else if (norm == 1.0f) {
-    add([](Vec x, Vec) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); });
+    add([](Vec x, Vec) { return sign(x); });
   } else {
     add([norm](Vec x, Vec magnitude) {
       float m[kLanes];

@@ -31,10 +31,7 @@ struct L1 {
     for (std::int64_t j = 0; j < others; ++j, theirs += their_stride, weight += other_stride) {
       const Vec other = load(theirs);
 #pragma GCC unroll 8
-      for (int i = 0; i < Count; ++i) {
-        const Vec difference = own[i] - other;
-        sum[i] = sum[i] + zero_where_zero(difference, flip_sign(broadcast(weight[i * row_stride]), difference));
-      }
+      for (int i = 0; i < Count; ++i) sum[i] = fma(sign(own[i] - other), broadcast(weight[i * row_stride]), sum[i]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Count; ++i) store(out + i * out_stride, sum[i]);

@@ -1,0 +1,127 @@
+// The kernels of each instruction set that this processor has, against plain loops, at awkward sizes, and against each other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "linalg/buffer.h"
+#include "models/similarity/similarity.h"
+
+namespace frugal {
+namespace {
+
+struct Matrix {
+  std::int64_t stride;
+  std::vector<float> data;
+
+  Matrix(std::int64_t rows, std::int64_t columns, std::uint32_t seed)
+      : stride(padded_stride(columns + 16)), data(rows * stride, 0.0f) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) data[i * stride + j] = uniform(random);
+  }
+  Rows rows() { return {data.data(), stride}; }
+  float at(std::int64_t i, std::int64_t j) const { return data[i * stride + j]; }
+};
+
+double distance(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j, std::int64_t k) {
+  double sum = 0.0;
+  for (std::int64_t p = 0; p < k; ++p) {
+    const double x = a.at(i, p), y = b.at(j, p);
+    if (similarity == Similarity::kL1) sum += std::fabs(x - y);
+    else if (similarity == Similarity::kModulus) sum += p < k / 2 ? std::hypot(x - y, a.at(i, p + k / 2) - b.at(j, p + k / 2)) : 0.0;
+    else sum += x * y;
+  }
+  return sum;
+}
+
+// d distance(a_i, b_j) / d a_ip, as the kernels leave it: without 1 / distance for L2.
+double slope(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j, std::int64_t p, std::int64_t k) {
+  const double difference = static_cast<double>(a.at(i, p)) - b.at(j, p);
+  switch (similarity) {
+    case Similarity::kL1: return (difference > 0) - (difference < 0);
+    case Similarity::kL2: return difference;
+    case Similarity::kModulus: {
+      const std::int64_t q = p < k / 2 ? p + k / 2 : p - k / 2;
+      const double modulus = std::hypot(difference, static_cast<double>(a.at(i, q)) - b.at(j, q));
+      return modulus > 0 ? difference / modulus : 0.0;
+    }
+    default: return b.at(j, p);
+  }
+}
+
+class KernelsTest : public testing::TestWithParam<std::tuple<std::string, Similarity>> {
+ protected:
+  void SetUp() override {
+    kernels_ = kernels(std::get<0>(GetParam()).c_str());
+    if (!kernels_) GTEST_SKIP() << "this processor has no " << std::get<0>(GetParam());
+  }
+  const Kernels* kernels_ = nullptr;
+  const Similarity similarity_ = std::get<1>(GetParam());
+};
+
+// Sizes below, at and above those of tiles and vectors. In the last row and the last negative everything is equal.
+TEST_P(KernelsTest, AgreeWithPlainLoops) {
+  for (const auto& [rows, others, k] : {std::array<std::int64_t, 3>{1, 1, 2}, {5, 3, 18}, {13, 33, 16}, {50, 47, 66}}) {
+    Matrix query(rows, k, 1), negative(others, k, 2), weight(rows, others, 3), gradient(std::max(rows, others), k, 4);
+    for (std::int64_t p = 0; p < k; ++p) query.data[(rows - 1) * query.stride + p] = negative.at(others - 1, p);
+    const std::int64_t vectors = (others + 15) / 16;
+    std::vector<float> panels(vectors * 16 * k);
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const float* packed[16];
+      for (std::int64_t l = 0; l < 16; ++l) packed[l] = negative.rows()[std::min(v * 16 + l, others - 1)];
+      kernels_->pack(packed, k, panels.data() + v * 16 * k);
+    }
+    Matrix values(rows, vectors * 16, 5);
+    kernels_->compare(similarity_, rows, vectors, k, query.rows(), panels.data(), values.rows());
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < others; ++j)
+        ASSERT_NEAR(values.at(i, j), distance(similarity_, query, i, negative, j, k), 1e-5 * k) << i << ", " << j;
+
+    kernels_->gradient(similarity_, rows, others, k, query.rows(), negative.rows(), weight.data.data(), weight.stride, 1,
+                       gradient.rows());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t p = 0; p < k; ++p) {
+        double expected = 0.0;
+        for (std::int64_t j = 0; j < others; ++j) expected += weight.at(i, j) * slope(similarity_, query, i, negative, j, p, k);
+        ASSERT_NEAR(gradient.at(i, p), expected, 1e-5 * others) << "query " << i << ", " << p;
+      }
+    }
+    kernels_->gradient(similarity_, others, rows, k, negative.rows(), query.rows(), weight.data.data(), 1, weight.stride,
+                       gradient.rows());
+    for (std::int64_t j = 0; j < others; ++j) {
+      for (std::int64_t p = 0; p < k; ++p) {
+        double expected = 0.0;
+        for (std::int64_t i = 0; i < rows; ++i) expected += weight.at(i, j) * slope(similarity_, negative, j, query, i, p, k);
+        ASSERT_NEAR(gradient.at(j, p), expected, 1e-5 * rows) << "negative " << j << ", " << p;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KernelsTest,
+                         testing::Combine(testing::Values("baseline", "avx512"),
+                                          testing::Values(Similarity::kDot, Similarity::kL2, Similarity::kL1, Similarity::kModulus)));
+
+// A row longer or shorter by one must not change the others, and the same row gives the same bits in a block of any height.
+TEST(Kernels, ARowDoesNotDependOnItsBlock) {
+  const std::int64_t k = 37, others = 29, rows = 31;
+  for (const char* set : {"baseline", "avx512"}) {
+    const Kernels* kernel = kernels(set);
+    if (!kernel) continue;
+    for (const Similarity similarity : {Similarity::kDot, Similarity::kL2, Similarity::kL1}) {
+      Matrix a(rows, k, 1), b(others, k, 2), weight(rows, others, 3), whole(rows, k, 4), one(1, k, 5);
+      kernel->gradient(similarity, rows, others, k, a.rows(), b.rows(), weight.data.data(), weight.stride, 1, whole.rows());
+      for (std::int64_t i = 0; i < rows; ++i) {
+        kernel->gradient(similarity, 1, others, k, {a.rows()[i], a.stride}, b.rows(), weight.rows()[i], weight.stride, 1, one.rows());
+        for (std::int64_t p = 0; p < k; ++p) ASSERT_EQ(one.at(0, p), whole.at(i, p)) << set << " " << i << ", " << p;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace frugal
