@@ -6,6 +6,7 @@ from typing import Optional
 
 from .. import _native
 from ..errors import InputError
+from ..models import TorchModel, find_model
 
 LOSS_GENRES = {
     "Logsigmoid": _native.LossGenre.SOFTPLUS,
@@ -58,14 +59,18 @@ class StepConfig:
     degree_negatives: bool = False
 
 
-def make_step(
-    config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None
-) -> _native.TrainStep:
-    """The step that csrc/step computes for `config`, on `threads` threads (default: as many as CPU kernels use).
+def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None):
+    """The step that computes `config`: csrc/step on `threads` threads (default: as many as CPU kernels use).
 
-    `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same bits.
-    Raises ValueError if the dimensions do not fit the model, or for less than one thread.
+    For a user's own model (models.TorchModel) an AutogradStep, which has the same run_rows. `instruction_set` ("baseline",
+    "avx512") is for tests: the default is the best the processor has, with the same bits. Raises ValueError if the
+    dimensions do not fit the model, or for less than one thread.
     """
+    model = find_model(config.model)
+    if isinstance(model, TorchModel):
+        from .autograd_step import AutogradStep  # here, because it takes torch's import time
+
+        return AutogradStep(config, model)
     loss = config.loss
     return _native.TrainStep(
         model=config.model,

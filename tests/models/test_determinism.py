@@ -1,16 +1,11 @@
 """No bit depends on the number of threads, on the instruction set, or on where rows lie."""
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.training.step import make_step
-
-_spec = importlib.util.spec_from_file_location("trace", Path(__file__).with_name("trace.py"))
-trace = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(trace)
+from models.trace import Trace
 
 RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "complex", "rotate", "simple", "rescal", "transr"]
 
@@ -22,7 +17,7 @@ def final_bits(recorded, threads, instruction_set=None):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_threads_and_instruction_sets(golden, run):
-    recorded = trace.Trace(golden / f"{run}.npz")
+    recorded = Trace(golden / f"{run}.npz")
     expected = final_bits(recorded, 1)
     for threads in (2, 5):
         assert final_bits(recorded, threads) == expected, f"{threads} threads"
@@ -31,7 +26,7 @@ def test_threads_and_instruction_sets(golden, run):
 
 def test_rows_elsewhere(golden):
     """Reading rows in one place and writing them to another gives what updating them in place gives."""
-    recorded = trace.Trace(golden / "transe_l2_adv.npz")
+    recorded = Trace(golden / "transe_l2_adv.npz")
     in_place, elsewhere, target = recorded.tables(), recorded.tables(), recorded.tables()
     batch = recorded.batch(0)
     make_step(recorded.config()).run_in_place(batch, *in_place)
@@ -50,7 +45,7 @@ def test_rows_elsewhere(golden):
 
 
 def test_wrong_input_is_refused(golden):
-    recorded = trace.Trace(golden / "transe_l2_adv.npz")
+    recorded = Trace(golden / "transe_l2_adv.npz")
     entities, relations = recorded.tables()
     step = make_step(recorded.config())
     with pytest.raises(IndexError):

@@ -1,13 +1,7 @@
 """Recorded runs of genuine DGL-KE replay to the same numbers."""
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-_spec = importlib.util.spec_from_file_location("trace", Path(__file__).with_name("trace.py"))
-trace = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(trace)
+from models.trace import Trace
 
 RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "transe_l2_pairwise", "distmult", "complex",
         "rotate", "simple", "rescal", "transr", "fb15k_transe_l2_400"]
@@ -21,7 +15,7 @@ def assert_tables_agree(ours, theirs, what):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_replay(golden, run):
-    recorded = trace.Trace(golden / f"{run}.npz")
+    recorded = Trace(golden / f"{run}.npz")
     tables, losses = recorded.replay()
     theirs = recorded.recorded
     np.testing.assert_allclose([step.total for step in losses], theirs["loss"], rtol=1e-5)

@@ -1,6 +1,4 @@
 """Every model x loss x direction: closed-form gradients against autograd in float64."""
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +6,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.models import MODELS, find_model
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
-
-_spec = importlib.util.spec_from_file_location("reference", Path(__file__).with_name("reference.py"))
-reference = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reference)
+from models import reference
 
 ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
 HIDDEN = {"TransE_l1": (19, False, False), "TransE_l2": (37, False, False), "DistMult": (16, False, False),

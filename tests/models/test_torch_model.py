@@ -1,0 +1,57 @@
+"""A user's own model in torch trains as the built-in one with the same score function does."""
+import sys
+
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.errors import InputError
+from dglke_frugal.models import TorchModel, find_model
+from dglke_frugal.training.step import make_step
+from models.trace import Trace
+
+
+class OwnTransE(TorchModel):
+    def score(self, head, relation, tail):
+        return self.gamma - (head + relation - tail).norm(dim=-1)
+
+
+class OwnDistMult(TorchModel):
+    def score(self, head, relation, tail):
+        return (head * relation * tail).sum(-1)
+
+
+@pytest.fixture
+def own_module(monkeypatch):
+    """This file, importable as a module of a user."""
+    monkeypatch.setitem(sys.modules, "users_models", sys.modules[__name__])
+
+
+@pytest.mark.parametrize("run, own", [("transe_l2_adv", "OwnTransE"), ("transe_l2_negdeg", "OwnTransE"),
+                                      ("transe_l2_hinge", "OwnTransE"), ("transe_l2_pairwise", "OwnTransE"),
+                                      ("distmult", "OwnDistMult")])
+def test_replays_recorded_runs(golden, own_module, run, own):
+    recorded = Trace(golden / f"{run}.npz")
+    recorded.meta["model"] = f"users_models:{own}"
+    tables = recorded.tables()
+    rows = [_native.DirectRows(table) for table in tables]
+    step = make_step(recorded.config())
+    for i in range(20):
+        batch = recorded.batch(i)
+        for each, ids in zip(rows, (batch.entities, batch.relations)):
+            each.announce(i, ids)
+            each.begin(i)
+        losses = step.run_rows(batch, *rows)
+        for each in rows:
+            each.end()
+        np.testing.assert_allclose(losses.total, recorded.recorded["loss"][i], rtol=1e-5)
+
+
+def test_names_that_cannot_be_loaded(own_module):
+    assert find_model("users_models:OwnTransE").name == "users_models:OwnTransE"
+    with pytest.raises(InputError, match="there is no model 'TransX'"):
+        find_model("TransX")
+    with pytest.raises(InputError, match="cannot load the model 'no_such_module:X'"):
+        find_model("no_such_module:X")
+    with pytest.raises(InputError, match="no subclass"):
+        find_model("users_models:Trace")
