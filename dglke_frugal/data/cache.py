@@ -11,6 +11,7 @@ import json
 import logging
 import mmap
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Callable, Dict, Optional, Sequence, Tuple, Union
@@ -89,7 +90,8 @@ def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: B
         return _build_in_memory(build)
     key = {"version": _VERSION, "flags": flags, "sources": [_stamp(path) for path in sources]}
     identity = json.dumps([name, flags, [stamp[0] for stamp in key["sources"]]], sort_keys=True)
-    path = folder / f".{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.frugal"
+    readable = re.sub(r"[^\w.-]", "_", name)[:40]
+    path = folder / f".{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.frugal"
     found = _open(path, key)
     if found is not None:
         log.info("%s: parsed form from %s", name, path)

@@ -13,7 +13,7 @@ from .. import _native
 from ..errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Triples:
     """Facts (head, relation, tail), one per element of three columns.
 
@@ -78,7 +78,7 @@ class Names(Sequence):
         return {"_load": self._load}  # another process reads for itself
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
     """Triples of a data set with what their ids mean. Entity ids are below n_entities, relation ids below n_relations.
 
@@ -96,9 +96,9 @@ class KnowledgeGraph:
     test: Optional[Triples] = None
     entity_map: Optional[Path] = None
     relation_map: Optional[Path] = None
-    entity_names: Optional[Names] = field(default=None, compare=False)
-    relation_names: Optional[Names] = field(default=None, compare=False)
-    candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict, compare=False)
+    entity_names: Optional[Names] = None
+    relation_names: Optional[Names] = None
+    candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict)
 
     @property
     def splits(self) -> Dict[str, Triples]:

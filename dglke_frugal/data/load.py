@@ -103,5 +103,11 @@ def _packed(data: np.ndarray, offsets: np.ndarray) -> Tuple[np.ndarray, np.ndarr
 
 def write_name_map(path: PathLike, names: Names) -> None:
     """Writes `id TAB name` lines, all or nothing."""
-    with replace_file(path, "w") as file:
-        file.writelines(f"{i}\t{name}\n" for i, name in enumerate(names))
+    data, offsets = names.packed
+    together = 1 << 16
+    with replace_file(path) as file:
+        for first in range(0, len(names), together):
+            bounds = offsets[first : first + together + 1].tolist()
+            chunk, start = data[bounds[0] : bounds[-1]].tobytes(), bounds[0]
+            file.write(b"".join(b"%d\t%s\n" % (i, chunk[begin - start : end - start])
+                                for i, (begin, end) in enumerate(zip(bounds, bounds[1:]), first)))

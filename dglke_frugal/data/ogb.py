@@ -11,7 +11,7 @@ import gzip
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..progress import progress
 from .cache import Sink
 from .text import open_input
 
-ROWS = 1 << 18  # rows of an .npy file that are read together
+BLOCK_VALUES = 1 << 20  # numbers of an .npy file that are read together
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,14 @@ class OgbLayout:
     @property
     def sources(self) -> Sequence[Path]:
         if self.split is None:
-            return [self.folder / "processed" / "train_hrt.npy", self.folder / "meta.pt"]
-        return [self.folder / "split" / self.split / f"{split}.pt" for split in ("train", "valid", "test")]
+            parts = ("train_hrt", "val_hr", "val_t", "val_t_correct_index", "val_t_candidate")
+            return [*(self.folder / "processed" / f"{part}.npy" for part in parts), self.folder / "meta.pt"]
+        return [*(self.folder / "split" / self.split / f"{split}.pt" for split in ("train", "valid", "test")), self.counts]
+
+    @property
+    def counts(self) -> Path:
+        """The file with the numbers of entities of a link data set."""
+        return self.folder / "raw" / ("num-node-list.csv.gz" if self.name == "wikikg2" else "num-node-dict.csv.gz")
 
 
 _FOLDERS = {
@@ -142,13 +148,10 @@ def _entity_offsets(layout: OgbLayout) -> Tuple[Optional[Dict[str, Tuple[int, in
 
     Types are numbered one after the other in the order of their names, as ogb's own examples do.
     """
-    raw = layout.folder / "raw"
-    if layout.name == "wikikg2":
-        path = raw / "num-node-list.csv.gz"
-        rows = _csv(path)
-        return None, _count(path, 1, rows[0][0] if rows and rows[0] else "")
-    path = raw / "num-node-dict.csv.gz"
+    path = layout.counts
     rows = _csv(path)
+    if layout.name == "wikikg2":
+        return None, _count(path, 1, rows[0][0] if rows and rows[0] else "")
     if len(rows) < 2 or len(rows[0]) != len(rows[1]):
         raise InputError(f"{path} must have a line of entity types and a line of their numbers; fetch the data set again")
     offsets, end = {}, 0
@@ -230,17 +233,21 @@ def _build_npy(layout: OgbLayout, sink: Sink) -> dict:
     _copy_columns(processed / "train_hrt.npy", "train", ("head", "relation", "tail"), bounds, sink)
 
     rows = _copy_columns(processed / "val_hr.npy", "valid", ("head", "relation"), bounds, sink)
-    tails = processed / "val_t.npy"
-    if tails.exists():
-        tail = load_npy(tails, (rows,))
+    tail = sink.empty("valid.tail", rows, np.int32)
+    path = processed / "val_t.npy"
+    if path.exists() or layout.name == "wikikg90Mv2":
+        values = load_npy(path, (rows,))
+        _check_range(path, "tail", values, n_entities)
+        tail[:] = values
     else:  # version 1 tells the tail as a place among candidates
-        candidates = load_npy(processed / "val_t_candidate.npy", (rows, None))
-        path = processed / "val_t_correct_index.npy"
-        correct = load_npy(path, (rows,))
-        _check_range(path, "index", correct, candidates.shape[1])
-        tails, tail = processed / "val_t_candidate.npy", candidates[np.arange(rows), correct]
-    _check_range(tails, "tail", tail, n_entities)
-    sink.empty("valid.tail", rows, np.int32)[:] = tail
+        place = load_npy(processed / "val_t_correct_index.npy", (rows,))
+        path = processed / "val_t_candidate.npy"
+        for begin, block in _blocks(path, (rows, None)):
+            part = slice(begin, begin + len(block))
+            _check_range(processed / "val_t_correct_index.npy", "index", place[part], block.shape[1], begin)
+            values = block[np.arange(len(block)), place[part]]
+            _check_range(path, "tail", values, n_entities, begin)
+            tail[part] = values
     return {"n_entities": n_entities, "n_relations": n_relations}
 
 
@@ -256,25 +263,33 @@ def load_npy(path: Path, shape: tuple) -> np.ndarray:
     return _integers(path, {path.stem: values}, path.stem, shape)
 
 
-def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequence[int], sink: Sink) -> int:
-    """Columns of an (n, k) .npy file, read with plain reads so that the file's own pages do not count as memory."""
-    table = load_npy(path, (None, len(columns)))
-    rows, dtype, start = len(table), table.dtype, table.offset
+def _blocks(path: Path, shape: tuple) -> Iterator[Tuple[int, np.ndarray]]:
+    """Rows of a two-dimensional .npy file as (number of the first, array), with plain reads: the pages of a mapped file
+    would count as memory."""
+    table = load_npy(path, shape)
+    (rows, width), dtype, start = table.shape, table.dtype, table.offset
     if rows == 0:
         raise InputError(f"{path} has no rows; fetch the data set again")
     if not table.flags.c_contiguous:
         raise InputError(f"{path} is stored by columns; write it again in C order")
     del table
-    out = [sink.empty(f"{split}.{column}", rows, np.int32) for column in columns]
-    with open_input(path) as file, progress(rows, f"reading {path.name}", "triples") as bar:
+    together = max(1, BLOCK_VALUES // width)
+    with open_input(path) as file, progress(rows, f"reading {path.name}", "rows") as bar:
         file.seek(start)
-        for begin in range(0, rows, ROWS):
-            count = min(ROWS, rows - begin)
-            part = np.fromfile(file, dtype, count * len(columns)).reshape(count, len(columns))
-            for column, values, bound, target in zip(columns, part.T, bounds, out):
-                _check_range(path, column, values, bound, begin)
-                target[begin : begin + count] = values
-            bar.update(count)
+        for begin in range(0, rows, together):
+            block = np.fromfile(file, dtype, min(together, rows - begin) * width).reshape(-1, width)
+            yield begin, block
+            bar.update(len(block))
+
+
+def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequence[int], sink: Sink) -> int:
+    """The columns of an (n, k) .npy file, one array each; returns n."""
+    rows = len(load_npy(path, (None, len(columns))))
+    out = [sink.empty(f"{split}.{column}", rows, np.int32) for column in columns]
+    for begin, block in _blocks(path, (rows, len(columns))):
+        for column, values, bound, target in zip(columns, block.T, bounds, out):
+            _check_range(path, column, values, bound, begin)
+            target[begin : begin + len(block)] = values
     return rows
 
 

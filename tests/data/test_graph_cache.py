@@ -118,3 +118,8 @@ def test_a_folder_of_its_own(arguments, tmp_path):
     graph = load_graph(**{**arguments, "cache": folder})
     graph.train.head[0] = 7  # private memory: the file keeps what it has
     assert equal(load_graph(**{**arguments, "cache": folder}), load_graph(**{**arguments, "cache": False}))
+
+
+def test_any_name(arguments, tmp_path):
+    load_graph(**{**arguments, "dataset": "../my graph/" + "x" * 300})
+    assert len([path for path in tmp_path.iterdir() if path.suffix == ".frugal"]) == 1

@@ -1,5 +1,7 @@
 """Every layout gives the ids, the order and the names that DGL-KE's reader gives."""
 import importlib.util
+import pickle
+import subprocess
 import sys
 from itertools import permutations
 from pathlib import Path
@@ -194,6 +196,17 @@ def test_ids_do_not_depend_on_threads(tmp_path, threads):
     (expected,), entities, _ = oracle.read_raw([tmp_path / "train"], "hrt")
     same(graph.train, expected)
     assert list(graph.entity_names) == entities
+
+
+def test_import_is_light():
+    code = "import sys, dglke_frugal.data; sys.exit('torch' in sys.modules or 'pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_graph_goes_to_another_process(tmp_path):
+    write(tmp_path / "train", ["a\tr\tb", "b\ts\tc"])
+    graph = pickle.loads(pickle.dumps(load_graph("mine", tmp_path, "raw_udd_hrt", ["train"])))
+    assert list(graph.entity_names) == ["a", "b", "c"] and graph.train.tail.tolist() == [1, 2]
 
 
 def test_names_find_and_refuse():

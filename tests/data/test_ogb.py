@@ -114,9 +114,9 @@ def test_biokg(tmp_path):
     assert graph.entity_names[20] == "drug:dr, 0" and graph.entity_names.id_of("protein:pr, 29") == 59
 
 
-@pytest.mark.parametrize("rows_together", [1 << 20, 7])
-def test_wikikg90mv2(tmp_path, monkeypatch, rows_together):
-    monkeypatch.setattr(ogb, "ROWS", rows_together)
+@pytest.mark.parametrize("values_together", [1 << 20, 22])
+def test_wikikg90mv2(tmp_path, monkeypatch, values_together):
+    monkeypatch.setattr(ogb, "BLOCK_VALUES", values_together)
     _, arrays = make_wikikg90m(tmp_path, 2)
     graph = load_graph("wikikg90Mv2", tmp_path)
     assert (graph.n_entities, graph.n_relations) == (N_ENTITIES, N_RELATIONS)
@@ -126,7 +126,9 @@ def test_wikikg90mv2(tmp_path, monkeypatch, rows_together):
     np.testing.assert_array_equal(graph.candidates["test-dev"]["hr"](), arrays["test-dev_hr"])
 
 
-def test_wikikg90m(tmp_path):
+@pytest.mark.parametrize("values_together", [1 << 20, 22])
+def test_wikikg90m(tmp_path, monkeypatch, values_together):
+    monkeypatch.setattr(ogb, "BLOCK_VALUES", values_together)
     _, arrays = make_wikikg90m(tmp_path, 1)
     graph = load_graph("wikikg90M", tmp_path)
     same(graph.train, *arrays["train_hrt"].T)
@@ -245,8 +247,7 @@ TABLE = {
         (*pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}), "lacks 'tail_type' for each"),
     ],
     "wikikg90Mv2": [
-        *((*gone(path), "does not exist") for path in ("meta.pt", NPY.format("train_hrt"), NPY.format("val_hr"))),
-        (NPY.format("val_t_candidate"), gone(NPY.format("val_t"))[1], "does not exist"),
+        *((*gone(path), "does not exist") for path in ("meta.pt", NPY.format("train_hrt"), NPY.format("val_hr"), NPY.format("val_t"))),
         *((*folder_instead(path), "is a folder") for path in ("meta.pt", NPY.format("train_hrt"), NPY.format("val_t"))),
         *((*raw(path, lambda data: b""), "is damaged") for path in ("meta.pt", NPY.format("train_hrt"), NPY.format("val_t"))),
         *((*raw(path, lambda data: data[:-20]), "is damaged") for path in ("meta.pt", NPY.format("train_hrt"), NPY.format("val_hr"))),
@@ -283,6 +284,19 @@ def test_object_arrays_are_not_unpickled(tmp_path):
     np.save(folder / "processed" / "val_t.npy", np.array([Attack()], object), allow_pickle=True)
     with pytest.raises(InputError, match="val_t.npy is damaged or no .npy file of numbers"):
         load_graph("wikikg90Mv2", tmp_path)
+
+
+@pytest.mark.parametrize("file, row, value, says", [
+    ("val_t_correct_index", 4, 21, "val_t_correct_index.npy, row 4: index 21 is not between 0 and 20"),
+    ("val_t_candidate", 4, 60, "val_t_candidate.npy, row 4: tail 60 is not between 0 and 59"),
+])
+def test_damaged_candidates_of_version_1(tmp_path, file, row, value, says):
+    folder, _ = make_wikikg90m(tmp_path, 1)
+    path, damage = npy(NPY.format(file), lambda array: np.where(np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
+                                                                == row, value, array))
+    damage(folder)
+    with pytest.raises(InputError, match=says):
+        load_graph("wikikg90M", tmp_path)
 
 
 def test_each_has_twenty():
