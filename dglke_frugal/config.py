@@ -101,6 +101,7 @@ class RunConfig:
     max_step: int = 80000
     log_interval: int = 1000
     seed: Optional[int] = None
+    deterministic: bool = True
     checkpoint_interval: int = 0
     early_stop_patience: int = 0
     trackers: Sequence[str] = ()
@@ -118,6 +119,7 @@ class StoreConfig:
     cache_size: Optional[int] = None
     cache_policy: str = "static"
     lookahead: int = 10
+    sampler_threads: int = 1
     flush: Optional[str] = None
     flush_threads: int = 2
 
@@ -175,7 +177,7 @@ def check(config: TrainConfig) -> None:
     flags = config.to_flags()
     _at_least(flags, 1, "hidden_dim", "batch_size", "neg_sample_size", "batch_size_eval", "log_interval", "eval_interval",
               "num_proc", "num_thread")
-    _at_least(flags, 1, "lookahead", "flush_threads")
+    _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
     _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     for name in ("lr", "gamma", "margin"):

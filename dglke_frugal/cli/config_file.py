@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from ..errors import InputError
 
-NOT_IN_FILES = ("config", "resume", "help")
+ON_BY_DEFAULT = ("deterministic",)
 
 
 def arguments_from(path, names) -> list[str]:
@@ -30,13 +30,15 @@ def arguments_from(path, names) -> list[str]:
         raise InputError(f"{path} must hold one 'flag: value' per line")
     arguments = []
     for key, value in content.items():
-        if key not in names or key in NOT_IN_FILES:
+        if key not in names:
             raise InputError(f"{path}: there is no flag '{key}'; see dglke_train --help for the names")
         arguments += _arguments(path, key, value)
     return arguments
 
 
 def _arguments(path, key: str, value: Any) -> list[str]:
+    if value is False and key in ON_BY_DEFAULT:
+        return [f"--{key}=off"]
     if value is None or value is False or value == []:
         return []
     if value is True:
@@ -45,4 +47,3 @@ def _arguments(path, key: str, value: Any) -> list[str]:
     if any(isinstance(item, (Mapping, list)) for item in values):
         raise InputError(f"{path}: '{key}' must be a value or a list of values")
     return [f"--{key}", *(str(item) for item in values)] if isinstance(value, list) else [f"--{key}={value}"]
-

@@ -9,7 +9,7 @@ from ..errors import InputError
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: an InputError becomes one line on stderr and exit code 2, without a traceback."""
+    """Wrap a command's main: an InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130; no traceback."""
 
     @functools.wraps(command)
     def main(argv=None):
@@ -17,8 +17,11 @@ def reports_input_errors(command):
         try:
             return command(arguments)
         except InputError as error:
-            program = os.path.basename(sys.argv[0]) or "dglke_frugal"
+            program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
             sys.stderr.write(f"{program}: {error}\n")
             raise SystemExit(2) from None
+        except KeyboardInterrupt:
+            sys.stderr.write("stopped\n")
+            raise SystemExit(130) from None
 
     return main

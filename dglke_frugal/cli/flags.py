@@ -26,13 +26,18 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
                        help="frugal: rows in our store (default); vanilla: unmodified DGL-KE, for comparison")
     group.add_argument("--seed", type=int, help="seed of everything random, 0 to 2**32-1 (default: a new one each run)")
+    group.add_argument("--deterministic", type=switch, nargs="?", const=True, default=True, metavar="on|off",
+                       help="on (default): the same flags and seed give the same bytes; off allows faster sums in an order that "
+                            "differs between runs, of which there are none so far")
     group.add_argument("--trainer", choices=["native", "dglke"], default="native",
                        help="native: our own training step (default); dglke: DGL-KE's own loop over our store")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
-                       help="write a checkpoint every so many steps (default: only when the run is interrupted)")
-    group.add_argument("--resume", metavar="RUN_DIR", help="go on with the run in this folder, from its last checkpoint")
+                       help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
+    group.add_argument("--resume", metavar="RUN_DIR",
+                       help="go on with the run in this folder, from its last checkpoint, with the flags it was started with; "
+                            "those that its numbers do not depend on, and --max_step, may be given anew")
     group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
-                       help="stop when N validations in a row have not improved the MRR (default: never)")
+                       help="stop when N validations in a row have not improved the MRR, and keep the best tables (default: never)")
     group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
                        help="where metrics go besides metrics.jsonl in the run's folder")
     group.add_argument("--config", metavar="FILE.yaml", help="read flags from a file; flags on the command line go before it")
@@ -44,11 +49,21 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--cache_policy", choices=CACHE_POLICIES, default=default.cache_policy,
                        help="which rows are cached (%(default)s)")
     store.add_argument("--lookahead", type=int, default=default.lookahead, help="steps sampled ahead (%(default)s)")
+    store.add_argument("--sampler_threads", type=int, default=default.sampler_threads,
+                       help="threads that sample (%(default)s)")
     store.add_argument("--flush", choices=FLUSH_MODES,
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")
     store.add_argument("--flush_threads", type=int, default=default.flush_threads, help="threads that flush (%(default)s)")
     return parser
+
+
+def switch(text: str) -> bool:
+    """on or off."""
+    values = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither on nor off")
+    return values[text.lower()]
 
 
 _UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30, "GIB": 2**30,

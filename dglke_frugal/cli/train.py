@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ..config import TrainConfig, check
 from ..errors import InputError
-from ..training.run_folder import FLAGS_FILE
 from . import config_file, flags
 from .errors import reports_input_errors
 
@@ -20,8 +19,7 @@ def main(argv):
     if own.backend == "vanilla":
         _vanilla(own, rest)
         return
-    argv = [*_from_files(own), *argv]
-    own, rest = flags.split(argv)
+    own, rest = flags.split([*_from_files(own), *argv])
     config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
     check(config)
     if own.trainer == "dglke":
@@ -37,11 +35,14 @@ def main(argv):
 
 def _from_files(own) -> list[str]:
     """Arguments from --config, and from the run that --resume names; those on the command line come later and win."""
-    names = set(TrainConfig().to_flags()) | set(vars(own))
+    names = set(TrainConfig().to_flags()) | {"trainer"}
     arguments = []
     if own.config:
+        _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, names)
     if own.resume:
+        from ..training.run_folder import FLAGS_FILE
+
         path = Path(own.resume) / FLAGS_FILE
         if not path.is_file():
             raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
@@ -53,7 +54,7 @@ def _from_files(own) -> list[str]:
 def _refuse(own, why, *names):
     given = [f"--{name}" for name in names if getattr(own, name)]
     if given:
-        raise InputError(f"{', '.join(given)} cannot be used with {why}; leave it out or use --trainer native")
+        raise InputError(f"{', '.join(given)} cannot be used with {why}; leave one of the two out")
 
 
 def _vanilla(own, argv):

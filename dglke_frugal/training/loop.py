@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Iterator
+from typing import Dict, Iterator
 
 from .sampler import Sampler
 from .tables import Tables
@@ -15,16 +15,19 @@ class TrainingLoop:
     Iterating runs one step at a time and yields its losses. Between two steps the tables may be drained, read and saved.
 
     Attributes:
-        sample_seconds, gate_seconds, step_seconds: time spent so far waiting for batches, waiting for rows, and computing.
+        steps, triples: how many have run so far.
+        seconds: time spent so far waiting for batches ("sample"), waiting for rows ("gate"), and computing ("step").
     """
 
     def __init__(self, tables: Tables, sampler: Sampler, step, first_step: int, last_step: int, lookahead: int):
-        self._tables, self._sampler, self._step = tables, sampler, step
+        self.tables, self._sampler, self._step = tables, sampler, step
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
-        self.sample_seconds = self.gate_seconds = self.step_seconds = 0.0
+        self.steps = self.triples = 0
+        self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
 
     def __iter__(self) -> Iterator:
-        tables = self._tables
+        tables, seconds = self.tables, self.seconds
+        rows = [store.steps for store in tables.stores.values()]
         window = deque()
         with self._sampler.batches(self._first) as batches:
             announced = self._first
@@ -38,10 +41,13 @@ class TrainingLoop:
                 sampled = time.perf_counter()
                 tables.begin(current)
                 opened = time.perf_counter()
-                losses = self._step.run_rows(window.popleft(), *(store.steps for store in tables.stores.values()))
+                batch = window.popleft()
+                losses = self._step.run_rows(batch, *rows)
                 tables.end()
                 done = time.perf_counter()
-                self.sample_seconds += sampled - began
-                self.gate_seconds += opened - sampled
-                self.step_seconds += done - opened
+                seconds["sample"] += sampled - began
+                seconds["gate"] += opened - sampled
+                seconds["step"] += done - opened
+                self.steps += 1
+                self.triples += len(batch.head)
                 yield losses

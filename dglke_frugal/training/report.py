@@ -1,62 +1,140 @@
 """What a run says while it trains: DGL-KE's lines, which scripts parse, a progress bar, and numbers for the trackers."""
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from typing import Dict
+from dataclasses import dataclass
+from typing import Dict, Iterator, Optional
 
 from ..progress import progress
+from .counters import StoreCounters
+from .loop import TrainingLoop
+
+BAR_SECONDS = 0.5  # between two looks at the counters
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the loop has come at one moment. clock: seconds, pauses left out."""
+
+    clock: float
+    steps: int
+    triples: int
+    seconds: Dict[str, float]
+    store: Optional[StoreCounters]
+
+    @classmethod
+    def of(cls, loop: TrainingLoop, pauses: float = 0.0) -> "Progress":
+        return cls(time.perf_counter() - pauses, loop.steps, loop.triples, dict(loop.seconds), loop.tables.counters())
+
+    def rates(self, since: "Progress") -> Dict[str, float]:
+        """Speed and waiting since an earlier moment, by the names that the trackers see."""
+        elapsed = max(self.clock - since.clock, 1e-9)
+        rates = {"train/triples_per_second": (self.triples - since.triples) / elapsed,
+                 "train/steps_per_second": (self.steps - since.steps) / elapsed,
+                 "train/sample_wait_share": (self.seconds["sample"] - since.seconds["sample"]) / elapsed,
+                 "train/stall_share": 0.0}
+        if self.store:
+            store = self.store - since.store
+            rates["train/stall_share"] = store.stall_seconds / elapsed
+            rates.update({f"store/{name}": value for name, value in store.to_dict().items()})
+        return rates
 
 
 class Report:
-    """Averages losses between log lines. `rank` is the number in front of each line."""
+    """Averages losses between log lines. `rank` is the number in front of each line.
 
-    def __init__(self, first_step: int, max_step: int, log_interval: int, batch_size: int, tracker, rank: int = 0):
-        self._max_step, self._interval, self._batch_size = max_step, log_interval, batch_size
+    On a terminal there is a bar as well; elsewhere only the lines, as from DGL-KE.
+    """
+
+    def __init__(self, loop: TrainingLoop, first_step: int, max_step: int, log_interval: int, tracker, rank: int = 0):
+        self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank = tracker, rank
-        self._bar = progress(max_step, "training", "steps", initial=first_step)
-        self._began = time.perf_counter()
-        self._seconds: Dict[str, float] = {}
-        self._start_interval()
+        self._bar = progress(max_step, "training", "steps", initial=first_step) if sys.stderr.isatty() else None
+        self._pauses = 0.0
+        self._start = self._shown = self._now()
+        self.losses: Dict[str, float] = {}
+        self._start_interval(self._start)
 
-    def _start_interval(self):
-        self._steps, self._sums, self._interval_began = 0, {}, time.perf_counter()
+    def _now(self) -> Progress:
+        return Progress.of(self._loop, self._pauses)
 
-    def step(self, done: int, losses, loop) -> None:
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens in here counts as no training time: validations and checkpoints."""
+        began = time.perf_counter()
+        yield
+        self._pauses += time.perf_counter() - began
+
+    def _start_interval(self, now: Progress):
+        self._logged, self._sums = now, {}
+
+    def step(self, done: int, losses) -> None:
         """Step number `done` (counted from 1) has run."""
         named = {"pos_loss": losses.positive, "neg_loss": losses.negative,
                  "loss": losses.total - losses.regularization, "regularization": losses.regularization}
         for name, value in named.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
-        self._steps += 1
-        self._bar.update(1)
+        if self._bar is not None:
+            self._move_bar(named["loss"])
         if done % self._interval == 0:
-            self._log(done, loop)
+            self._log(done)
 
-    def _log(self, done, loop):
-        means = {name: total / self._steps for name, total in self._sums.items()}
-        seconds = time.perf_counter() - self._interval_began
-        for name, mean in means.items():
+    def _move_bar(self, loss):
+        self._bar.update(1)
+        if time.perf_counter() - self._pauses - self._shown.clock < BAR_SECONDS:
+            return
+        now = self._now()
+        rates = now.rates(self._shown)
+        shown = {"loss": f"{loss:.4f}", "triples/s": f"{rates['train/triples_per_second']:,.0f}"}
+        if now.store:
+            shown["hits"] = f"{rates['store/hit_share']:.1%}"
+        shown["stall"] = f"{rates['train/stall_share']:.1%}"
+        self._bar.set_postfix(shown, refresh=False)
+        self._shown = now
+
+    def _log(self, done):
+        now = self._now()
+        steps = now.steps - self._logged.steps
+        self.losses = {name: total / steps for name, total in self._sums.items()}
+        for name, mean in self.losses.items():
             self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {mean}")
-        self._say(f"[proc {self._rank}][Train] {self._steps} steps take {seconds:.3f} seconds")
-        now = {"sample": loop.sample_seconds, "gate": loop.gate_seconds, "step": loop.step_seconds}
-        spent = {name: value - self._seconds.get(name, 0.0) for name, value in now.items()}
-        self._seconds = now
+        self._say(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
+        spent = {name: now.seconds[name] - self._logged.seconds[name] for name in now.seconds}
         self._say(f"[proc {self._rank}]" + ", ".join(f"{name}: {value:.3f}" for name, value in spent.items()))
-        rate = self._steps * self._batch_size / seconds
-        self._tracker.log({**{f"train/{name}": mean for name, mean in means.items()}, "train/triples_per_second": rate,
-                           "train/stall_share": spent["gate"] / seconds,
-                           "train/sample_wait_share": spent["sample"] / seconds}, done)
-        if hasattr(self._bar, "set_postfix"):
-            self._bar.set_postfix(loss=f"{means['loss']:.4f}", triples_per_s=f"{rate:,.0f}", stall=f"{spent['gate'] / seconds:.1%}")
-        self._start_interval()
+        rates = now.rates(self._logged)
+        if now.store:
+            self._say(f"[proc {self._rank}]" + _store_line(now.store - self._logged.store, rates["train/stall_share"]))
+        self._tracker.log({**{f"train/{name}": mean for name, mean in self.losses.items()}, **rates}, done)
+        self._start_interval(now)
 
     def _say(self, line):
-        if hasattr(self._bar, "write"):
+        if self._bar is not None:
             self._bar.write(line)
         else:
             print(line, flush=True)
 
-    def close(self):
-        """The training is over."""
-        self._bar.close()
-        self._say(f"proc {self._rank} takes {time.perf_counter() - self._began:.3f} seconds")
+    def close(self, done: int) -> None:
+        """The training is over after `done` steps: say what was not said yet."""
+        if self._sums:
+            self._log(done)
+        if self._bar is not None:
+            self._bar.close()
+        print(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds", flush=True)
+
+    def totals(self) -> Dict[str, object]:
+        """What the run's summary says of the whole training of this process, without validations and checkpoints."""
+        now = self._now()
+        rates = now.rates(self._start)
+        return {"steps": now.steps, "triples": now.triples, "seconds": now.clock - self._start.clock,
+                "steps_per_second": rates["train/steps_per_second"],
+                "triples_per_second": rates["train/triples_per_second"],
+                "stall_share": rates["train/stall_share"], "losses": self.losses, "seconds_by_part": now.seconds,
+                "store": now.store.to_dict() if now.store else None}
+
+
+def _store_line(store: StoreCounters, stall_share: float) -> str:
+    return (f"cache hits: {store.hits} of {store.hits + store.misses} rows ({store.hit_share:.1%}), read: "
+            f"{store.bytes_read / 2**20:.1f} MiB, flushed: {store.bytes_flushed / 2**20:.1f} MiB, evicted: {store.evictions} "
+            f"rows, stall: {stall_share:.2%} of the time, in {store.stalled_steps} steps")

@@ -2,15 +2,27 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import zlib
 from pathlib import Path
+from typing import Any, Dict, Optional
+
+import numpy as np
 
 from ..config import TrainConfig
+from ..data import KnowledgeGraph
 from ..errors import InputError
 from ..files import replace_file
 
-
 FLAGS_FILE = "config.yaml"
+RESULT_FILE = "result.json"
+CHECKPOINTS = "checkpoints"
+# Flags that the numbers of a run depend on. All others may change from one part of a run to the next.
+IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
+            "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
+            "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
+            "num_proc", "seed")
 
 
 def create_run_folder(config: TrainConfig) -> Path:
@@ -38,6 +50,40 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
     plain = {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in config.to_flags().items()}
     with replace_file(folder / FLAGS_FILE, "w") as file:
         yaml.safe_dump(plain, file, sort_keys=False)
+
+
+def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
+    """What the numbers of a run depend on: flags, and the training triples by their checksum."""
+    flags = config.to_flags()
+    checksum = 0
+    for column in graph.train:
+        checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
+    return {**{name: flags[name] for name in IDENTITY}, "entities": graph.n_entities, "relations": graph.n_relations,
+            "training_triples": len(graph.train), "training_checksum": checksum}
+
+
+def write_result(folder: Path, result: Dict[str, Any]) -> None:
+    """Write result.json, by which a run is known to be finished; what is not a finite number becomes null."""
+    with replace_file(folder / RESULT_FILE, "w") as file:
+        json.dump(_finite(result), file, indent=2)
+        file.write("\n")
+
+
+def read_result(folder: Path) -> Optional[Dict[str, Any]]:
+    """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged."""
+    path = Path(folder) / RESULT_FILE
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; remove it to go on from the last checkpoint") from error
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_config(folder: Path, config: TrainConfig, entity_map: str | None, relation_map: str | None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..models import find_model
 from ..store import EmbeddingStore, FlushConfig
+from .counters import StoreCounters
 from .memory_plan import row_bytes
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
@@ -86,6 +87,11 @@ class Tables:
         """Between two steps: wait until the tables hold every update."""
         for store in self.stores.values():
             store.drain()
+
+    def counters(self) -> Optional[StoreCounters]:
+        """What cache and engine have done so far, or None if rows are updated in place."""
+        statistics = self.entity.statistics()
+        return None if statistics is None else StoreCounters.of(statistics, self.dims.entity)
 
     def arrays(self) -> Dict[str, np.ndarray]:
         """Everything that training changes, by name: views of the drained tables and their optimizer states."""

@@ -1,13 +1,17 @@
 """A whole training run with our own step: graph, tables, loop, checkpoints, validation, files."""
 from __future__ import annotations
 
+import math
 import os
+import resource
 import secrets
+import shlex
 import sys
 import time
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Optional
+from typing import Any, Dict, Optional
 
 import numpy as np
 
@@ -15,15 +19,16 @@ from .. import _native
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
-from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Protocol, evaluate
-from ..evaluation.metrics import process_lines
+from ..evaluation import Metrics
 from ..models import find_model
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .loop import TrainingLoop
 from .memory_plan import GraphSize, plan_memory
+from .ranker import Ranker
 from .report import Report
-from .run_folder import create_run_folder, write_config, write_flags
+from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, read_result, write_config, write_flags,
+                         write_result)
 from .sampler import Sampler, SamplerConfig
 from .step import LossConfig, StepConfig, make_step
 from .tables import Tables
@@ -33,29 +38,57 @@ from .tracker import make_tracker
 def train(config: TrainConfig, resume: Optional[Path] = None) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`. Returns the run's folder.
 
-    Raises InputError for a graph that cannot be read, memory or disk that does not suffice, or a checkpoint of another
-    configuration; SystemExit with a shell's exit code if a signal ended the run after a checkpoint was written.
+    Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native trainer
+    does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal ended the run
+    after a checkpoint was written.
     """
     began = time.perf_counter()
-    _native.set_num_threads(thread_count(config))
+    check_device(config)
+    if resume and is_finished(resume, config):
+        return resume
+    threads = thread_count(config)
+    _native.set_num_threads(threads)
     graph = load(config)
-    plan_memory(config, graph_size(graph)).check()
+    plan = plan_memory(config, graph_size(graph))
+    plan.check()
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
     folder = resume or create_run_folder(config)
-    write_flags(folder, config)
-    run = Run(config, graph, folder)
-    if resume:
-        run.restore()
-    print(f"Total initialize time {time.perf_counter() - began:.3f} seconds")
-    run.train()
-    if not config.run.no_save_emb:
-        run.save()
-    if config.evaluation.test:
-        began = time.perf_counter()
-        run.rank("Test", graph.test)
-        print(f"testing takes {time.perf_counter() - began:.3f} seconds")
+    if not resume:
+        write_flags(folder, config)
+    with Run(config, graph, folder) as run:
+        if resume:
+            run.restore()
+            write_flags(folder, config)
+        run.summary.update(threads=threads, planned_host_bytes=plan.host_bytes)
+        run.seconds["initialization"] = time.perf_counter() - began
+        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+        run.train()
+        run.finish()
     return folder
+
+
+def check_device(config: TrainConfig) -> None:
+    """Raise InputError for devices that this trainer does not compute on."""
+    gpus = [gpu for gpu in config.device.gpu if gpu >= 0]
+    if gpus:
+        raise InputError(f"--gpu {' '.join(map(str, gpus))}: the native trainer computes on the CPU so far; leave --gpu out, or "
+                         "give --trainer dglke, which uses the GPU")
+
+
+def is_finished(folder: Path, config: TrainConfig) -> bool:
+    """Whether the run has nothing left to do, which is then said. Raises InputError if it cannot do more, though asked."""
+    result = read_result(folder)
+    if result is None:
+        return False
+    steps, wanted = result["steps"], config.run.max_step
+    if wanted <= (result["max_step"] if result["stopped_early"] else steps):
+        print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
+        return True
+    if CheckpointFolder(folder / CHECKPOINTS).last() is None:
+        raise InputError(f"{folder} is finished after {steps} steps and has no checkpoint to go on from; train it again "
+                         "with --checkpoint_interval")
+    return False
 
 
 def thread_count(config: TrainConfig) -> int:
@@ -74,6 +107,8 @@ def load(config: TrainConfig) -> KnowledgeGraph:
     for flag, wanted, split in (("--valid", config.evaluation.valid, loaded.valid), ("--test", config.evaluation.test, loaded.test)):
         if wanted and (split is None or not len(split)):
             raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give another file")
+    if not len(loaded.train):
+        raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
     return loaded
 
 
@@ -90,134 +125,176 @@ def graph_size(graph: KnowledgeGraph) -> GraphSize:
 
 
 class Run:
-    """One training run in its folder."""
+    """One training run in its folder; a context manager that ends its threads and closes its files.
+
+    Attributes:
+        steps_done: trained steps, over all parts of a run that was resumed.
+        seconds: by what they were spent on; "training" is over all parts too.
+        summary: what is written as result.json in the end.
+    """
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path):
         self.config, self.graph, self.folder = config, graph, folder
         self.steps_done = 0
-        self.best_mrr, self.validations_since_best = -1.0, 0
-        seed = config.run.seed
-        self.tables = Tables(config, graph.n_entities, graph.n_relations, seed, hot_entities(graph) if config.uses_engine else None)
+        self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
+        self.validations_since_best = 0
+        self.seconds: Dict[str, float] = {"training": 0.0}
+        self.summary: Dict[str, Any] = {"stopped_early": False, "validation": None, "test": None}
+        self.tables = Tables(config, graph.n_entities, graph.n_relations, config.run.seed,
+                             hot_entities(graph) if config.uses_engine else None)
         self.sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations,
-                               SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, seed),
+                               SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed,
+                                             threads=config.store.sampler_threads),
                                weight=graph.train.weight)
-        if self.sampler.batch_size != config.batch.batch_size:
-            print(f"batch size ({config.batch.batch_size}) is incompatible to the negative sample size "
-                  f"({config.batch.neg_sample_size}). Change the batch size to {self.sampler.batch_size}")
+        self._say_batch_size()
         self.step = make_step(step_config(config))
-        self.checkpoints = CheckpointFolder(folder / "checkpoints")
-        self._known: Optional[KnownTriples] = None
+        self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
+        self.ranker = Ranker(config, graph)
+        self.tracker = make_tracker(folder, config.run.trackers)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tracker.close()
+        self.checkpoints.close()
+        self.tables.close()
+
+    def _say_batch_size(self):
+        wanted, used, negatives = self.config.batch.batch_size, self.sampler.batch_size, self.config.batch.neg_sample_size
+        if used > wanted:
+            print(f"batch size ({wanted}) is incompatible to the negative sample size ({negatives}). "
+                  f"Change the batch size to {used}")
+        elif used < wanted:
+            print(f"batch size ({wanted}) is larger than the training set ({len(self.graph.train)} triples). "
+                  f"Change the batch size to {used}")
 
     # ---- checkpoints
 
     def restore(self) -> None:
-        """Continue from the last checkpoint of the folder; from the start if there is none."""
+        """Continue from the last checkpoint of the folder; from the start if there is none. Raises InputError."""
         checkpoint = self.checkpoints.last()
         if checkpoint is None:
+            print(f"{self.folder} has no checkpoint yet; starting at step 0")
             return
-        checkpoint.check_config(self._identity())
+        checkpoint.check_config(self._identity)
+        if checkpoint.step > self.config.run.max_step:
+            raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
+                             f"{self.config.run.max_step}; give a larger one")
         checkpoint.load_into(self.tables.arrays())
-        self.steps_done = checkpoint.step
-        self.best_mrr = checkpoint.state["best_mrr"]
-        self.validations_since_best = checkpoint.state["validations_since_best"]
+        self.steps_done, state = checkpoint.step, checkpoint.state
+        self.best, self.validations_since_best = state["best"], state["validations_since_best"]
+        self.seconds["training"] = state["training_seconds"]
+        (self.folder / RESULT_FILE).unlink(missing_ok=True)
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
 
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""
-        state = {"best_mrr": self.best_mrr, "validations_since_best": self.validations_since_best}
-        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity(), state)
+        state = {"best": self.best, "validations_since_best": self.validations_since_best,
+                 "training_seconds": self.seconds["training"]}
+        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity, state)
 
-    def _identity(self) -> dict:
-        """What the numbers of a run depend on: a checkpoint of another identity is refused."""
-        flags = self.config.to_flags()
-        names = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
-                 "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
-                 "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
-                 "num_proc", "seed")
-        return {**{name: flags[name] for name in names}, "entities": self.graph.n_entities,
-                "relations": self.graph.n_relations, "training_triples": len(self.graph.train)}
+    @cached_property
+    def _identity(self) -> Dict[str, Any]:
+        return identity(self.config, self.graph)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        return bool(self.config.run.checkpoint_interval or self.config.run.early_stop_patience)
 
     # ---- training
 
     def train(self) -> None:
-        """Run the steps that are left, with validations and checkpoints on the way."""
-        config = self.config
-        tracker = make_tracker(self.folder, config.run.trackers)
-        tracker.start(config.to_flags(), self.steps_done)
-        report = Report(self.steps_done, config.run.max_step, config.run.log_interval, self.sampler.batch_size, tracker)
-        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, config.run.max_step, config.store.lookahead)
-        began = time.perf_counter()
+        """Run the steps that are left, with validations and checkpoints on the way. Raises InputError if the loss diverges."""
+        run = self.config.run
+        self.tracker.start(self.config.to_flags(), self.steps_done)
+        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step, self.config.store.lookahead)
+        report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker)
+        earlier, began = self.seconds["training"], time.perf_counter()
         with Interrupt() as interrupt:
             try:
                 for losses in loop:
                     self.steps_done += 1
-                    report.step(self.steps_done, losses, loop)
-                    if self._validation_is_due() and self._validate(tracker):
-                        break
-                    if config.run.checkpoint_interval and self.steps_done % config.run.checkpoint_interval == 0:
-                        self.checkpoint()
-                    if interrupt:
+                    self.seconds["training"] = earlier + time.perf_counter() - began
+                    if not math.isfinite(losses.total):
+                        raise InputError(f"the loss of step {self.steps_done} is {losses.total}: the training has diverged; use "
+                                         "a smaller --lr, or more --regularization_coef")
+                    report.step(self.steps_done, losses)
+                    with report.paused():
+                        if self._validation_is_due():
+                            self._validate()
+                        if run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0:
+                            self.checkpoint()
+                    if interrupt or self.summary["stopped_early"]:
                         break
             finally:
-                report.close()
-                tracker.close()
-            if interrupt:
+                report.close(self.steps_done)
+            self.summary["training"] = report.totals()
+            if self._keeps_checkpoints or interrupt:
+                self.checkpoint()
+            if interrupt and not self.summary["stopped_early"]:
                 self._stop(interrupt)
-        print(f"training takes {time.perf_counter() - began} seconds")
+        print(f"training takes {time.perf_counter() - began} seconds", flush=True)
 
     def _stop(self, interrupt) -> None:
-        self.checkpoint()
-        sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {self.folder}\n")
+        sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {shlex.quote(str(self.folder))}\n")
         raise SystemExit(interrupt.exit_code)
-
-    # ---- evaluation
 
     def _validation_is_due(self) -> bool:
         evaluation = self.config.evaluation
         return evaluation.valid and self.steps_done % evaluation.eval_interval == 0
 
-    def _validate(self, tracker) -> bool:
-        """Rank the validation triples. Returns whether the run has stopped improving."""
+    def _validate(self) -> None:
+        """Rank the validation triples, and find out whether the run has stopped improving."""
         began = time.perf_counter()
-        metrics = self.rank("Valid", self.graph.valid).metrics()
-        print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:")
-        tracker.log({f"valid/{name}": value for name, value in metrics.named().items()}, self.steps_done)
+        metrics = self.ranker.rank("Valid", self.graph.valid, self.tables)
+        print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
+        self._track("valid", metrics)
         patience = self.config.run.early_stop_patience
-        if metrics.mrr > self.best_mrr:
-            self.best_mrr, self.validations_since_best = metrics.mrr, 0
-            if patience or self.config.run.checkpoint_interval:
+        if self.best is None or metrics.mrr > self.best["MRR"]:
+            self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
+            if self._keeps_checkpoints:
                 self.checkpoint()
                 self.checkpoints.mark_best(self.steps_done)
         else:
             self.validations_since_best += 1
+        self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
         if patience and self.validations_since_best >= patience:
-            print(f"stopping early: {patience} validations without a better MRR than {self.best_mrr:.6f}")
-            return True
-        return False
+            print(f"stopping early: {patience} validations without a better MRR than {self.best['MRR']:.6f}")
+            self.summary["stopped_early"] = True
 
-    def rank(self, mode: str, triples) -> Evaluation:
-        """Rank a share of the triples against all entities and print DGL-KE's lines. mode: Valid or Test."""
-        self.tables.drain()
-        evaluation = self.config.evaluation
-        columns = tuple(triples)
-        if evaluation.eval_percent < 1:
-            chosen = np.random.default_rng(self.config.run.seed).integers(len(triples), size=int(len(triples) * evaluation.eval_percent))
-            columns = tuple(column[chosen] for column in columns)
-        tables = {name: store.embeddings for name, store in self.tables.stores.items()}
-        model = EmbeddingModel(self.config.model.model_name, self.config.model.gamma, self.config.model.hidden_dim, **tables)
-        if evaluation.no_eval_filter:
-            result = evaluate(model, columns, protocol=Protocol(known="kept"))
-        else:
-            result = evaluate(model, columns, self._known_triples())
-        print("\n".join(process_lines(result.metrics(), mode)))
-        return result
-
-    def _known_triples(self) -> KnownTriples:
-        if self._known is None:
-            self._known = KnownTriples([tuple(triples) for triples in self.graph.splits.values()])
-        return self._known
+    def _track(self, split: str, metrics: Metrics) -> None:
+        self.tracker.log({f"{split}/{name}": value for name, value in metrics.named().items()}, self.steps_done)
 
     # ---- results
+
+    def finish(self) -> None:
+        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError."""
+        if self.config.run.early_stop_patience:
+            self._take_best()
+        if not self.config.run.no_save_emb:
+            self.save()
+        self._write_result()  # from here on the training is done, whatever happens to the test
+        if self.config.evaluation.test:
+            began = time.perf_counter()
+            metrics = self.ranker.rank("Test", self.graph.test, self.tables)
+            self.seconds["testing"] = time.perf_counter() - began
+            print(f"testing takes {self.seconds['testing']:.3f} seconds", flush=True)
+            self._track("test", metrics)
+            self.summary["test"] = metrics.named()
+            self._write_result()
+
+    def _write_result(self) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        write_result(self.folder, {"steps": self.steps_done, "max_step": self.config.run.max_step, "seed": self.config.run.seed,
+                                   **self.summary, "best_validation": self.best, "seconds": self.seconds,
+                                   "peak_host_bytes": peak})
+
+    def _take_best(self) -> None:
+        best = self.checkpoints.best()
+        if best is not None and best.step != self.steps_done:
+            print(f"taking the tables of step {best.step}, which had the best validation MRR")
+            best.load_into(self.tables.arrays())
 
     def save(self) -> None:
         """Write the tables and config.json as DGL-KE does."""

@@ -1,0 +1,54 @@
+"""Ranking during and after a training run, as the flags of DGL-KE say."""
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data import KnowledgeGraph, Triples
+from ..evaluation import EmbeddingModel, KnownTriples, Metrics, Protocol, Sampling, evaluate
+from ..evaluation.metrics import process_lines
+from .tables import Tables
+
+
+class Ranker:
+    """Ranks triples of a graph with the tables as they are. The same flags and seed choose the same triples and candidates."""
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph):
+        self._config, self._graph = config, graph
+        self._known: Optional[KnownTriples] = None  # indexed when first needed
+
+    def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:
+        """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises InputError for NaN in the tables."""
+        tables.drain()
+        config = self._config
+        model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
+                               **{name: store.embeddings for name, store in tables.stores.items()})
+        protocol = self._protocol()
+        known = self._known_triples() if protocol.known == "excluded" else None
+        metrics = evaluate(model, self._share(triples), known, protocol).metrics()
+        print("\n".join(process_lines(metrics, mode)), flush=True)
+        return metrics
+
+    def _protocol(self) -> Protocol:
+        evaluation = self._config.evaluation
+        sampling = None
+        if evaluation.neg_sample_size_eval > 0:
+            sampling = Sampling(evaluation.neg_sample_size_eval, evaluation.batch_size_eval, evaluation.neg_deg_sample_eval,
+                                self._config.run.seed)
+        return Protocol(known="kept" if evaluation.no_eval_filter else "excluded", sampling=sampling)
+
+    def _share(self, triples: Triples):
+        """--eval_percent of the triples, at least one, drawn with repetition as in DGL-KE."""
+        share = self._config.evaluation.eval_percent
+        if share == 1:
+            return tuple(triples)
+        count = max(1, int(len(triples) * share))
+        chosen = np.random.default_rng(self._config.run.seed).integers(len(triples), size=count)
+        return tuple(column[chosen] for column in triples)
+
+    def _known_triples(self) -> KnownTriples:
+        if self._known is None:
+            self._known = KnownTriples([tuple(triples) for triples in self._graph.splits.values()])
+        return self._known

@@ -1,0 +1,73 @@
+"""Training runs on a small real graph, in this process or in one of their own."""
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dglke_frugal.cli.train import main
+
+FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
+         "--model_name", "TransE_l2", "--hidden_dim", "20", "--batch_size", "256", "--neg_sample_size", "64", "--gamma", "12",
+         "--lr", "0.1", "--seed", "3"]
+
+
+class Runs:
+    """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones."""
+
+    def __init__(self, data, folder):
+        self.folder, self._data, self._count = folder, data, 0
+
+    def arguments(self, *flags):
+        """A command line, and the folder that its run will have."""
+        self._count += 1
+        parent = self.folder / f"runs-{self._count}"
+        model = flags[flags.index("--model_name") + 1] if "--model_name" in flags else "TransE_l2"
+        arguments = [*FLAGS, "--data_path", str(self._data), "--save_path", str(parent), *map(str, flags)]
+        return arguments, parent / f"{model}_small_0"
+
+    def __call__(self, *flags):
+        """Run to the end in this process; returns the run's folder."""
+        arguments, folder = self.arguments(*flags)
+        main(arguments)
+        return folder
+
+    @staticmethod
+    def resume(folder, *flags):
+        main(["--resume", str(folder), *map(str, flags)])
+        return folder
+
+    @staticmethod
+    def process(arguments, **options):
+        """The command in a process of its own, with its output as text in one pipe."""
+        return subprocess.Popen([sys.executable, "-m", "dglke_frugal", "train", *arguments], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, **options)
+
+
+def tables(folder):
+    """The saved arrays of a run, as bytes by file name."""
+    found = {path.name: path.read_bytes() for path in sorted(folder.glob("*.npy"))}
+    assert len(found) >= 2
+    return found
+
+
+def logged(folder, name):
+    """(step, value) of a metric in metrics.jsonl."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], line[name]) for line in lines if name in line]
+
+
+@pytest.fixture(scope="session")
+def small(graphs, tmp_path_factory):
+    """The small graph in a folder that may be written to, for the id maps of raw_udd formats."""
+    data = tmp_path_factory.mktemp("small")
+    for split in ("train", "valid", "test"):
+        for name in (f"{split}.txt", f"{split}_weighted.txt"):
+            (data / name).symlink_to(graphs / "fb15k-small" / name)
+    return data
+
+
+@pytest.fixture
+def runs(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # quickest at this size; processes inherit it
+    return Runs(small, tmp_path)

@@ -1,0 +1,129 @@
+"""A run that was interrupted, killed or prolonged ends with the bytes of one that was not."""
+import json
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from training.conftest import tables
+
+
+def test_killed_at_twenty_moments(runs):
+    """SIGKILL wherever the run is: starting, training, validating, in the middle of a checkpoint."""
+    flags = ["--checkpoint_interval", 40, "--valid", "--eval_interval", 90, "--eval_percent", 0.05, "--max_step"]
+    arguments, folder = runs.arguments(*flags, 10**7)
+    chance = random.Random(5)
+    steps, seconds = [0], 0.6
+    for _ in range(20):
+        process = runs.process(["--resume", str(folder)] if (folder / "config.yaml").exists() else arguments)
+        time.sleep(chance.uniform(0.1, 1) * seconds)
+        assert process.poll() is None, process.communicate()[0]
+        process.kill()
+        process.communicate()
+        if folder.exists() and not (folder / "config.yaml").exists():
+            shutil.rmtree(folder)  # killed before the run had its flags: it starts again under the same name
+        steps.append(max([int(path.name[5:]) for path in folder.glob("checkpoints/step-*")], default=0))
+        if steps[-1] == steps[-2]:
+            seconds *= 1.2  # a slow machine needs longer to get anywhere
+    assert steps == sorted(steps)  # a kill costs no more than the work since the last checkpoint
+    assert len(set(steps)) > 3
+    last = steps[-1] + 13
+    runs.resume(folder, "--max_step", last)
+    whole = runs(*flags, last)
+    assert tables(folder) == tables(whole)
+    results = [json.loads((each / "result.json").read_text()) for each in (folder, whole)]
+    assert results[0]["best_validation"] == results[1]["best_validation"]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
+    arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
+    process = runs.process(arguments)
+    while not (folder / "metrics.jsonl").exists() or len((folder / "metrics.jsonl").read_text().splitlines()) < 2:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"--resume {folder}" in output and "Traceback" not in output
+    (checkpoint,) = folder.glob("checkpoints/step-*")
+    step = int(checkpoint.name[5:])
+    runs.resume(folder, "--max_step", step + 7)
+    assert tables(folder) == tables(runs("--max_step", step + 7))
+
+
+def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys):
+    folder = runs("--max_step", 20, "--checkpoint_interval", 15)
+    before = tables(folder)
+    capsys.readouterr()
+    runs.resume(folder)
+    assert "is finished: 20 steps" in capsys.readouterr().out
+    assert tables(folder) == before
+    # The store may be another one for the rest of the run.
+    runs.resume(folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads", 1)
+    assert tables(folder) == tables(runs("--max_step", 33))
+    assert json.loads((folder / "result.json").read_text())["steps"] == 33
+
+
+def test_a_finished_run_without_checkpoints_cannot_be_prolonged(runs):
+    folder = runs("--max_step", 5)
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 9)
+    assert stopped.value.code == 2
+    assert json.loads((folder / "result.json").read_text())["steps"] == 5
+
+
+@pytest.mark.parametrize("change, said", [
+    (["--lr", "0.2"], "lr was 0.1 and is 0.2"), (["--seed", "4"], "seed was 3 and is 4"),
+    (["-adv"], "neg_adversarial_sampling was false and is true"),
+    (["--data_files", "valid.txt", "train.txt", "test.txt"], "training_triples was 11397 and is 1154")])
+def test_another_configuration_is_refused_and_the_run_left_alone(runs, change, said, capsys):
+    folder = runs("--max_step", 4, "--checkpoint_interval", 4)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 6, *change)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_less_than_what_is_trained_is_refused(runs, capsys):
+    folder = runs("--max_step", 6, "--checkpoint_interval", 6)
+    (folder / "result.json").unlink()  # as if killed before it was written
+    with pytest.raises(SystemExit):
+        runs.resume(folder, "--max_step", 5)
+    assert "has been trained for 6 steps" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys, runs):
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(tmp_path)
+    assert stopped.value.code == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+def test_early_stopping_keeps_the_best_tables(runs, capsys):
+    """A learning rate that is far too high makes validation worse from some point on."""
+    flags = ["--valid", "--eval_interval", 25, "--lr", 3]
+    folder = runs(*flags, "--max_step", 4000, "--early_stop_patience", 2, "--test")
+    said = capsys.readouterr().out
+    result = json.loads((folder / "result.json").read_text())
+    best = result["best_validation"]
+    assert result["stopped_early"] and result["steps"] == best["step"] + 50
+    assert f"taking the tables of step {best['step']}" in said
+    stopped_there = runs(*flags, "--max_step", best["step"], "--test")
+    assert tables(folder) == tables(stopped_there)
+    assert result["test"] == json.loads((stopped_there / "result.json").read_text())["test"]
+    capsys.readouterr()
+    runs.resume(folder)
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_divergence_is_said(runs, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")
+    assert stopped.value.code == 2
+    assert "the training has diverged" in capsys.readouterr().err
+
+
