@@ -37,6 +37,11 @@ class ModelConfig:
     double_rel: bool = False
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is a TorchModel of the user's own, named MODULE:CLASS."""
+        return ":" in self.model_name
+
+    @property
     def emb_init(self) -> float:
         """Bound of the initial values: (gamma + 2) / hidden_dim, as in dglke's KEModel."""
         return (self.gamma + 2.0) / self.hidden_dim
@@ -196,6 +201,8 @@ def check(config: TrainConfig) -> None:
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
     _check_model(config.model)
+    if config.model.is_own and (config.evaluation.valid or config.evaluation.test):
+        raise InputError("--valid and --test rank the built-in models so far, not one of your own; leave them out")
     _check_device(config.device)
     if config.store.cache_ratio > 1:
         raise InputError(f"--cache_ratio is {config.store.cache_ratio}; give a share of the rows, at most 1")

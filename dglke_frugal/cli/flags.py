@@ -58,6 +58,13 @@ def new_flags() -> argparse.ArgumentParser:
     return parser
 
 
+def model_name(text: str) -> str:
+    """One of MODELS, or MODULE:CLASS."""
+    if text not in MODELS and ":" not in text:
+        raise argparse.ArgumentTypeError(f"there is no model '{text}'; choose from {', '.join(MODELS)}, or give MODULE:CLASS")
+    return text
+
+
 def switch(text: str) -> bool:
     """on or off."""
     values = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
@@ -100,7 +107,9 @@ def dglke_flags() -> argparse.ArgumentParser:
     switch(graph, "--has_edge_importance", help="the files have a fourth column, the weight of the edge")
 
     model = parser.add_argument_group("model")
-    value(model, "--model_name", choices=MODELS, help="score function; TransE is TransE_l2 (%(default)s)")
+    value(model, "--model_name", type=model_name, metavar="MODEL",
+          help=f"score function: {', '.join(MODELS)}, or MODULE:CLASS for a TorchModel of your own; TransE is TransE_l2 "
+               "(%(default)s)")
     value(model, "--hidden_dim", type=int, help="size of an embedding (%(default)s)")
     value(model, "-g", "--gamma", type=float, help="margin of the score, and scale of the initial values (%(default)s)")
     switch(model, "-de", "--double_ent", help="entities of twice the hidden size (RotatE, SimplE)")

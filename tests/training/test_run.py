@@ -1,0 +1,166 @@
+"""What a run prints and leaves behind, and the flags that are a problem for DGL-KE."""
+import json
+import re
+
+import numpy as np
+import pytest
+from training.conftest import logged, tables
+
+EVERYTHING = ["--max_step", 250, "--log_interval", 100, "--valid", "--eval_interval", 100, "--test", "--flush", "p2f",
+              "--cache_ratio", 0.2]
+
+
+def said(capsys):
+    return capsys.readouterr().out
+
+
+def test_prints_what_scripts_for_dglke_parse(runs, capsys):
+    runs(*EVERYTHING)
+    out = said(capsys)
+    for step in (100, 200, 250):
+        for name in ("pos_loss", "neg_loss", "loss", "regularization"):
+            assert re.search(rf"^\[proc 0\]\[Train\]\({step}/250\) average {name}: \d+\.\d+$", out, re.M)
+    assert re.findall(r"^\[proc 0\]\[Train\] (\d+) steps take \d+\.\d{3} seconds$", out, re.M) == ["100", "100", "50"]
+    assert re.search(r"^training takes \d+\.\d+ seconds$", out, re.M)
+    assert re.search(r"^testing takes \d+\.\d{3} seconds$", out, re.M)
+    for mode, count in (("Valid", 2), ("Test", 1)):
+        for name in ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"):
+            assert len(re.findall(rf"^\[0\]{mode} average {name}: \d+\.\d+", out, re.M)) == count
+
+
+def test_everything_printed_is_there_for_programs(runs, capsys):
+    folder = runs(*EVERYTHING)
+    out = said(capsys)
+    result = json.loads((folder / "result.json").read_text())
+    for split, metrics in (("Test", result["test"]), ("Valid", result["validation"])):
+        printed = re.findall(rf"^\[0\]{split} average (\S+): (\S+)$", out, re.M)
+        assert {name: metrics[name] for name, _ in printed} == {name: float(value) for name, value in printed}
+    for name in ("pos_loss", "neg_loss", "loss", "regularization"):
+        printed = [float(value) for value in re.findall(rf"average {name}: (\S+)", out)]
+        assert [value for _, value in logged(folder, f"train/{name}")] == printed
+    assert [step for step, _ in logged(folder, "train/loss")] == [100, 200, 250]
+    assert [step for step, _ in logged(folder, "valid/MRR")] == [100, 200] and [step for step, _ in logged(folder, "test/MRR")] == [250]
+    training = result["training"]
+    assert (training["steps"], training["triples"]) == (250, 250 * 256)
+    assert result["best_validation"]["MRR"] == max(value for _, value in logged(folder, "valid/MRR"))
+    assert result["steps"] == result["max_step"] == 250 and result["seed"] == 3 and result["threads"] == 1
+    assert 0 < result["seconds"]["training"] and 0 <= training["stall_share"] < 1
+    assert {path.name for path in folder.iterdir()} == {
+        "small_TransE_l2_entity.npy", "small_TransE_l2_relation.npy", "config.json", "config.yaml", "metrics.jsonl", "result.json"}
+
+
+def test_counters_add_up(runs):
+    """Hits and misses are the distinct rows of all batches; what is logged between two lines sums to the whole."""
+    folder = runs(*EVERYTHING)
+    whole = json.loads((folder / "result.json").read_text())["training"]["store"]
+    assert whole["hits"] > 0 and whole["misses"] > 0
+    for name in ("hits", "misses", "bytes_read"):
+        assert sum(value for _, value in logged(folder, f"store/{name}")) == whole[name]
+    assert whole["bytes_read"] == whole["misses"] * 21 * 4
+    in_place = json.loads((runs(*EVERYTHING[:-4]) / "result.json").read_text())["training"]
+    assert in_place["store"] is None and in_place["stall_share"] == 0
+
+
+def test_config_yaml_reruns_the_run(runs):
+    folder = runs("--max_step", 30, "-adv", "--flush", "p2f", "-rc", "1e-7", "--deterministic", "off")
+    from dglke_frugal.cli.train import main
+
+    main(["--config", str(folder / "config.yaml")])
+    again = folder.with_name("TransE_l2_small_1")
+    assert tables(again) == tables(folder)
+    assert (again / "config.yaml").read_bytes() == (folder / "config.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("content, said", [
+    ("learning_rate: 0.1", "there is no flag 'learning_rate'"), ("resume: x", "there is no flag 'resume'"),
+    ("lr: [", "is not YAML"), ("- lr", "one 'flag: value' per line"), ("lr: {a: 1}", "must be a value"),
+    ("lr: fast", "lr"), ("max_step: -1", "--max_step is -1")])
+def test_config_files_that_cannot_be_used(content, said, tmp_path, capsys, runs):
+    path = tmp_path / "flags.yaml"
+    path.write_text(content)
+    with pytest.raises(SystemExit) as stopped:
+        runs("--config", path)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_command_line_goes_before_the_file(runs, tmp_path):
+    path = tmp_path / "flags.yaml"
+    path.write_text("max_step: 9\nlog_interval: 3\n")
+    folder = runs("--config", path, "--max_step", 4)
+    assert [step for step, _ in logged(folder, "train/loss")] == [3, 4]
+
+
+@pytest.mark.parametrize("flags", [
+    ["--batch_size", 1649, "--neg_sample_size", 1649], ["--neg_sample_size", 1],
+    ["--batch_size", 1, "--neg_sample_size", 1], ["--batch_size", 7, "--neg_sample_size", 300],
+    ["--batch_size", 1000, "--neg_sample_size", 300, "--neg_deg_sample"], ["--rel_part"], ["--force_sync_interval", 10],
+    ["--async_update"], ["--num_thread", 3], ["--flush", "p2f", "--batch_size", 2000, "--neg_sample_size", 999],
+    ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt"],
+    ["--loss_genre", "Hinge", "-pw"], ["-rc", 0], ["-rn", 0], ["-rn", 1], ["--cache_size", "20KB", "--flush", "sync"],
+], ids=lambda flags: " ".join(map(str, flags[:2])))
+def test_flags_that_are_a_problem_elsewhere(runs, flags):
+    folder = runs("--max_step", 4, "--test", "--eval_percent", 0.05, *flags)
+    for name, content in tables(folder).items():
+        table = np.load(folder / name)
+        assert np.isfinite(table).all() and table.dtype == np.float32 and len(content) > table.nbytes
+
+
+def test_a_batch_larger_than_the_training_set_becomes_smaller(runs, capsys):
+    folder = runs("--max_step", 3, "--batch_size", 20000, "--neg_sample_size", 1000)
+    assert "batch size (20000) is larger than the training set (11397 triples). Change the batch size to 11000" in said(capsys)
+    assert json.loads((folder / "result.json").read_text())["training"]["triples"] == 3 * 11000
+
+
+def test_one_relation_and_few_triples(tmp_path, small, capsys):
+    from training.conftest import Runs
+
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        (tmp_path / name).write_text("".join(f"e{i}\tr\te{i + 1}\n" for i in range(5)))
+    runs = Runs(tmp_path, tmp_path)
+    folder = runs("--max_step", 50, "--rel_part", "--valid", "--test", "--eval_interval", 25, "--flush", "p2f")
+    assert np.load(folder / "small_TransE_l2_entity.npy").shape == (6, 20)
+    assert "Change the batch size to 5" in said(capsys)
+
+
+def test_no_steps_and_no_files(runs, capsys):
+    folder = runs("--max_step", 0, "--test", "--eval_percent", 0.001)
+    start = np.load(folder / "small_TransE_l2_entity.npy")
+    assert np.abs(start).max() <= 14 / 20 and "Test average MRR" in said(capsys)
+    folder = runs("--max_step", 3, "--no_save_emb")
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl", "result.json"]
+
+
+def test_sampled_candidates(runs):
+    """Fewer candidates make ranks better; by degree they are harder; the same seed draws the same."""
+    def mr(*flags):
+        folder = runs("--max_step", 60, "--test", *flags)
+        return json.loads((folder / "result.json").read_text())["test"]["MR"]
+
+    sampled = ["--neg_sample_size_eval", 50, "--batch_size_eval", 16]
+    everyone, some, by_degree = mr(), mr(*sampled), mr(*sampled, "--neg_deg_sample_eval", "--no_eval_filter")
+    assert 1 <= some < 52 < everyone
+    assert some < by_degree < 67
+    assert mr(*sampled) == some
+
+
+def test_the_gpu_is_refused_in_a_sentence(runs, capsys, tmp_path):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--gpu", 0)
+    assert stopped.value.code == 2
+    assert "the native trainer computes on the CPU so far" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_model_of_the_users_own(runs, tmp_path, monkeypatch):
+    (tmp_path / "own_models.py").write_text(
+        "from dglke_frugal.models import TorchModel\n"
+        "class Dot(TorchModel):\n"
+        "    def score(self, head, relation, tail):\n"
+        "        return (head * relation * tail).sum(-1)\n")
+    monkeypatch.chdir(tmp_path)
+    flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05]
+    own = runs(*flags, "--model_name", "own_models:Dot")
+    built_in = runs(*flags, "--model_name", "DistMult")
+    mine, theirs = (np.load(folder / f"small_{name}_entity.npy") for folder, name in ((own, "own_models:Dot"), (built_in, "DistMult")))
+    np.testing.assert_allclose(mine, theirs, atol=1e-4)
