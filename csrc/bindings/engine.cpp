@@ -80,12 +80,14 @@ nb::dict as_dict(const RankStatistics& s) {
   d["steps"] = s.steps;
   d["steps_with_stall"] = s.steps_with_stall;
   d["gate_stall_nanoseconds"] = s.gate_stall_nanoseconds;
+  d["peer_wait_nanoseconds"] = s.peer_wait_nanoseconds;
   d["staging_stall_nanoseconds"] = s.staging_stall_nanoseconds;
   d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
   d["cache_reads"] = s.cache_reads;
   d["host_reads"] = s.host_reads;
   d["values_sent"] = s.values_sent;
   d["gradients_sent"] = s.gradients_sent;
+  d["gradient_vectors_sent"] = s.gradient_vectors_sent;
   d["write_backs_sent"] = s.write_backs_sent;
   return d;
 }

@@ -1,5 +1,7 @@
 #include "memory/host_table.h"
 
+#include <nanobind/stl/string.h>
+
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "memory/row_ids.h"
@@ -19,6 +21,9 @@ void bind_memory(nb::module_& module) {
              new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate);
            },
            "rows"_a, "dim"_a, "shared"_a = false)
+      .def(nb::init<const std::string&, std::int64_t, std::int64_t>(), "path"_a, "rows"_a, "dim"_a,
+           "The shared table of another process. Raises RuntimeError if it is not there.")
+      .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; }, "Floats between rows.")

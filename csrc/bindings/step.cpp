@@ -45,7 +45,7 @@ std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& i
 RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, std::int64_t dim, const char* what) {
   if (rows.layout().dim != dim) throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
   if (!std::ranges::equal(rows.rows(), ids)) throw std::invalid_argument(std::string(what) + " rows are not those of the batch");
-  return {rows.source().data(), rows.destination().data()};
+  return {rows.source().data(), rows.destination().data(), rows.gradient().data(), rows.layout().stride};
 }
 
 void require_projections(const TrainStep& step, bool given) {

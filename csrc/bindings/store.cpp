@@ -1,6 +1,7 @@
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "memory/host_table.h"
+#include "store/announce.h"
 #include "store/cached_rows.h"
 #include "store/direct_rows.h"
 #include "store/step_rows.h"
@@ -25,8 +26,11 @@ void bind_store(nb::module_& module) {
   nb::class_<StepRows>(module, "StepRows", "Where a step on the CPU finds its rows and leaves them.")
       .def(
           "announce",
-          [](StepRows& rows, std::int64_t step, const Ids& ids) { rows.announce(step, {ids.data(), ids.shape(0)}); },
-          "step"_a, "rows"_a, "Step `step` will use `rows` (U,) int64, ascending and distinct.")
+          [](StepRows& rows, std::int64_t step, const Ids& ids) { rows.announce(step, {ids.data(), ids.shape(0)}, {}); },
+          "step"_a, "rows"_a, "Step `step` of the only rank will use `rows` (U,) int64, ascending and distinct.")
+      .def("announce_entities", &announce_entities, "batch"_a, "The batch's step will use its entities.")
+      .def("announce_relations", &announce_relations, "batch"_a, "The batch's step will use its relations.")
+      .def("announce_projections", &announce_projections, "batch"_a, "The batch's step will use its relations' projections.")
       .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Wait until the rows of the step may be read.")
       .def("end", &StepRows::end, nb::call_guard<nb::gil_scoped_release>(), "All destinations are written.")

@@ -180,6 +180,13 @@ std::int64_t RankPort::wait_gate(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   if (gate_open(step)) return 0;
   const auto start = Clock::now();
+  const auto peers_finished = [&] {
+    for (int r = 0; r < segment_->shape().ranks; ++r)
+      if (segment_->rank(r).published.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(step)) return false;
+    return true;
+  };
+  if (!segment_->wait(segment_->gate(), [&] { return peers_finished() || gate_open(step); })) check();
+  add(area.peer_wait, nanoseconds_since(start));
   if (!segment_->wait(segment_->gate(), [&] { return gate_open(step); })) check();
   const std::int64_t waited = nanoseconds_since(start);
   add(area.gate_stall, waited);
@@ -202,10 +209,14 @@ void RankPort::note_published(std::int64_t step) {
     throw std::logic_error("Step " + std::to_string(step) + " was published where step " + std::to_string(mine.steps) +
                            " comes next.");
   const StepPlan done = plan(step);
-  std::int64_t hits = 0, gradients = 0, kept = 0;
+  std::int64_t hits = 0, gradients = 0, vectors = 0, kept = 0;
   for (std::size_t i = 0; i < done.rows.size(); ++i) {
     hits += done.source[i] != kFromHost;
-    gradients += done.leave[i] == Leave::kGradient;
+    if (done.leave[i] == Leave::kGradient) {
+      ++gradients;
+      for (std::int32_t entry = 0; entry < segment_->shape().entries; ++entry)
+        vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * done.rows.size() + i];
+    }
     if (done.leave[i] != Leave::kCache) continue;
     ++kept;
     mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
@@ -215,6 +226,7 @@ void RankPort::note_published(std::int64_t step) {
   add(area.cache_reads, hits);
   add(area.host_reads, rows - hits);
   add(area.gradients, gradients);
+  add(area.gradient_vectors, vectors);
   add(area.values, rows - kept - gradients);
   add(area.steps, 1);
   ++mine.steps;
@@ -281,9 +293,10 @@ std::atomic<std::uint64_t>* RankPort::write_backs_counter() { return &segment_->
 RankStatistics RankPort::statistics() const {
   const RankArea& area = segment_->rank(rank_);
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
-  return {get(area.steps),      get(area.steps_with_stall), get(area.gate_stall), get(area.staging_stall),
-          get(area.plan_wait),  get(area.cache_reads),      get(area.host_reads), get(area.values),
-          get(area.gradients),  get(area.write_backs)};
+  return {get(area.steps),         get(area.steps_with_stall), get(area.gate_stall),  get(area.peer_wait),
+          get(area.staging_stall), get(area.plan_wait),        get(area.cache_reads), get(area.host_reads),
+          get(area.values),        get(area.gradients),        get(area.write_backs),
+          get(area.gradient_vectors)};
 }
 
 void RankPort::fail(const char* sentence) { segment_->fail(sentence); }

@@ -37,10 +37,12 @@ struct RankStatistics {
   std::int64_t steps = 0;
   std::int64_t steps_with_stall = 0;         // steps that waited at all at the gate
   std::int64_t gate_stall_nanoseconds = 0;   // in wait_gate
+  std::int64_t peer_wait_nanoseconds = 0;    // of it: until all ranks had finished the step before; the rest is flushing
   std::int64_t staging_stall_nanoseconds = 0;  // waiting for room in staging; a stall too
   std::int64_t plan_wait_nanoseconds = 0;    // waiting for the plan, which the lookahead should have hidden
   std::int64_t cache_reads = 0, host_reads = 0;   // rows by source
   std::int64_t values_sent = 0, gradients_sent = 0, write_backs_sent = 0;  // records by kind
+  std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
 
 class RankPort {

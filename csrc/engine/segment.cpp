@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3031;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3032;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }

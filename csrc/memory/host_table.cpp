@@ -1,6 +1,9 @@
 #include "memory/host_table.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -13,20 +16,60 @@
 
 namespace frugal {
 
-HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing) : rows_(rows), layout_(RowLayout::for_dim(dim)) {
+namespace {
+
+std::size_t checked_bytes(std::int64_t rows, std::int64_t dim, const RowLayout& layout) {
   if (rows < 1 || dim < 1) throw std::invalid_argument("a table needs at least one row and one column");
-  bytes_ = static_cast<std::size_t>(rows) * static_cast<std::size_t>(layout_.bytes());
-  const int flags = MAP_ANONYMOUS | MAP_NORESERVE | (sharing == Sharing::kShared ? MAP_SHARED : MAP_PRIVATE);
-  void* const address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (address == MAP_FAILED)
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(layout.bytes());
+}
+
+}  // namespace
+
+HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing)
+    : rows_(rows), layout_(RowLayout::for_dim(dim)), bytes_(checked_bytes(rows, dim, layout_)) {
+  if (sharing == Sharing::kShared) {
+    file_ = memfd_create("frugal-table", MFD_CLOEXEC);
+    if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) != 0) {
+      close(file_);
+      file_ = -1;
+    }
+    if (file_ < 0)
+      throw std::runtime_error("cannot share " + std::to_string(bytes_) + " bytes of host memory: " + std::strerror(errno));
+    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
+  }
+  map(file_);
+  madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where the system grants it
+  interleave_pages(data_, bytes_);        // another: all devices and flush threads see the same mean bandwidth
+}
+
+HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim)
+    : rows_(rows), layout_(RowLayout::for_dim(dim)), bytes_(checked_bytes(rows, dim, layout_)), path_(path) {
+  file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat status {};
+  if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(bytes_)) {
+    if (file_ >= 0) close(file_);
+    throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) + " at " +
+                             path);
+  }
+  map(file_);
+}
+
+void HostTable::map(int file) {
+  const int flags = MAP_NORESERVE | (file >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
+  void* const address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (address == MAP_FAILED) {
+    const std::string reason = std::strerror(errno);
+    if (file >= 0) close(file);
     throw std::runtime_error("cannot map " + std::to_string(bytes_) + " bytes of host memory for a table of " +
-                             std::to_string(rows) + " x " + std::to_string(dim) + ": " + std::strerror(errno));
-  madvise(address, bytes_, MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where the system grants it
-  interleave_pages(address, bytes_);           // another: all devices and flush threads see the same mean bandwidth
+                             std::to_string(rows_) + " x " + std::to_string(layout_.dim) + ": " + reason);
+  }
   data_ = static_cast<float*>(address);
 }
 
-HostTable::~HostTable() { munmap(data_, bytes_); }
+HostTable::~HostTable() {
+  munmap(data_, bytes_);
+  if (file_ >= 0) close(file_);
+}
 
 void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream) {
   const CounterUniform uniform(seed, stream);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "memory/row_layout.h"
 
@@ -10,7 +11,7 @@ namespace frugal {
 
 enum class Sharing {
   kPrivate,  // this process alone
-  kShared,   // children made by fork see the same pages
+  kShared,   // so do children made by fork, and processes that attach
 };
 
 // Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
@@ -18,6 +19,9 @@ class HostTable {
  public:
   // rows >= 1, dim >= 1. Throws std::bad_alloc-free std::runtime_error with sizes if the system refuses the mapping.
   HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing);
+  // The shared table of another process, which must still live; path, rows and dim are that table's. Throws
+  // std::runtime_error if the path is no table of that size.
+  HostTable(const std::string& path, std::int64_t rows, std::int64_t dim);
   ~HostTable();
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;
@@ -26,6 +30,8 @@ class HostTable {
   const RowLayout& layout() const { return layout_; }
   std::size_t bytes() const { return bytes_; }
   float* data() { return data_; }
+  // Where other processes attach; empty for a private table. No name in a file system, so nothing is left behind.
+  const std::string& path() const { return path_; }
   float* row(std::int64_t id) { return data_ + id * layout_.stride; }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
@@ -34,9 +40,13 @@ class HostTable {
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
 
  private:
+  void map(int file);
+
   std::int64_t rows_;
   RowLayout layout_;
   std::size_t bytes_;
+  int file_ = -1;  // memfd of a shared table
+  std::string path_;
   float* data_;
 };
 

@@ -17,9 +17,14 @@ namespace frugal {
 
 // Where the distinct rows of a step are read from and written to, in the order of Batch::entities (or relations). A row
 // is dim floats of embedding, then one of Adagrad state. Both pointers of a row may be the same: updated in place.
+//
+// A row that has a place for gradients is not updated: others train on it in the same step, and whoever applies the gradients
+// of all of them in order gets those of this step there, entry after entry, gradient_stride floats apart.
 struct RowPointers {
   const float* const* source = nullptr;
   float* const* destination = nullptr;
+  float* const* gradient = nullptr;  // nullptr: all rows are updated
+  std::int64_t gradient_stride = 0;
 };
 
 // All rows of a step, as pointers. TransR alone has projections, one row per relation.

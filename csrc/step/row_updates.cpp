@@ -11,20 +11,37 @@
 namespace frugal {
 namespace {
 
-// The row to update, holding what its source holds.
-float* fetch(const RowPointers& rows, std::int64_t slot, std::int64_t dim) {
-  if (rows.destination[slot] != rows.source[slot])
-    std::memcpy(rows.destination[slot], rows.source[slot], (dim + 1) * sizeof(float));
-  return rows.destination[slot];
-}
+// What a step does to one row: applies its entries by row-wise Adagrad, or hands its gradients over.
+class RowChange {
+ public:
+  RowChange(const RowPointers& rows, std::int64_t slot, std::int64_t dim, float learning_rate)
+      : adagrad_{learning_rate},
+        dim_(dim),
+        row_(rows.destination[slot]),
+        handed_over_(rows.gradient == nullptr ? nullptr : rows.gradient[slot]),
+        stride_(rows.gradient_stride) {
+    if (handed_over_ == nullptr && row_ != rows.source[slot]) std::memcpy(row_, rows.source[slot], (dim + 1) * sizeof(float));
+  }
 
-// One entry of row-wise Adagrad for one row. gradient_of(i) is called twice for each occurrence i in [begin, end).
-template <typename GradientOf>
-void apply_entry(const RowAdagrad& adagrad, float* row, std::int64_t dim, std::int32_t begin, std::int32_t end,
-                 GradientOf gradient_of) {
-  for (std::int32_t i = begin; i < end; ++i) adagrad.accumulate(row[dim], gradient_of(i), dim);
-  for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row, row[dim], gradient_of(i), dim);
-}
+  // The next entry. gradient_of(i) is called once or twice for each occurrence i in [begin, end).
+  template <typename GradientOf>
+  void entry(std::int32_t begin, std::int32_t end, GradientOf gradient_of) {
+    if (handed_over_ != nullptr) {
+      for (std::int32_t i = begin; i < end; ++i, handed_over_ += stride_)
+        std::memcpy(handed_over_, gradient_of(i), dim_ * sizeof(float));
+      return;
+    }
+    for (std::int32_t i = begin; i < end; ++i) adagrad_.accumulate(row_[dim_], gradient_of(i), dim_);
+    for (std::int32_t i = begin; i < end; ++i) adagrad_.apply(row_, row_[dim_], gradient_of(i), dim_);
+  }
+
+ private:
+  const RowAdagrad adagrad_;
+  const std::int64_t dim_;
+  float* const row_;
+  float* handed_over_;  // where the next gradient goes; nullptr: the row is updated
+  const std::int64_t stride_;
+};
 
 }  // namespace
 
@@ -58,8 +75,7 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
     for (std::int32_t o = first_negative; o < last_negative; ++o)
       add_to(gradients.negative[batch.negative_occurrence[o]], penalty, entity_dim_);
   }
-  const RowAdagrad adagrad{learning_rate_};
-  float* row = fetch(rows.entities, entity, entity_dim_);
+  RowChange row(rows.entities, entity, entity_dim_, learning_rate_);
   if (last > first) {
     const auto end_of = [&](std::int32_t o) {
       const std::int64_t end = batch.positive_occurrence[o], positives = batch.positives();
@@ -68,10 +84,10 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
     float* sum = end_of(first);  // read by nobody else
     for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), entity_dim_);
     if (loss_.regularized()) add_to(sum, penalty, entity_dim_);
-    apply_entry(adagrad, row, entity_dim_, 0, 1, [&](std::int32_t) { return sum; });
+    row.entry(0, 1, [&](std::int32_t) { return sum; });
   }
-  apply_entry(adagrad, row, entity_dim_, first_negative, last_negative,
-              [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
+  row.entry(first_negative, last_negative,
+            [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
 }
 
 void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
@@ -80,7 +96,7 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized())
     relation_regularization_[relation] = (end - begin) * regularize(loss_, rows.relations.source[relation], relation_dim_, penalty);
-  float* row = fetch(rows.relations, relation, relation_dim_);
+  RowChange row(rows.relations, relation, relation_dim_, learning_rate_);
   // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it is.
   const auto gradient_of = [&](std::int32_t o) {
     float* gradient = scratch_[worker].gradient.data();
@@ -88,15 +104,14 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
     if (loss_.regularized()) add_to(gradient, penalty, relation_dim_);
     return gradient;
   };
-  apply_entry(RowAdagrad{learning_rate_}, row, relation_dim_, begin, end, gradient_of);
+  row.entry(begin, end, gradient_of);
 }
 
 void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
                                    int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
-  const RowAdagrad adagrad{learning_rate_};
-  float* row = fetch(rows.projections, relation, projection_dim_);
-  apply_entry(adagrad, row, projection_dim_, begin, end, [&](std::int32_t o) {
+  RowChange row(rows.projections, relation, projection_dim_, learning_rate_);
+  row.entry(begin, end, [&](std::int32_t o) {
     const float* left = gradients.projection_factors[batch.relation_occurrence[o]];
     const float* right = left + entity_dim_;
     float* gradient = scratch_[worker].gradient.data();
@@ -104,8 +119,7 @@ void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows,
       for (std::int64_t j = 0; j < relation_dim_; ++j) gradient[i * relation_dim_ + j] = left[i] * right[j];
     return gradient;
   });
-  apply_entry(adagrad, row, projection_dim_, begin, end,
-              [&](std::int32_t o) { return gradients.projection[batch.relation_occurrence[o]]; });
+  row.entry(begin, end, [&](std::int32_t o) { return gradients.projection[batch.relation_occurrence[o]]; });
 }
 
 double RowUpdates::regularization() const {

@@ -1,16 +1,16 @@
 #include "store/cached_rows.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace frugal {
 
 CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
     : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate) {}
 
-void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows) {
+void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
+                          std::span<const std::int32_t> occurrences) {
   if (first_step_ < 0) first_step_ = step;
-  port_.register_step(step - first_step_, rows, {});
+  port_.register_step(step - first_step_, rows, occurrences);
 }
 
 void CachedRows::serve_write_backs(std::int64_t step) {
@@ -30,6 +30,7 @@ void CachedRows::begin(std::int64_t step) {
   const std::size_t count = plan_.rows.size();
   source_.resize(count);
   destination_.resize(count);
+  gradient_.assign(count, nullptr);
   float* const staging = port_.staging().data();
   for (std::size_t u = 0; u < count; ++u) {
     source_[u] = plan_.source[u] == kFromHost ? table_.row(plan_.rows[u]) : slot(plan_.source[u]);
@@ -37,7 +38,10 @@ void CachedRows::begin(std::int64_t step) {
       case Leave::kCache: destination_[u] = slot(plan_.target[u]); break;
       case Leave::kValue: destination_[u] = staging + plan_.target[u]; break;
       case Leave::kHostRow: destination_[u] = table_.row(plan_.rows[u]); break;
-      case Leave::kGradient: throw std::logic_error("one rank alone never sends gradients");
+      case Leave::kGradient:
+        destination_[u] = nullptr;
+        gradient_[u] = staging + plan_.target[u];
+        break;
     }
   }
 }

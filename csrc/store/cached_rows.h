@@ -1,5 +1,6 @@
 // Rows of one rank on the CPU, cached as on a GPU: hot ones in a second buffer, the rest read from the host table, updates
-// flushed by the P2F engine. Everything but the bus is exercised as on a device.
+// flushed by the P2F engine, which may serve other ranks in other processes. Everything but the bus is exercised as on a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,12 @@ class CachedRows final : public StepRows {
   CachedRows(HostTable& table, RankPort& port, std::int64_t slots);
 
   const RowLayout& layout() const override { return table_.layout(); }
-  void announce(std::int64_t step, std::span<const std::int64_t> rows) override;
+  void announce(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences) override;
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return plan_.rows; }
   std::span<float* const> source() const override { return source_; }
   std::span<float* const> destination() const override { return destination_; }
+  std::span<float* const> gradient() const override { return gradient_; }
   void end() override;
   void drain() override;
 
@@ -38,6 +40,7 @@ class CachedRows final : public StepRows {
   std::int64_t first_step_ = -1;  // the engine counts from 0, a resumed run does not
   std::vector<float*> source_;
   std::vector<float*> destination_;
+  std::vector<float*> gradient_;
 };
 
 }  // namespace frugal

@@ -6,7 +6,7 @@
 
 namespace frugal {
 
-void DirectRows::announce(std::int64_t step, std::span<const std::int64_t> rows) {
+void DirectRows::announce(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t>) {
   if (begun_ < 0) begun_ = step;  // a resumed run begins later than 0
   if (step != begun_ + static_cast<std::int64_t>(announced_.size()))
     throw std::logic_error("steps must be announced in order, each once");

@@ -13,7 +13,7 @@ void copy_to_destination(const StepRows& rows) {
   const auto destination = rows.destination();
   default_pool().parallel_for(static_cast<std::int64_t>(source.size()), 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
-      if (source[u] != destination[u]) std::copy_n(source[u], rows.layout().dim + 1, destination[u]);
+      if (destination[u] != nullptr && source[u] != destination[u]) std::copy_n(source[u], rows.layout().dim + 1, destination[u]);
   });
 }
 
@@ -26,6 +26,8 @@ std::vector<float*> find_records(const StepRows& rows, std::span<float* const> f
     if (found == known.end() || *found != ids[i])
       throw std::out_of_range("row " + std::to_string(ids[i]) + " was not announced for this step");
     records[i] = from[found - known.begin()];
+    if (records[i] == nullptr)
+      throw std::logic_error("row " + std::to_string(ids[i]) + " leaves as gradients, it cannot be updated here");
   }
   return records;
 }

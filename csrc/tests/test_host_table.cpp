@@ -39,6 +39,18 @@ TEST(HostTable, InitialValuesDoNotDependOnThreads) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+TEST(HostTable, ASharedTableIsOneTableWhereverItIsAttached) {
+  HostTable table(100, 5, Sharing::kShared);
+  HostTable attached(table.path(), 100, 5);
+  table.row(99)[4] = 3.0f;
+  attached.state(7) = 2.0f;
+  EXPECT_EQ(attached.row(99)[4], 3.0f);
+  EXPECT_EQ(table.state(7), 2.0f);
+  EXPECT_EQ(HostTable(3, 5, Sharing::kPrivate).path(), "");
+  EXPECT_THROW(HostTable(table.path(), 200, 5), std::runtime_error);
+  EXPECT_THROW(HostTable("/proc/self/fd/100000", 100, 5), std::runtime_error);
+}
+
 TEST(HostTable, RefusesNonsense) {
   EXPECT_THROW(HostTable(0, 4, Sharing::kPrivate), std::invalid_argument);
   EXPECT_THROW(HostTable(std::int64_t{1} << 46, 400, Sharing::kPrivate), std::runtime_error);

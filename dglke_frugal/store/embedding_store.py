@@ -9,7 +9,7 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
-from .flushing import FlushConfig, FlushedRows
+from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
 
 ROWS_PER_WRITE = 65536
 ADAGRAD_EPSILON = np.float32(1e-10)
@@ -19,25 +19,41 @@ class EmbeddingStore:
     """A table of `rows` embeddings of `dim` float32, with one float of row-wise Adagrad state per row.
 
     The rows lie in host memory, allocated once, at a stride of whole 128-byte lines; the state lies in a row's padding.
-    `shared` tables are seen by processes that are forked from this one. `square_root` maps an (n,) float32 array of states
+    `shared` tables are seen by processes that are forked from this one, and by those that attach. `square_root` maps an (n,) float32 array of states
     to their square roots, for callers that must agree with another library's; by default they are correctly rounded.
 
     A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
     store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead and
     work on the rows where they lie go through `steps` (see csrc/store/step_rows.h): with `flushing`, through a cache and
-    the P2F engine; `hot_rows` are row ids by expected use, for caches that are filled once.
+    the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once. Several ranks,
+    each a process, train on one store: the first one makes it, the others `attach` to its `address`.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
-                 flushing: Optional[FlushConfig] = None, hot_rows=None):
+                 flushing: Optional[FlushConfig] = None, hot_rows=()):
         self.learning_rate = learning_rate
         self._square_root = square_root
         try:
-            self._table = _native.HostTable(rows, dim, shared)
+            self._table = _native.HostTable(rows, dim, shared or (flushing is not None and flushing.ranks > 1))
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows) if flushing else None
         self.steps = self._flushed.steps if flushing else _native.DirectRows(self._table)
+
+    @classmethod
+    def attach(cls, address: StoreAddress, rank: int, learning_rate: float) -> "EmbeddingStore":
+        """The store of another process, seen by rank `rank` > 0. Raises RuntimeError if that process has ended."""
+        store = cls.__new__(cls)
+        store.learning_rate, store._square_root = learning_rate, None
+        store._table = _native.HostTable(address.table, address.rows, address.dim)
+        store._flushed = AttachedRows(store._table, address, rank)
+        store.steps = store._flushed.steps
+        return store
+
+    @property
+    def address(self) -> StoreAddress:
+        """For `attach` in the processes of other ranks."""
+        return self._flushed.address
 
     @property
     def rows(self) -> int:
@@ -100,10 +116,17 @@ class EmbeddingStore:
         """Counters of cache and engine, or None for rows that are updated in the table in place."""
         return self._flushed.statistics() if self._flushed else None
 
-    def close(self) -> None:
-        """Stop what runs in the background; drain first to keep its work."""
+    def fail(self, sentence: str) -> None:
+        """Stop all ranks that train on this store with a sentence."""
         if self._flushed:
+            self._flushed.fail(sentence)
+
+    def close(self) -> None:
+        """Stop what runs in the background; drain first to keep its work. The table stays, for reading and saving."""
+        if self._flushed:
+            self.steps = _native.DirectRows(self._table)
             self._flushed.close()
+            self._flushed = None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""

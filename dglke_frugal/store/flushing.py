@@ -1,8 +1,8 @@
-"""Rows behind a cache and the P2F engine, on the CPU."""
+"""Rows behind caches and the P2F engine, on the CPU: those of the process that runs the engine, and those of other ranks."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,44 +13,88 @@ from .engine import Engine, EngineConfig
 
 @dataclass(frozen=True)
 class FlushConfig:
-    """How rows are cached and flushed. Only max_rows_per_step and entries can be wrong; the rest is a matter of speed.
+    """How rows are cached and flushed. Only the first three can be wrong; the rest is a matter of speed.
 
-    max_rows_per_step: distinct rows of a step, at most. entries: 2 for entities (positives, negatives), 1 for relations.
-    mode: "p2f" or "sync". slots: rows that the cache holds. value_path: "staging" (a flush thread copies values to the host
-    row) or "host_row" (the step stores them there itself).
+    max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1 for
+    relations. ranks: processes that train together. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that
+    the cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
+    stores them there itself). staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
+    and need room for all that a step can send.
     """
 
     max_rows_per_step: int
     entries: int = 2
+    ranks: int = 1
     mode: str = "p2f"
     lookahead: int = 10
     flush_threads: int = 2
     slots: int = 0
     policy: str = "static"
     value_path: str = "staging"
+    staging_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class StoreAddress:
+    """Where another process of this machine finds a store's table and engine; valid while the first process lives."""
+
+    table: str
+    rows: int
+    dim: int
+    segment: str
+    slots: Tuple[int, ...]  # of each rank's cache
 
 
 class FlushedRows:
-    """The engine of one table and the rows of its only rank."""
+    """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
-                 hot_rows: Optional[Sequence[int]] = None):
-        """Start the flush threads. hot_rows: ids by expected use, most used first; needed by the static policy."""
+                 hot_rows: Sequence[Optional[Sequence[int]]] = ()):
+        """Start the flush threads. hot_rows: of each rank, ids by expected use, most used first, for the static policy."""
         caches = []
-        if config.slots:
-            caches = [make_policy(config.policy, config.slots, table.rows, hot_rows)]
+        if config.slots and config.mode != "off":
+            caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
+                      for rank in range(config.ranks)]
         self._engine = Engine(
             table.records, table.dim, _native.RowAdagradUpdate(learning_rate),
-            EngineConfig(config.max_rows_per_step, lookahead=config.lookahead, flush_threads=config.flush_threads,
-                         mode=config.mode, value_path=config.value_path, entries=config.entries,
+            EngineConfig(config.max_rows_per_step, ranks=config.ranks, lookahead=config.lookahead,
+                         flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
+                         entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
                          horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches)
+        slots = tuple(cache.slots for cache in caches) or (0,) * config.ranks
+        self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots)
         self._port = self._engine.port(0)
-        self.steps = _native.CachedRows(table, self._port, config.slots)
+        self.steps = _native.CachedRows(table, self._port, slots[0])
 
     def statistics(self) -> dict:
         """Counters of the engine; see csrc/engine/engine.h."""
         return self._engine.statistics()
 
+    def fail(self, sentence: str) -> None:
+        """Stop all ranks with this sentence, unless there is one already."""
+        self._port.fail(sentence)
+
     def close(self) -> None:
         """Stop the flush threads. What has not been drained is lost."""
         self._engine.close()
+
+
+class AttachedRows:
+    """The rows of another rank than 0, in a process of its own."""
+
+    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int):
+        self._port = _native.attach_rank(address.segment, rank)
+        self.steps = _native.CachedRows(table, self._port, address.slots[rank])
+        self.address = address
+
+    def statistics(self) -> dict:
+        """Counters of this rank alone."""
+        return {"ranks": [self._port.statistics()]}
+
+    def fail(self, sentence: str) -> None:
+        """Stop all ranks with this sentence, unless there is one already."""
+        self._port.fail(sentence)
+
+    def close(self) -> None:
+        """Leave. What has not been drained is lost."""
+        del self.steps, self._port

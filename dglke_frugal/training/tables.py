@@ -46,7 +46,7 @@ class Tables:
         bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
         lr = config.loss.lr
         self.entity = EmbeddingStore(n_entities, self.dims.entity, lr, flushing=entity_flushing(config, n_entities, self.dims.entity),
-                                     hot_rows=hot_entities)
+                                     hot_rows=[hot_entities])
         self.relation = EmbeddingStore(n_relations, self.dims.relation, lr)
         self.projection: Optional[EmbeddingStore] = None
         self.entity.init_uniform(bound, seed, STREAMS["entity"])
@@ -63,10 +63,10 @@ class Tables:
 
     def announce(self, batch) -> None:
         """The rows of a coming step."""
-        self.entity.steps.announce(batch.step, batch.entities)
-        for store in (self.relation, self.projection):
-            if store is not None:
-                store.steps.announce(batch.step, batch.relations)
+        self.entity.steps.announce_entities(batch)
+        self.relation.steps.announce_relations(batch)
+        if self.projection is not None:
+            self.projection.steps.announce_projections(batch)
 
     def begin(self, step: int) -> None:
         """Wait until the rows of the step may be read."""

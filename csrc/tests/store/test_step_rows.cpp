@@ -45,7 +45,7 @@ std::vector<float> train(StepRows& rows, int lookahead) {
       auto distinct = steps[announced];
       std::sort(distinct.begin(), distinct.end());
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-      rows.announce(kFirst + announced, distinct);
+      rows.announce(kFirst + announced, distinct, {});
     }
     rows.begin(kFirst + s);
     const auto sources = find_records(rows, rows.source(), steps[s].data(), kOccurrences);
@@ -113,15 +113,15 @@ TEST(StepRows, KnowsOnlyAnnouncedRows) {
   HostTable table(10, 4, Sharing::kPrivate);
   DirectRows rows(table);
   const std::vector<std::int64_t> known{2, 5}, unknown{3};
-  rows.announce(0, known);
+  rows.announce(0, known, {});
   rows.begin(0);
   EXPECT_EQ(find_records(rows, rows.source(), known.data(), 2)[1], table.row(5));
   EXPECT_THROW(find_records(rows, rows.source(), unknown.data(), 1), std::out_of_range);
   rows.end();
-  EXPECT_THROW(rows.announce(2, known), std::logic_error);
+  EXPECT_THROW(rows.announce(2, known, {}), std::logic_error);
   EXPECT_THROW(rows.begin(1), std::logic_error);
   const std::vector<std::int64_t> outside{10};
-  EXPECT_THROW(rows.announce(1, outside), std::out_of_range);
+  EXPECT_THROW(rows.announce(1, outside, {}), std::out_of_range);
 }
 
 }  // namespace
