@@ -60,7 +60,7 @@ def test_no_setting_changes_a_bit(expected, policy, slots):
     hot = np.arange(ROWS)
     for lookahead, threads, mode, path in itertools.product((1, 10), (1, 4), ("p2f", "sync"), ("staging", "host_row")):
         store = EmbeddingStore(
-            ROWS, DIM, LEARNING_RATE, hot_rows=hot,
+            ROWS, DIM, LEARNING_RATE, hot_rows=[hot],
             flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads, slots=slots, policy=policy,
                                  value_path=path))
         store.init_uniform(0.5, 1, 0)
@@ -73,7 +73,7 @@ def test_no_setting_changes_a_bit(expected, policy, slots):
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_the_cache_is_used(policy):
     config = FlushConfig(60, lookahead=10, slots=ROWS // 5, policy=policy)
-    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, flushing=config, hot_rows=np.arange(ROWS))
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, flushing=config, hot_rows=[np.arange(ROWS)])
     train(store, 10)
     rank = store.statistics()["ranks"][0]
     store.close()
