@@ -24,6 +24,8 @@ def own_flags() -> Parser:
                         help="how candidates with an equal score count (pessimistic, as in DGL-KE)")
     parser.add_argument("--filter_rule", choices=["excluded", "penalized"], default="excluded",
                         help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score")
+    parser.add_argument("--ogb", action="store_true",
+                        help="OGB's official protocol with its candidates: wikikg2, biokg (test), wikikg90M, wikikg90Mv2 (valid)")
     parser.add_argument("--breakdown", action="store_true", help="also print a table by relation and direction")
     parser.add_argument("--json", metavar="FILE", help="also write the metrics (and the breakdown) as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
@@ -70,18 +72,26 @@ def main(argv):
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
-    test = _check(given)
+    _check(given)
+    from .. import _native
     from ..data import load_graph
+    from ..inference.device import on_device
     from ..inference.tables import read_config, read_model
 
     settings = _settings(given, read_config)
     graph = load_graph(settings["dataset"], settings["data_path"], settings["format"], settings["data_files"],
                        settings["delimiter"])
-    if graph.test is None:
-        raise InputError("the data set has no test triples; name a test file in --data_files")
     model = read_model(given["model_path"], settings["dataset"], settings["model_name"], settings["hidden_dim"],
                        settings["gamma"], config=settings)
-    _run(model, graph, test, own, given)
+    model = on_device(model, given["gpu"])
+    if given["num_proc"] * given["num_thread"] > 1:
+        _native.set_num_threads(given["num_proc"] * given["num_thread"])
+    if own.ogb:
+        _run_ogb(model, graph, own)
+    elif graph.test is None:
+        raise InputError("the data set has no test triples; name a test file in --data_files")
+    else:
+        _run(model, graph, own, given)
 
 
 def _check(given):
@@ -93,7 +103,6 @@ def _check(given):
         raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
     if min(given["num_proc"], given["num_thread"]) < 1:
         raise InputError("--num_proc and --num_thread must be at least 1")
-    return given
 
 
 def _settings(given, read_config):
@@ -106,17 +115,28 @@ def _settings(given, read_config):
     return settings
 
 
-def _run(model, graph, test, own, given):
+def _run_ogb(model, graph, own):
+    from ..evaluation import ogb
+
+    arrays = graph.candidates
+    if "head_neg" in arrays.get("test", {}):
+        begin = time.perf_counter()
+        evaluation = ogb.evaluate_link(model, tuple(graph.test), arrays["test"])
+        _report(evaluation, begin, graph, own, {"rank_ties": "realistic", "known_triples": "kept", "candidates": "ogb"})
+    elif "hr" in arrays.get("valid", {}):
+        metrics = ogb.evaluate_challenge(model, arrays["valid"])
+        print(f"[0]Valid average MRR: {metrics['mrr']}")
+        if own.json:
+            _write_json(own.json, {"metrics": {"MRR": metrics["mrr"]}, "candidates": "ogb", "split": "valid"})
+    else:
+        raise InputError(f"the data set {graph.name} has no candidates of OGB; leave --ogb out")
+
+
+def _run(model, graph, own, given):
     import numpy as np
 
-    from .. import _native
     from ..evaluation import KnownTriples, Protocol, Sampling, evaluate
-    from ..evaluation.breakdown import by_relation, table_text
-    from ..evaluation.metrics import process_lines
-    from ..inference.device import on_device
 
-    if given["num_proc"] * given["num_thread"] > 1:
-        _native.set_num_threads(given["num_proc"] * given["num_thread"])
     sampling = None
     if given["neg_sample_size_eval"] > 0:
         sampling = Sampling(given["neg_sample_size_eval"], given["batch_size_eval"], given["neg_deg_sample_eval"], own.seed)
@@ -129,7 +149,16 @@ def _run(model, graph, test, own, given):
     print("|test|:", len(triples[0]))
     begin = time.perf_counter()
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
-    evaluation = evaluate(on_device(model, given["gpu"]), triples, known, protocol)
+    evaluation = evaluate(model, triples, known, protocol)
+    _report(evaluation, begin, graph, own, {"rank_ties": own.rank_ties, "known_triples": known_rule,
+                                            "candidates": given["neg_sample_size_eval"] if sampling else "all"})
+
+
+def _report(evaluation, begin, graph, own, facts):
+    """Print the metrics as DGL-KE does, and write them as JSON with what else must be known to compare them."""
+    from ..evaluation.breakdown import by_relation, table_text
+    from ..evaluation.metrics import process_lines
+
     metrics = evaluation.metrics()
     seconds = time.perf_counter() - begin
     print("\n".join(process_lines(metrics, "Test")))
@@ -138,9 +167,7 @@ def _run(model, graph, test, own, given):
     if rows:
         print(table_text(rows, graph.relation_names))
     if own.json:
-        _write_json(own.json, {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds,
-                               "rank_ties": own.rank_ties, "known_triples": known_rule,
-                               "candidates": given["neg_sample_size_eval"] if sampling else "all",
+        _write_json(own.json, {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
                                "by_relation": [row.as_dict() for row in rows]})
 
 

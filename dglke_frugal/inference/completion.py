@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
+from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
 from ..evaluation.ranking import CandidateTable
-from .best import Found, best_rows
 
 EXEC_MODES = ("triplet_wise", "all", "batch_head", "batch_rel", "batch_tail")
 _QUERIES = 4096  # query vectors in work at a time

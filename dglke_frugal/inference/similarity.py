@@ -8,8 +8,8 @@ import numpy as np
 from .. import _native
 from .._native import Operation
 from ..errors import InputError
+from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.ranking import CandidateTable
-from .best import Found, best_rows
 from .completion import check_range
 
 MEASURES = ("cosine", "l2", "l1", "dot", "ext_jaccard")

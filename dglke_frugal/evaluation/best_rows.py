@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import _native
 from .._native import Operation
-from ..evaluation.model import take_rows
-from ..evaluation.ranking import CandidateTable, tile_error
+from .model import take_rows
+from .ranking import CandidateTable, tile_error
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def best_rows(operation: Operation, vectors: np.ndarray, table: CandidateTable, 
         query, row = _native.best_rows(operation, tile_vectors, table.rows, table.squares, k, slack, relative_slack)
         rows, position = table.rows, row
     else:
-        from ..evaluation.torch_ranking import best_rows as on_device
+        from .torch_ranking import best_rows as on_device
 
         query, row = on_device(operation, tile_vectors, table.rows, table.squares, k, slack, relative_slack)
         needed, position = np.unique(row, return_inverse=True)
