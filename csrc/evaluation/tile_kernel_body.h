@@ -20,16 +20,26 @@ inline Vec load(const float* from) { return *reinterpret_cast<const Vec*>(from);
 inline void store(float* to, Vec value) { *reinterpret_cast<Vec*>(to) = value; }
 inline Vec absolute(Vec x) { return (Vec)((Mask)x & 0x7fffffff); }
 
+// Square root of x >= 0. Where there is an instruction for an estimate of 1 / sqrt(x), one step of Newton's method makes
+// it good to a few roundings in a fraction of the time; below 1e-30 the error is at most 1e-15 instead.
 template <typename V>  // a template, so that the branches of other widths are not compiled
 inline V square_root(V x) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) return (V)_mm512_mask_sqrt_ps((__m512)x, 0xffff, (__m512)x);
-#endif
 #if defined(__AVX__)
-  if constexpr (sizeof(V) == 32) return (V)_mm256_sqrt_ps((__m256)x);
+  const V bounded = x > 1e-30f ? x : V{} + 1e-30f;
+  V inverse;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) {
+    inverse = (V)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)bounded);
+  } else  // NOLINT
 #endif
+    if constexpr (sizeof(V) == 32) {
+      inverse = (V)_mm256_rsqrt_ps((__m256)bounded);
+    }
+  return x * (inverse * (1.5f - 0.5f * bounded * inverse * inverse));
+#else
   for (int lane = 0; lane < kWidth; ++lane) x[lane] = std::sqrt(x[lane]);
   return x;
+#endif
 }
 
 struct Dot {

@@ -69,6 +69,9 @@ def main(argv):
     if own.backend == "vanilla":
         from .. import compat
 
+        for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json"):
+            if getattr(own, name) != own_flags().get_default(name):
+                raise InputError(f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out")
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))

@@ -155,7 +155,7 @@ def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable) -> Tuple[np.ndarray, float]:
-    """Bounds of the error of float32 keys: absolute per query (q,), and relative to the key; one of them is zero.
+    """Bounds of the error of float32 keys: absolute per query (q,), and relative to the key.
 
     A float32 sum of n products is off by at most n u sum |a_i b_i| <= n u |a| |b| in any order of summation, u = 2^-24
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); the factor 1.02 pays for second-order terms.
@@ -163,7 +163,8 @@ def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable)
     """
     factor = 1.02 * _UNIT * (vectors.shape[1] + 10)
     if operation in (Operation.L1, Operation.MODULUS):
-        return np.zeros(len(vectors)), factor
+        tiny = 1e-15 * vectors.shape[1] if operation == Operation.MODULUS else 0.0  # see square_root in tile_kernel_body.h
+        return np.full(len(vectors), tiny), factor
     products = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)) * table.longest
     tiny = 1e-35  # products may underflow
     if operation == Operation.L2:  # the tile holds 2 a.b - |b|^2

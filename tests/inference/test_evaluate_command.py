@@ -73,7 +73,7 @@ def test_protocols_are_reproducible(run, capsys, flags):
 @pytest.mark.parametrize("flags, message", [
     (["--neg_deg_sample_eval"], "--no_eval_filter"), (["--eval_percent", "0"], r"share in \(0, 1\]"), (["--gpu", "99"], "--gpu 99"),
     (["--neg_sample_size_eval", "0"], "at least 1"), (["--model_path", "/nowhere"], "no folder"), (["--num_proc", "0"], "at least 1"),
-    (["--model_name", "TransE_l1"], "TransE_l1_entity.npy"), (["--nonsense"], "nonsense"), (["--rank_ties", "odd"], "rank_ties")])
+    (["--model_name", "TransE_l1"], "TransE_l1_entity.npy"), (["--nonsense"], "nonsense"), (["--backend", "vanilla", "--breakdown"], "--breakdown is not a flag of DGL-KE"), (["--rank_ties", "odd"], "rank_ties")])
 def test_bad_requests_end_with_a_sentence(run, capsys, flags, message):
     folder, _, _ = run
     with pytest.raises(SystemExit) as stopped:
