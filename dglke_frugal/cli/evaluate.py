@@ -11,7 +11,6 @@ from ..errors import InputError
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
-_MODELS = ["TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE"]
 # DGL-KE's defaults. It ignores the run's config.json; we take from there what is not given and is not about the test.
 _DEFAULTS = {"model_name": "TransE", "data_path": "data", "dataset": "FB15k", "format": "built_in", "data_files": None,
              "delimiter": "\t", "hidden_dim": 256, "gamma": 12.0, "double_ent": False, "double_rel": False}
@@ -37,7 +36,7 @@ def dglke_flags() -> Parser:
     parser = Parser(prog="dglke_eval", add_help=False, argument_default=argparse.SUPPRESS)
     run = parser.add_argument_group("run (what is not given is read from its config.json)")
     run.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
-    run.add_argument("--model_name", choices=_MODELS, help="score function")
+    run.add_argument("--model_name", help="score function, or MODULE:CLASS of your own")
     run.add_argument("--hidden_dim", type=int, help="size of an embedding")
     run.add_argument("-g", "--gamma", type=float, help="margin of the score")
     run.add_argument("-de", "--double_ent", action="store_true", help="entities of twice the hidden size")
@@ -136,25 +135,16 @@ def _run_ogb(model, graph, own):
 
 
 def _run(model, graph, own, given):
-    import numpy as np
+    from ..evaluation import KnownTriples, Protocol, evaluate, share_of
 
-    from ..evaluation import KnownTriples, Protocol, Sampling, evaluate
-
-    sampling = None
-    if given["neg_sample_size_eval"] > 0:
-        sampling = Sampling(given["neg_sample_size_eval"], given["batch_size_eval"], given["neg_deg_sample_eval"], own.seed)
-    known_rule = "kept" if given["no_eval_filter"] else own.filter_rule
-    protocol = Protocol(own.rank_ties, known_rule, sampling)
-    triples = tuple(graph.test)
-    if given["eval_percent"] < 1:  # with repetition, as in DGL-KE
-        chosen = np.random.default_rng(own.seed).integers(0, len(graph.test), int(len(graph.test) * given["eval_percent"]))
-        triples = tuple(column[chosen] for column in triples)
+    protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed)
+    triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
     begin = time.perf_counter()
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
     evaluation = evaluate(model, triples, known, protocol)
-    _report(evaluation, begin, graph, own, {"rank_ties": own.rank_ties, "known_triples": known_rule,
-                                            "candidates": given["neg_sample_size_eval"] if sampling else "all"})
+    _report(evaluation, begin, graph, own, {"rank_ties": protocol.ties, "known_triples": protocol.known,
+                                            "candidates": protocol.sampling.count if protocol.sampling else "all"})
 
 
 def _report(evaluation, begin, graph, own, facts):

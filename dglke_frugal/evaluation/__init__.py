@@ -3,7 +3,7 @@ from .candidates import Sampling
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics
 from .model import HEAD, SIDES, TAIL, EmbeddingModel
-from .protocol import Evaluation, Protocol, evaluate
+from .protocol import Evaluation, Protocol, evaluate, share_of
 
 __all__ = ["HEAD", "RANK_TIES", "SIDES", "TAIL", "EmbeddingModel", "Evaluation", "KnownTriples", "Metrics", "Protocol",
-           "Sampling", "evaluate"]
+           "Sampling", "evaluate", "share_of"]

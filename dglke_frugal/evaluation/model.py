@@ -38,7 +38,7 @@ class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 
     Args:
-        name: one of MODELS.
+        name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel, which can be ranked against all entities.
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
         entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on any device.
@@ -57,6 +57,8 @@ class EmbeddingModel:
     projection: Optional[np.ndarray] = None
 
     def __post_init__(self):
+        if self.is_own:
+            return
         if self.name not in _OPERATIONS:
             raise InputError(f"unknown model {self.name}; known are {', '.join(MODELS)}")
         entity_dim, relation_dim = self.entity.shape[1], self.relation.shape[1]
@@ -81,8 +83,15 @@ class EmbeddingModel:
             raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
 
     @property
+    def is_own(self) -> bool:
+        """Whether the score function is the user's own."""
+        return ":" in self.name
+
+    @property
     def operation(self) -> Operation:
-        """How query vectors and candidate rows combine."""
+        """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
+        if self.is_own:
+            raise InputError(f"the model {self.name} is your own; it can be ranked against all entities, nothing else")
         return _OPERATIONS[self.name]
 
     @property

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -32,6 +32,15 @@ class Protocol:
     ties: str = "pessimistic"
     known: str = "excluded"
     sampling: Optional[Sampling] = None
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any], ties: str = "pessimistic", filter_rule: str = "excluded",
+                   seed: int = 0) -> "Protocol":
+        """The protocol of DGL-KE's evaluation flags, by their names."""
+        sampling = None
+        if flags["neg_sample_size_eval"] > 0:
+            sampling = Sampling(flags["neg_sample_size_eval"], flags["batch_size_eval"], flags["neg_deg_sample_eval"], seed)
+        return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
     def __post_init__(self):
         if self.ties not in RANK_TIES:
@@ -87,6 +96,12 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
         known = None
     elif known is None:
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
+    if model.is_own:
+        if protocol.sampling or protocol.known == "penalized":
+            raise InputError(f"the model {model.name} is your own; rank it against all entities, known triples left out or kept")
+        from .own_model import rank_own_model
+
+        return Evaluation(triples, {side: rank_own_model(model, side, triples, known) for side in SIDES}, protocol)
     if protocol.sampling:
         return Evaluation(triples, {side: rank_against_sample(model, side, triples, known, protocol.sampling)
                                     for side in SIDES}, protocol)
@@ -97,6 +112,15 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
             more = known_still_better(model, side, triples, known)
             compared[side] = replace(comparison, better=comparison.better + more)
     return Evaluation(triples, compared, protocol)
+
+
+def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray, ...]:
+    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1."""
+    columns = tuple(np.asarray(column) for column in triples)
+    if percent >= 1:
+        return columns
+    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), int(len(columns[0]) * percent))
+    return tuple(column[chosen] for column in columns)
 
 
 def check_ids(model: EmbeddingModel, triples) -> None:

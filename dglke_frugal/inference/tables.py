@@ -43,7 +43,7 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
         if not isinstance(config[key], kind) or isinstance(config[key], bool):
             raise InputError(f"{path} has {config[key]!r} for {key!r}; put the value given to the training run there")
-    if config["model_name"] not in MODELS:
+    if config["model_name"] not in MODELS and ":" not in config["model_name"]:
         raise InputError(f"{path} names the model {config['model_name']!r}; known are {', '.join(MODELS)}")
     if config["hidden_dim"] < 1 or not math.isfinite(config["gamma"]):
         raise InputError(f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
