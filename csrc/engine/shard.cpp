@@ -65,12 +65,11 @@ bool Shard::register_steps() {
     FRUGAL_SYNC_POINT("shard:register", step->step);
     register_step(*step);
     inbox_.pop();
+    publish_open();
+    FRUGAL_SYNC_POINT("shard:registered", registered_ - 1);
     any = true;
   }
-  if (any) {
-    publish_open();
-    segment_->planning().notify();  // the inbox has room
-  }
+  if (any) segment_->planning().notify();  // the inbox has room
   return any;
 }
 
@@ -237,8 +236,8 @@ bool Shard::flush_some() {
   }
   if (mutated(Mutation::kInflightNotCounted)) publish_open();
   for (std::size_t i = 0; i < taken_.size(); ++i) {
-    FRUGAL_SYNC_POINT("shard:in_flight", at(taken_[i]).row);
     if (i % kRegisterEvery == 0 && i > 0) register_steps();
+    FRUGAL_SYNC_POINT("shard:in_flight", at(taken_[i]).row);
     if (i + kPrefetch < taken_.size()) {
       const Record& next = at(taken_[i + kPrefetch]);
       if (next.gradient == kNone) writer_.prefetch(next.row, next.rank, next.position);

@@ -1,0 +1,92 @@
+// What a cache policy is told: touches and admissions in the order of the contract, with the next use that the ranks have
+// registered.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tests/engine/run_workload.h"
+
+namespace frugal::testing {
+namespace {
+
+class Recorder final : public CachePolicy {
+ public:
+  using Call = std::tuple<char, std::int64_t, std::int64_t, std::int64_t>;  // kind, row, step, next use
+
+  std::int64_t slots() const override { return 8; }
+  bool wants_next_use() const override { return true; }
+  void touch(std::int64_t row, std::int32_t, std::int64_t step, std::int64_t next_use) override {
+    note({'t', row, step, next_use});
+  }
+  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
+    note({'a', row, step, next_use});
+    return row < 8 ? Admission{static_cast<std::int32_t>(row), -1} : Admission{};
+  }
+  void release(std::int64_t row, std::int32_t) override { note({'r', row, -1, -1}); }
+
+  std::vector<Call> calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  void note(Call call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(call);
+  }
+  std::mutex mutex_;
+  std::vector<Call> calls_;
+};
+
+EngineConfig config_with(std::vector<std::shared_ptr<CachePolicy>> caches, std::vector<float>& table, int ranks) {
+  Shape shape;
+  shape.ranks = ranks;
+  shape.slots = 0;
+  shape.lookahead = 4;
+  shape.horizon = 2;
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  table = initial_table(shape, layout);
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  config.caches = std::move(caches);
+  return config;
+}
+
+TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
+  const auto policy = std::make_shared<Recorder>();
+  std::vector<float> table;
+  Engine engine(config_with({policy}, table, 1));
+  RankPort& port = engine.port(0);
+  const std::vector<std::vector<std::int64_t>> steps = {{1, 2, 9}, {2}, {1, 9}, {1}, {2}};
+  for (std::size_t s = 0; s < steps.size(); ++s) port.register_step(static_cast<std::int64_t>(s), steps[s], {});
+  port.plan(2);  // steps 0 to 2 have two later ones registered
+  using Call = Recorder::Call;
+  EXPECT_EQ(policy->calls(), (std::vector<Call>{{'a', 1, 0, 2}, {'a', 2, 0, 1}, {'a', 9, 0, 2},
+                                                {'t', 2, 1, 4},
+                                                {'t', 1, 2, 3}, {'a', 9, 2, kNever}}));
+  port.plan(4);  // asked for: planned without looking further
+  EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));
+}
+
+TEST(NextUse, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {
+  const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
+  std::vector<float> table;
+  Engine engine(config_with({first, second}, table, 2));
+  const std::vector<std::int64_t> none, row = {3}, rows = {1, 3};
+  const std::vector<std::int32_t> once(4, 1);
+  const auto register_both = [&](std::int64_t step, const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+    engine.port(0).register_step(step, a, std::span(once).first(2 * a.size()));
+    engine.port(1).register_step(step, b, std::span(once).first(2 * b.size()));
+    engine.port(0).plan(step);
+  };
+  register_both(0, row, none);
+  register_both(1, none, rows);
+  using Call = Recorder::Call;
+  EXPECT_EQ(first->calls(), (std::vector<Call>{{'a', 3, 0, kNever}, {'r', 3, -1, -1}}));
+  EXPECT_EQ(second->calls(), (std::vector<Call>{{'a', 1, 1, kNever}, {'a', 3, 1, kNever}}));
+}
+
+}  // namespace
+}  // namespace frugal::testing

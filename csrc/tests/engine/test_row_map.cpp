@@ -1,0 +1,54 @@
+#include "engine/row_map.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_map>
+
+#include "engine/planner.h"
+
+namespace frugal {
+namespace {
+
+TEST(RowMap, BehavesLikeAnUnorderedMapWhileItGrowsAndShrinks) {
+  std::mt19937_64 random(1);
+  for (const std::int64_t rows : {std::int64_t{10}, std::int64_t{1000}, std::int64_t{1000000000000}}) {
+    RowMap<std::int64_t> map;
+    std::unordered_map<std::int64_t, std::int64_t> expected;
+    for (std::int64_t i = 0; i < 50000; ++i) {
+      const auto row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows));
+      if (random() % 2) {
+        map[row] = i;
+        expected[row] = i;
+      } else {
+        ASSERT_EQ(map.erase(row), expected.erase(row) == 1);
+      }
+      const auto other = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows));
+      const auto found = expected.find(other);
+      const std::int64_t* value = map.find(other);
+      ASSERT_EQ(value != nullptr, found != expected.end());
+      if (value != nullptr) {
+        ASSERT_EQ(*value, found->second);
+      }
+      ASSERT_EQ(map.size(), expected.size());
+    }
+  }
+}
+
+TEST(RowMap, ReservedRoomDoesNotGrow) {
+  RowMap<std::int32_t> map(1000);
+  const std::size_t bytes = map.bytes();
+  for (std::int64_t row = 0; row < 1000; ++row) map[row * 977] = 1;
+  EXPECT_EQ(map.bytes(), bytes);
+}
+
+TEST(RowMap, ShardsGetEqualSharesOfConsecutiveRows) {
+  for (const int shards : {1, 2, 3, 8, 16}) {
+    std::vector<int> count(static_cast<std::size_t>(shards));
+    for (std::int64_t row = 0; row < 160000; ++row) ++count[static_cast<std::size_t>(shard_of(row, shards))];
+    for (const int n : count) EXPECT_NEAR(n, 160000 / shards, 160000 / shards / 20);
+  }
+}
+
+}  // namespace
+}  // namespace frugal
