@@ -5,7 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +26,8 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::vector<std::int64_t> drain_after;                         // steps after which all ranks drain and compare
+  std::vector<std::int64_t> drain_after;                         // steps after which all ranks drain
+  bool compare_drains = true;                                    // with the oracle's table then (needs initial_table)
   std::function<void(int rank, std::int64_t step)> before_step{};// delays, or throws
   std::chrono::milliseconds patience{20'000};                    // then the run is failed as stuck
 };
@@ -54,62 +55,71 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   return config;
 }
 
-inline std::int64_t count_wrong_rows(const std::vector<float>& table, const std::vector<float>& expected,
-                                     const RowLayout& layout) {
+inline std::int64_t count_wrong_rows(std::span<const float> table, std::span<const float> expected, const RowLayout& layout) {
   std::int64_t wrong = 0;
   for (std::size_t at = 0; at < table.size(); at += static_cast<std::size_t>(layout.stride))
     wrong += !same_record(table.data() + at, expected.data() + at, layout.dim);
   return wrong;
 }
 
-// The oracle's table after each of the given numbers of steps.
+// Everything that one rank does in a run: registers ahead, checks what it reads, trains to the end and drains.
+inline void train_rank(RankPort& port, const Shape& shape, const Trace& trace, const Oracle& oracle, float* table,
+                       std::shared_ptr<const RowUpdate> update, std::atomic<std::int64_t>& stale,
+                       const std::function<void(int, std::int64_t)>& before_step,
+                       const std::function<void(std::int64_t, ReferenceExecutor&)>& after_step) {
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  ReferenceExecutor executor(port, layout, shape.entries, table, shape.slots, std::move(update),
+                             [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value, float* g) {
+                               test_gradient(step, r, entry, row, k, value, g, layout.dim);
+                             });
+  executor.set_read([&](std::int64_t step, std::int64_t row, const float* record) {
+    stale += !same_record(record, oracle.before[static_cast<std::size_t>(step)].at(row).data(), layout.dim);
+  });
+  const auto rank = static_cast<std::size_t>(port.rank());
+  const auto steps = static_cast<std::int64_t>(trace.size());
+  std::int64_t registered = 0;
+  for (std::int64_t s = 0; s < steps; ++s) {
+    for (; registered < steps && registered <= s + shape.lookahead; ++registered) {
+      const StepWork& work = trace[static_cast<std::size_t>(registered)][rank];
+      port.register_step(registered, work.rows, work.occurrences);
+    }
+    if (before_step) before_step(port.rank(), s);
+    executor.step(s, trace[static_cast<std::size_t>(s)][rank]);
+    if ((s + port.rank()) % 2 == 0) executor.serve_write_backs(s + 1);  // early, or only before the next gate
+    if (after_step) after_step(s, executor);
+  }
+  executor.drain();
+}
+
+// The oracle's table after the first `steps` steps.
 inline std::vector<float> table_after(const Shape& shape, const Trace& trace, std::int64_t steps, const RowLayout& layout,
                                       const RowUpdate& update) {
   return Oracle(shape, Trace(trace.begin(), trace.begin() + steps), layout, update).table;
 }
 
-inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOptions& options = {}) {
+// start: the table to begin with, which is left as the run leaves it; nullptr: initial_table.
+inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOptions& options = {},
+                            std::vector<float>* start = nullptr) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
-  const Oracle oracle(shape, trace, layout, *update);
-  std::vector<float> table = initial_table(shape, layout);
+  std::vector<float> table = start ? *start : initial_table(shape, layout);
+  const Oracle oracle(shape, trace, layout, *update, table);
   Outcome outcome;
   std::atomic<std::int64_t> stale{0}, wrong{0};
   std::atomic<int> running{shape.ranks};
   Engine engine(engine_config(shape, layout, table.data(), update));
-  const auto rank_body = [&](int rank) {
-    RankPort& port = engine.port(rank);
-    ReferenceExecutor executor(port, layout, shape.entries, table.data(), shape.slots, update,
-                               [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value, float* g) {
-                                 test_gradient(step, r, entry, row, k, value, g, layout.dim);
-                               });
-    executor.set_read([&](std::int64_t step, std::int64_t row, const float* record) {
-      stale += !same_record(record, oracle.before[static_cast<std::size_t>(step)].at(row).data(), layout.dim);
-    });
-    std::int64_t registered = 0;
-    const auto steps = static_cast<std::int64_t>(trace.size());
-    for (std::int64_t s = 0; s < steps; ++s) {
-      for (; registered < steps && registered <= s + shape.lookahead; ++registered) {
-        const StepWork& work = trace[static_cast<std::size_t>(registered)][static_cast<std::size_t>(rank)];
-        port.register_step(registered, work.rows, work.occurrences);
-      }
-      if (options.before_step) options.before_step(rank, s);
-      executor.step(s, trace[static_cast<std::size_t>(s)][static_cast<std::size_t>(rank)]);
-      if ((s + rank) % 2 == 0) executor.serve_write_backs(s + 1);  // early, or only before the next gate
-      if (std::find(options.drain_after.begin(), options.drain_after.end(), s) != options.drain_after.end()) {
-        executor.drain();
-        if (rank == 0) wrong += count_wrong_rows(table, table_after(shape, trace, s + 1, layout, *update), layout);
-        port.drain();  // nobody goes on before rank 0 has compared
-        port.finish_drain();
-      }
-    }
+  const auto drain_and_compare = [&](std::int64_t step, ReferenceExecutor& executor, int rank) {
+    if (std::find(options.drain_after.begin(), options.drain_after.end(), step) == options.drain_after.end()) return;
     executor.drain();
+    if (rank == 0 && options.compare_drains) wrong += count_wrong_rows(table, table_after(shape, trace, step + 1, layout, *update), layout);
+    executor.drain();  // nobody goes on before rank 0 has compared
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        rank_body(rank);
+        train_rank(engine.port(rank), shape, trace, oracle, table.data(), update, stale, options.before_step,
+                   [&, rank](std::int64_t step, ReferenceExecutor& executor) { drain_and_compare(step, executor, rank); });
       } catch (const std::exception& error) {
         engine.port(rank).fail(error.what());
       }
@@ -125,6 +135,7 @@ inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOpt
   outcome.error = engine.error();
   outcome.wrong_rows = wrong + (outcome.error.empty() ? count_wrong_rows(table, oracle.table, layout) : 0);
   outcome.statistics = engine.statistics();
+  if (start) *start = table;
   return outcome;
 }
 

@@ -59,12 +59,12 @@ TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
   std::vector<float> table;
   Engine engine(config_with({policy}, table, 1));
   RankPort& port = engine.port(0);
-  const std::vector<std::vector<std::int64_t>> steps = {{1, 2, 9}, {2}, {1, 9}, {1}, {2}};
+  const std::vector<std::vector<std::int64_t>> steps = {{1, 2, 9}, {2}, {1, 9}, {1, 2}, {2}};
   for (std::size_t s = 0; s < steps.size(); ++s) port.register_step(static_cast<std::int64_t>(s), steps[s], {});
   port.plan(2);  // steps 0 to 2 have two later ones registered
   using Call = Recorder::Call;
   EXPECT_EQ(policy->calls(), (std::vector<Call>{{'a', 1, 0, 2}, {'a', 2, 0, 1}, {'a', 9, 0, 2},
-                                                {'t', 2, 1, 4},
+                                                {'t', 2, 1, 3},
                                                 {'t', 1, 2, 3}, {'a', 9, 2, kNever}}));
   port.plan(4);  // asked for: planned without looking further
   EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));

@@ -86,7 +86,10 @@ struct Oracle {
   std::vector<float> table;
 
   Oracle(const Shape& shape, const Trace& trace, const RowLayout& layout, const RowUpdate& update)
-      : table(initial_table(shape, layout)) {
+      : Oracle(shape, trace, layout, update, initial_table(shape, layout)) {}
+
+  Oracle(const Shape& shape, const Trace& trace, const RowLayout& layout, const RowUpdate& update, std::vector<float> start_table)
+      : table(std::move(start_table)) {
     const auto record = [&](std::int64_t row) { return table.data() + row * layout.stride; };
     for (std::int64_t s = 0; s < static_cast<std::int64_t>(trace.size()); ++s) {
       std::map<std::int64_t, std::vector<float>> start;

@@ -1,0 +1,139 @@
+// Runs a workload with every rank a process, forked from this one (which must have no other threads). Rank 0's process also
+// runs the engine, as a trainer's does. The table lies in memory that all of them share.
+#pragma once
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/segment.h"
+#include "tests/engine/run_workload.h"
+
+namespace frugal::testing {
+
+// Zeroed memory that forked processes share.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes)
+      : bytes_(bytes), data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~SharedMemory() { munmap(data_, bytes_); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+enum ExitCode : int { kDone = 0, kOtherError = 1, kStoppedByEngine = 2, kNeverStarted = 3 };
+
+struct ProcessOutcome {
+  std::vector<int> exit_codes;  // ExitCode, or -signal
+  std::vector<std::string> errors;
+  std::int64_t stale_reads = 0;
+  bool hung = false;            // somebody had to be killed at the end
+  std::int64_t milliseconds_after_kill = -1;  // until all processes were gone
+};
+
+struct ProcessOptions {
+  int kill_rank = -1;
+  std::chrono::microseconds kill_after{0};
+  std::chrono::milliseconds patience{20'000};
+  std::function<void(int, std::int64_t)> before_step{};
+};
+
+inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std::span<float> table,
+                                    const ProcessOptions& options = {}) {
+  struct Control {
+    std::atomic<int> ready, abandoned;
+    std::atomic<std::int64_t> stale;
+    char path[64];
+    char errors[16][256];
+  };
+  SharedMemory memory(sizeof(Control));
+  Control& control = *static_cast<Control*>(memory.data());
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
+  const Oracle oracle(shape, trace, layout, *update, std::vector<float>(table.begin(), table.end()));
+  const auto child = [&](int rank) -> int {
+    try {
+      std::unique_ptr<Engine> engine;
+      std::shared_ptr<Segment> segment;
+      if (rank == 0) {
+        engine = std::make_unique<Engine>(engine_config(shape, layout, table.data(), update), true);
+        segment = engine->segment();
+        std::strncpy(control.path, engine->segment_path().c_str(), sizeof(control.path) - 1);
+        control.ready = 1;
+      } else {
+        while (!control.ready && !control.abandoned) std::this_thread::sleep_for(std::chrono::microseconds(200));
+        if (control.abandoned) return kNeverStarted;
+        segment = Segment::attach(control.path);
+      }
+      RankPort port(segment, rank);
+      train_rank(port, shape, trace, oracle, table.data(), update, control.stale, options.before_step, {});
+      return kDone;
+    } catch (const EngineError& error) {
+      std::strncpy(control.errors[rank], error.what(), 255);
+      return kStoppedByEngine;
+    } catch (const std::exception& error) {
+      std::strncpy(control.errors[rank], error.what(), 255);
+      return control.ready && control.abandoned ? kNeverStarted : kOtherError;
+    }
+  };
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const pid_t process = fork();
+    if (process == 0) _exit(child(rank));
+    processes.push_back(process);
+  }
+  ProcessOutcome outcome;
+  outcome.exit_codes.assign(processes.size(), kDone);
+  const auto start = std::chrono::steady_clock::now();
+  auto killed_at = start;
+  bool killed = false;
+  std::size_t gone = 0;
+  while (gone < processes.size()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (options.kill_rank >= 0 && !killed && now - start >= options.kill_after) {
+      const pid_t victim = processes[static_cast<std::size_t>(options.kill_rank)];
+      if (victim > 0) kill(victim, SIGKILL);
+      killed = true;
+      killed_at = now;
+    }
+    for (std::size_t r = 0; r < processes.size(); ++r) {
+      int status = 0;
+      if (processes[r] <= 0 || waitpid(processes[r], &status, WNOHANG) != processes[r]) continue;
+      processes[r] = 0;
+      outcome.exit_codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+      if (r == 0) control.abandoned = 1;
+      ++gone;
+    }
+    if (now - start > options.patience && !outcome.hung) {
+      outcome.hung = true;
+      for (const pid_t process : processes)
+        if (process > 0) kill(process, SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+  }
+  if (killed)
+    outcome.milliseconds_after_kill =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed_at).count();
+  outcome.stale_reads = control.stale;
+  for (int rank = 0; rank < shape.ranks; ++rank) outcome.errors.emplace_back(control.errors[rank]);
+  return outcome;
+}
+
+}  // namespace frugal::testing
