@@ -27,10 +27,12 @@ struct Columns {
   std::vector<std::int32_t> head, relation, tail;
 };
 
+std::string numbered(const char* word, int number) { return std::string(word).append(std::to_string(number)); }
+
 TEST(NameTable, NumbersNamesAsTheyCome) {
   NameTable table;
   std::vector<std::string> names;
-  for (int i = 0; i < 20000; ++i) names.push_back("name" + std::to_string(i * 7919 % 20000));
+  for (int i = 0; i < 20000; ++i) names.push_back(numbered("name", i * 7919 % 20000));
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(table.add(names[i]), i);
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(table.add(names[i]), i);
   const std::vector<std::string_view> views(names.rbegin(), names.rend());
@@ -62,8 +64,8 @@ TEST_P(Threads, NamesGetTheirIdsInTheOrderOfTheFile) {
   std::vector<std::string> expected;
   NameTable plain;
   for (int i = 0; i < 3000; ++i) {
-    const std::string head = "e" + std::to_string(i * 31 % 900), tail = "e" + std::to_string(i * i % 1100);
-    block += tail + "|r" + std::to_string(i % 9) + "|" + head + "\n";
+    const std::string head = numbered("e", i * 31 % 900), tail = numbered("e", i * i % 1100);
+    block.append(tail).append("|").append(numbered("r", i % 9)).append("|").append(head).append("\n");
     plain.add(head);
     plain.add(tail);
   }
@@ -74,8 +76,8 @@ TEST_P(Threads, NamesGetTheirIdsInTheOrderOfTheFile) {
   ASSERT_EQ(entities.size(), plain.size());
   for (std::int64_t id = 0; id < plain.size(); ++id) ASSERT_EQ(entities.name(id), plain.name(id));
   for (int i = 0; i < 3000; ++i) {
-    ASSERT_EQ(columns.head[i], plain.find("e" + std::to_string(i * 31 % 900)));
-    ASSERT_EQ(columns.tail[i], plain.find("e" + std::to_string(i * i % 1100)));
+    ASSERT_EQ(columns.head[i], plain.find(numbered("e", i * 31 % 900)));
+    ASSERT_EQ(columns.tail[i], plain.find(numbered("e", i * i % 1100)));
     ASSERT_EQ(columns.relation[i], i % 9);
   }
 }
