@@ -20,11 +20,14 @@ class DGLKEAdapter:
 
     Reads and updates are synchronous and exact in every mode: `--async_update` and the per-process copies of relations
     (`--rel_part` on several GPUs) exist in DGL-KE to hide a cost that this store does not have, so they change nothing.
+
+    With `flushing`, rows are cached and flushed by the engine, and every step must be announced (see lookahead.py).
     """
 
-    def __init__(self, args, num, dim, device):
+    def __init__(self, args, num, dim, device, flushing=None, hot_rows=None):
         shared = args.num_proc > 1 or args.async_update
-        self.store = EmbeddingStore(num, dim, args.lr, shared=shared, square_root=torch_square_root)
+        self.store = EmbeddingStore(num, dim, args.lr, shared=shared, square_root=torch_square_root, flushing=flushing,
+                                    hot_rows=hot_rows)
         self.num = num
         self.trace = []
         self.emb = torch.from_numpy(self.store.embeddings)

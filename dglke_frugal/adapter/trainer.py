@@ -7,18 +7,25 @@ partition and iterator functions where its own crash.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, Iterator
 
 import numpy as np
 
 from .. import _native, compat
-from ..config import GraphConfig, TrainConfig
+from ..config import GraphConfig, StoreConfig, TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
 from ..training.run_folder import create_run_folder, write_config
+from ..training.tables import entity_flushing, hot_entities
 from .embedding import DGLKEAdapter
+from .lookahead import AnnouncingIterator
+
+
+# Flags that DGL-KE 0.1.2 does not have: those of the store, and those of our own and DGL-KE's later loops.
+NOT_IN_DGLKE = {field.name for field in fields(StoreConfig)} | {
+    "seed", "pairwise", "loss_genre", "margin", "checkpoint_interval", "early_stop_patience", "trackers"}
 
 
 def train(config: TrainConfig) -> None:
@@ -57,10 +64,9 @@ def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
 
 def _arguments(config: TrainConfig) -> list[str]:
     """DGL-KE 0.1.2's command line for the configuration."""
-    ours = {"seed", "pairwise", "loss_genre", "margin"}
     arguments = []
     for name, value in config.to_flags().items():
-        if name in ours or value is None or value is False:
+        if name in NOT_IN_DGLKE or value is None or value is False:
             continue
         arguments.append(f"--{name}")
         if isinstance(value, (list, tuple)):
@@ -77,13 +83,15 @@ def _replaced(config: TrainConfig, graph, folder) -> Iterator[None]:
     import dglke.models.general_models
     import dglke.train
 
+    stores = _Stores(config, graph)
     pieces: list[tuple[Any, str, Any]] = [
-        (dglke.models.general_models, "ExternalEmbedding", DGLKEAdapter),
+        (dglke.models.general_models, "ExternalEmbedding", stores.create),
         (dglke.train, "get_dataset", lambda *_: _dataset(graph)),
         (dglke.train, "prepare_save_path", lambda args: setattr(args, "save_path", str(folder))),
         (dglke.train, "save_model", lambda args, model, emap, rmap: _save(config, graph, folder, model)),
         (dglke.train, "load_model", _loader(dglke.train.load_model)),
         (dglke.train, "NewBidirectionalOneShotIterator", _iterator(dglke.train.NewBidirectionalOneShotIterator)),
+        (dglke.train, "train", _reading_ahead(dglke.train.train, config, stores)),
         (dglke.dataloader.sampler, "SoftRelationPartition", _partition(dglke.dataloader.sampler)),
     ]
     originals = [getattr(module, name) for module, name, _ in pieces]
@@ -113,6 +121,33 @@ def _save(config, graph, folder, model) -> None:
     print(f"Save model to {folder}")
     model.save_emb(str(folder), config.graph.dataset)
     write_config(folder, config, _map_name(graph.entity_map), _map_name(graph.relation_map))
+
+
+class _Stores:
+    """Makes the adapters as DGL-KE asks for them: the entities' first."""
+
+    def __init__(self, config, graph):
+        self._config, self._graph = config, graph
+        self.entity = None
+
+    def create(self, args, num, dim, device):
+        if self.entity is not None or not self._config.uses_engine or args.num_proc > 1:
+            adapter = DGLKEAdapter(args, num, dim, device)
+        else:
+            flushing = entity_flushing(self._config, num, dim)
+            adapter = DGLKEAdapter(args, num, dim, device, flushing, hot_entities(self._graph))
+        self.entity = self.entity or adapter
+        return adapter
+
+
+def _reading_ahead(original, config, stores):
+    def train(args, model, train_sampler, valid_samplers=None, *rest, **options):
+        if config.uses_engine and args.num_proc == 1:
+            interval = args.eval_interval if args.valid else 0
+            train_sampler = AnnouncingIterator(train_sampler, stores.entity.store, config.store.lookahead, args.max_step, interval)
+        return original(args, model, train_sampler, valid_samplers, *rest, **options)
+
+    return train
 
 
 def _map_name(path):

@@ -39,6 +39,8 @@ class EmbeddingStore:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows) if flushing else None
         self.steps = self._flushed.steps if flushing else _native.DirectRows(self._table)
+        self._rows = self._table  # what gather and apply mean: the table, or the rows of the running step
+        self._drained_since_begin = True
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float) -> "EmbeddingStore":
@@ -82,14 +84,23 @@ class EmbeddingStore:
         """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to 0."""
         self._table.init_uniform(-bound, bound, seed, stream)
 
+    def begin(self, step: int) -> None:
+        """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends it."""
+        self.steps.begin(step)
+        self._rows = self.steps
+        self._drained_since_begin = False
+
     def gather(self, ids, out=None):
         """Embeddings of `ids` ((n,) int64 array or tensor on the CPU) as an (n, dim) float32 array.
 
-        Writes into `out` (array or tensor) if given. Raises IndexError for an id outside the table.
+        Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an id
+        outside the table, or one that was not announced for the step.
         """
+        if self._rows is self._table and not self._drained_since_begin:
+            self.drain()
         if out is None:
             out = np.empty((len(ids), self.dim), np.float32)
-        self._table.gather(ids, out)
+        self._rows.gather(ids, out)
         return out
 
     def apply(self, entries: Iterable) -> None:
@@ -99,18 +110,25 @@ class EmbeddingStore:
         mean(g*g) to the row's state, then each occurrence in turn moves the row (dglke, ExternalEmbedding.update).
         Raises IndexError for an id outside the table.
         """
+        in_step = self._rows is not self._table
+        if in_step:
+            self.steps.copy_to_destination()
         for ids, gradients in entries:
             if self._square_root is None:
-                self._table.apply_entry(ids, gradients, self.learning_rate)
+                self._rows.apply_entry(ids, gradients, self.learning_rate)
             else:
                 states = np.empty(len(ids), np.float32)
-                self._table.accumulate_entry(ids, gradients, states)
+                self._rows.accumulate_entry(ids, gradients, states)
                 deviations = self._square_root(states) + ADAGRAD_EPSILON
-                self._table.move_entry(ids, gradients, deviations, self.learning_rate)
+                self._rows.move_entry(ids, gradients, deviations, self.learning_rate)
+        if in_step:
+            self.steps.end()
+            self._rows = self._table
 
     def drain(self) -> None:
         """Between two steps: wait until every update has reached the host table."""
         self.steps.drain()
+        self._drained_since_begin = True
 
     def statistics(self) -> Optional[dict]:
         """Counters of cache and engine, or None for rows that are updated in the table in place."""

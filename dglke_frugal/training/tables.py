@@ -7,6 +7,7 @@ from typing import Dict, Optional
 import numpy as np
 
 from ..config import TrainConfig
+from ..data import KnowledgeGraph
 from ..models import find_model
 from ..store import EmbeddingStore, FlushConfig
 from .counters import StoreCounters
@@ -27,6 +28,12 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     return FlushConfig(max_rows_per_step=min(n_entities, 3 * negatives), mode=store.flush or "p2f", lookahead=store.lookahead,
                        flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
                        policy=store.cache_policy)
+
+
+def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
+    """Entity ids by degree in the training graph, highest first: the order of expected use."""
+    degree = np.bincount(graph.train.head, minlength=graph.n_entities) + np.bincount(graph.train.tail, minlength=graph.n_entities)
+    return np.argsort(-degree, kind="stable")
 
 
 class Tables:

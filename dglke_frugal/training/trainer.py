@@ -31,7 +31,7 @@ from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, 
                          write_result)
 from .sampler import Sampler, SamplerConfig
 from .step import LossConfig, StepConfig, make_step
-from .tables import Tables
+from .tables import Tables, hot_entities
 from .tracker import make_tracker
 
 
@@ -110,12 +110,6 @@ def load(config: TrainConfig) -> KnowledgeGraph:
     if not len(loaded.train):
         raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
     return loaded
-
-
-def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
-    """Entity ids by degree in the training graph, highest first: the order of expected use."""
-    degree = np.bincount(graph.train.head, minlength=graph.n_entities) + np.bincount(graph.train.tail, minlength=graph.n_entities)
-    return np.argsort(-degree, kind="stable")
 
 
 def graph_size(graph: KnowledgeGraph) -> GraphSize:

@@ -1,4 +1,5 @@
 """Both backends, same seed, one process, one thread: the same files to the byte and the same printed metrics."""
+import itertools
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from dglke_frugal.cli.train import main
+from dglke_frugal.config import CACHE_POLICIES
 
 SMALL = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--max_step", "12", "--log_interval", "4", "--batch_size", "128", "--neg_sample_size", "32", "--hidden_dim", "18",
@@ -23,6 +25,9 @@ MODELS = {
 }
 OPTIONS = {"plain": ["-rc", "0"], "adversarial": ["-adv", "-rc", "1e-6"], "by degree": ["--neg_deg_sample", "-adv"],
            "regularized": ["-rc", "1e-3", "-rn", "2"]}
+
+
+BACKENDS = {"vanilla": ["--backend", "vanilla"], "frugal": ["--backend", "frugal", "--trainer", "dglke"]}
 
 
 def metrics(text):
@@ -41,21 +46,43 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def data(graphs, tmp_path):
+    """The small graph in a folder of our own: DGL-KE writes its id maps beside the data."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        (folder / name).symlink_to(graphs / "fb15k-small" / name)
+    return folder
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model(model, options, graphs, tmp_path, capfd, one_thread):
-    data = tmp_path / "data"  # DGL-KE writes its id maps beside the data
-    data.mkdir()
-    for name in ("train.txt", "valid.txt", "test.txt"):
-        (data / name).symlink_to(graphs / "fb15k-small" / name)
+def test_every_model(model, options, data, tmp_path, capfd, one_thread):
     printed = {}
-    for backend in ("vanilla", "frugal"):
-        main(["--backend", backend, "--model_name", model, "--data_path", str(data), "--save_path", str(tmp_path / backend),
+    for backend in BACKENDS:
+        main([*BACKENDS[backend], "--model_name", model, "--data_path", str(data), "--save_path", str(tmp_path / backend),
               *SMALL, *MODELS[model], *OPTIONS[options]])
         printed[backend] = metrics(capfd.readouterr().out)
     vanilla = files(tmp_path / "vanilla")
     assert vanilla and vanilla == files(tmp_path / "frugal")
     assert len(printed["vanilla"]) >= 5 and printed["vanilla"] == printed["frugal"]
+
+
+def test_whatever_the_store_does(data, tmp_path, capfd, one_thread):
+    """Caches, policies, lookahead, flush threads and modes; with validations, which draw from the sampler's numbers too."""
+    common = ["--model_name", "TransE_l2", "--data_path", str(data), *SMALL, "--valid", "--eval_interval", "5",
+              "--neg_sample_size_eval", "30", "--gamma", "19.9", "--lr", "0.25", "-adv"]
+    main([*BACKENDS["vanilla"], *common, "--save_path", str(tmp_path / "vanilla")])
+    expected, printed = files(tmp_path / "vanilla"), metrics(capfd.readouterr().out)
+    settings = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"), ("p2f", "sync")))
+    every = settings if os.environ.get("DGLKE_FRUGAL_FULL_TESTS") else settings[::7]
+    for i, (ratio, policy, lookahead, threads, flush) in enumerate(every):
+        setting = ["--cache_ratio", ratio, "--cache_policy", policy, "--lookahead", lookahead, "--flush_threads", threads,
+                   "--flush", flush]
+        main([*BACKENDS["frugal"], *common, *setting, "--save_path", str(tmp_path / f"frugal{i}")])
+        assert files(tmp_path / f"frugal{i}") == expected, setting
+        assert metrics(capfd.readouterr().out) == printed, setting
 
 
 @pytest.mark.slow
@@ -64,7 +91,7 @@ def test_fb15k(graphs, tmp_path):
     printed = {}
     for backend in ("vanilla", "frugal"):
         done = subprocess.run(
-            [sys.executable, "-m", "dglke_frugal", "train", "--backend", backend, "--seed", "3", "--data_path", str(graphs),
+            [sys.executable, "-m", "dglke_frugal", "train", *BACKENDS[backend], "--seed", "3", "--data_path", str(graphs),
              "--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000",
              "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-adv", "-rc", "1e-9", "--max_step", "500",
              "--log_interval", "100", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",

@@ -1,0 +1,1 @@
+"""Small graphs that are made here and need no network."""

@@ -1,0 +1,1 @@
+"""Ready-made runs: a command each."""
