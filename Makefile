@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
 CPP_BUILD := build/cpp
 
-.PHONY: quickstart test test-python test-cpp sanitize clean
+.PHONY: quickstart test test-python test-cpp clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m recipes.quickstart

@@ -1,0 +1,78 @@
+"""A minute with dglke_frugal: make a small graph of families, train on it, evaluate, and ask it questions.
+
+    python -m recipes.quickstart
+"""
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+
+import dglke_frugal
+from datasets import families
+from dglke_frugal.config import BatchConfig, EvaluationConfig, GraphConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from dglke_frugal.training.trainer import train
+
+SEED = 1
+QUESTIONS = {
+    "parent_of": "Who is a child of {}?",
+    "child_of": "Who is a parent of {}?",
+    "grandparent_of": "Who is a grandchild of {}?",
+    "spouse_of": "Who is married to {}?",
+    "sibling_of": "Who is a sibling of {}?",
+    "cousin_of": "Who is a cousin of {}?",
+}
+
+
+def training_run(data: Path, save_path: Path, steps: int) -> TrainConfig:
+    """What `dglke_train` would be told by flags."""
+    return TrainConfig(
+        graph=GraphConfig(str(data), "families", "raw_udd_hrt", ("train.txt", "valid.txt", "test.txt")),
+        model=ModelConfig("ComplEx", hidden_dim=100, gamma=40.0),
+        loss=LossConfig(lr=0.1, neg_adversarial_sampling=True, regularization_coef=2e-6),
+        batch=BatchConfig(batch_size=1024, neg_sample_size=128),
+        evaluation=EvaluationConfig(test=True),
+        run=RunConfig(save_path=str(save_path), max_step=steps, log_interval=max(1, steps // 4), seed=SEED))
+
+
+def read_facts(path: Path) -> list:
+    """(head, relation, tail) by name, in the order of the file."""
+    return [tuple(line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def ask(run, data: Path) -> None:
+    """Put one question of each kind to the model; the asked-about facts were held out of training."""
+    trained = set(read_facts(data / "train.txt"))
+    held_out = set(read_facts(data / "valid.txt")) | set(read_facts(data / "test.txt"))
+    facts = read_facts(data / "test.txt")
+    random.Random(SEED).shuffle(facts)
+    asked = {relation: (head, relation) for head, relation, _ in facts if relation in QUESTIONS}
+    print("\nLinks that were not in the training data (most likely first):")
+    for head, relation in (asked[relation] for relation in QUESTIONS if relation in asked):
+        print(f"\n{QUESTIONS[relation].format(head)}")
+        known = sum(fact[:2] == (head, relation) for fact in trained)
+        answers = [found for found in run.tails(head, relation, k=4 + known)
+                   if found.name != head and (head, relation, found.name) not in trained]
+        for found in answers[:3]:
+            truth = "true" if (head, relation, found.name) in held_out else "not known to be true"
+            print(f"  {found.name:<30}{truth}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder for graph and run (default: a temporary one)")
+    parser.add_argument("--steps", type=int, default=4000, help="training steps (%(default)s)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        out = arguments.out or Path(temporary)
+        data = out / "families"
+        families.main(["--out", str(data)])
+        folder = train(training_run(data, out / "ckpts", arguments.steps))
+        ask(dglke_frugal.load(folder), data)
+        if arguments.out:
+            print(f"\nThe run is in {folder}; ask it more with dglke_predict, dglke_emb_sim or dglke_frugal.load.")
+
+
+if __name__ == "__main__":
+    main()
