@@ -28,7 +28,7 @@ $(VENV)/bin/python:
 # torch first and pinned: left to the resolver it may fetch several GB of CUDA libraries.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt "setuptools>=64" wheel nanobind "cmake>=3.22" ninja
+	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" wheel nanobind "cmake>=3.22" ninja
 	touch $@
 
 $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
