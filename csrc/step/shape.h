@@ -11,10 +11,17 @@
 namespace frugal {
 
 inline constexpr std::int64_t kVector = 16;  // floats of a Vec
-inline constexpr std::int64_t kBlock = 48;   // rows of a block of queries or negatives: a multiple of every tile's height
+inline constexpr std::int64_t kTile = 12;    // a multiple of every tile's height
+inline constexpr std::int64_t kBlock = 48;   // rows of a block of queries or negatives, at most
 inline constexpr std::int64_t kEdges = 32;   // edges of a task that handles edges one by one
 
 inline constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+// Rows of a block where `rows` are shared out: several blocks per thread, so that none waits long for another, but whole
+// tiles. No result depends on it.
+inline constexpr std::int64_t block_rows(std::int64_t rows, int threads) {
+  return std::clamp(pieces(pieces(rows, 3 * threads), kTile) * kTile, kTile, kBlock);
+}
 
 // What follows from a batch's sizes.
 struct BatchShape {

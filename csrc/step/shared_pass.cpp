@@ -37,23 +37,26 @@ class SharedPass final : public GradientPass {
     });
     clock.lap(PhaseClock::kQueries);
 
-    const std::int64_t query_blocks = pieces(shape.chunk_size, kBlock);
+    const std::int64_t query_block = block_rows(shape.positives, context_.pool.threads());
+    const std::int64_t query_blocks = pieces(shape.chunk_size, query_block);
     for_tasks(context_.pool, shape.chunks * query_blocks, [&](std::int64_t task, int worker) {
-      const std::int64_t first = task % query_blocks * kBlock;
-      score(batch, shape, rows, task / query_blocks, first, std::min(kBlock, shape.chunk_size - first), scratch_[worker], out);
+      const std::int64_t first = task % query_blocks * query_block;
+      const std::int64_t count = std::min(query_block, shape.chunk_size - first);
+      score(batch, shape, rows, task / query_blocks, first, count, scratch_[worker], out);
     });
     clock.lap(PhaseClock::kScores);
 
     // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
-    const std::int64_t own_blocks = pieces(shape.own, kBlock), blocks = own_blocks + pieces(shape.negatives, kBlock);
+    const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
+    const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
     for_tasks(context_.pool, shape.chunks * blocks, [&](std::int64_t task, int worker) {
       const std::int64_t chunk = task / blocks, block = task % blocks;
       if (block < own_blocks) {
-        const std::int64_t first = block * kBlock;
-        differentiate_own(batch, shape, chunk, first, std::min(kBlock, shape.own - first), scratch_[worker], out);
+        const std::int64_t first = block * size;
+        differentiate_own(batch, shape, chunk, first, std::min(size, shape.own - first), scratch_[worker], out);
       } else {
-        const std::int64_t first = (block - own_blocks) * kBlock;
-        differentiate(shape, chunk, shape.own + first, std::min(kBlock, shape.negatives - first),
+        const std::int64_t first = (block - own_blocks) * size;
+        differentiate(shape, chunk, shape.own + first, std::min(size, shape.negatives - first),
                       out.negative.from(chunk * shape.negatives + first));
       }
     });
