@@ -1,0 +1,321 @@
+"""Row kernels, cache index and cache policies: python -m benchmarks.kernels --json FILE [--data_path DATA] [--quick]
+
+The same measurements run on the CPU (where "device memory" is a second host buffer) and on a CUDA device if there is
+one; what needs a device is null in the JSON otherwise, and `reason` says why. Rates are medians of several runs. The
+floor is measured first, in the same run: the rate at which the device copies from pinned host memory (on the CPU:
+memcpy), and its memory bandwidth. A gather moves records of dim + 1 floats, in whole 16-byte words; these bytes are
+counted, padding is not.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks.cache_traces import policy_table
+from dglke_frugal import _native
+from dglke_frugal.store.cache_index import make_index
+from dglke_frugal.store.plan_kernels import (
+    FROM_HOST, LEAVE_HOST_ROW, LEAVE_VALUE, gather_rows, pack_host_rows, update_rows,
+)
+
+DIMS = (32, 64, 128, 256, 400, 1000)
+COUNTS = (1_000, 10_000, 100_000, 1_000_000)
+REPEATS = 5
+
+
+class CpuDevice:
+    name = "cpu"
+    stream = 0
+
+    def put(self, array):
+        return np.array(array)
+
+    def empty(self, shape, pinned=False):
+        return np.zeros(shape, np.float32)
+
+    def copy(self, to, source):
+        np.copyto(to, source)
+
+    def seconds(self, work, repeats=REPEATS):
+        """Median seconds of `work`, after one run that does not count."""
+        work()
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    def shared(self, table):
+        return table.records
+
+
+class CudaDevice:
+    name = "cuda"
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.registrations = []
+
+    def put(self, array):
+        return self.torch.from_numpy(np.array(array)).cuda()
+
+    def empty(self, shape, pinned=False):
+        if pinned:
+            return self.torch.zeros(shape, pin_memory=True)
+        return self.torch.zeros(shape, device="cuda")
+
+    def copy(self, to, source):
+        to.copy_(source, non_blocking=True)
+
+    def seconds(self, work, repeats=REPEATS):
+        work()
+        self.torch.cuda.synchronize()
+        times = []
+        for _ in range(repeats):
+            begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1e3)
+        return statistics.median(times)
+
+    def shared(self, table):
+        self.registrations.append(_native.HostRegistration(table))
+        return table.records
+
+
+def record_bytes(dim):
+    return (dim + 1 + 3) // 4 * 16
+
+
+def floors(device, megabytes):
+    """GB/s of a large copy from pinned host memory, and of a copy within the device (bytes read + bytes written)."""
+    floats = megabytes * (1 << 20) // 4
+    here, there = device.empty(floats), device.empty(floats)
+    pinned = device.empty(floats, pinned=True)
+    return {"copy_gb_s": 4 * floats / device.seconds(lambda: device.copy(here, pinned)) / 1e9,
+            "memory_gb_s": 8 * floats / device.seconds(lambda: device.copy(there, here)) / 1e9}
+
+
+class Gather:
+    """A gather of `count` distinct random rows of a host table, ids ascending unless told otherwise."""
+
+    def __init__(self, device, host, dim, count, order="sorted", slots=None):
+        rng = np.random.default_rng(count + dim)
+        rows = rng.choice(len(host), count, replace=False)
+        self.rows = np.sort(rows) if order == "sorted" else rows
+        self.device, self.host, self.dim = device, host, dim
+        self.cache = None if slots is None else device.empty((slots, host.shape[1]))
+        self.source = np.full(count, FROM_HOST, np.int32)
+        if slots is not None:
+            self.source = np.sort(rng.choice(slots, count, replace=False)).astype(np.int32)
+        self.records = device.empty((count, host.shape[1]))
+        self.device_rows, self.device_source = device.put(self.rows), device.put(self.source)
+        self.bytes = count * record_bytes(dim)
+
+    def gb_s(self):
+        def work():
+            gather_rows(self.dim, self.host, self.cache, self.device_rows, self.device_source, self.records,
+                        self.device.stream)
+
+        return self.bytes / self.device.seconds(work) / 1e9
+
+    def packed_gb_s(self):
+        """The way without mapped memory: gather on the CPU into pinned memory, one copy, gather on the device."""
+        packed = self.device.empty(self.records.shape, pinned=True)
+        there = self.device.empty(self.records.shape)
+        packed_row = np.empty(len(self.rows), np.int64)
+
+        def work():
+            pack_host_rows(self.dim, self.host, self.rows, self.source, packed, packed_row)
+            self.device.copy(there, packed)
+            gather_rows(self.dim, there, None, self.device.put(packed_row), self.device_source, self.records,
+                        self.device.stream)
+
+        return self.bytes / self.device.seconds(work) / 1e9
+
+
+def gathers(device, table_bytes, dims, counts, threads):
+    """Rates by dim and count; at dim 400 also what alignment, order, caching and a copy on the way change."""
+    result = {"gb_s": {}}
+    for dim in dims:
+        table = _native.HostTable(max(2 * max(counts), table_bytes // (dim * 4 + 128)), dim)
+        table.init_uniform(-1, 1, 0, 0)
+        host = device.shared(table)
+        result["gb_s"][dim] = {count: Gather(device, host, dim, count).gb_s() for count in counts}
+        if dim != 400:
+            continue
+        most = counts[-1]
+        flat = host.reshape(-1)
+        off_lines = flat[: flat.size // (dim + 4) * (dim + 4)].reshape(-1, dim + 4)
+        result["unsorted_gb_s"] = Gather(device, host, dim, most, "drawn").gb_s()
+        result["off_line_gb_s"] = Gather(device, off_lines, dim, most).gb_s()
+        result["cached_gb_s"] = Gather(device, host, dim, most, slots=2 * most).gb_s()
+        before = _native.num_threads()
+        result["cpu_gather_and_copy_gb_s"] = {}
+        for count in sorted({1, threads}):
+            _native.set_num_threads(count)
+            result["cpu_gather_and_copy_gb_s"][count] = Gather(device, host, dim, most).packed_gb_s()
+        _native.set_num_threads(before)
+    return result
+
+
+def updates(device, count, dim=400, occurrences=2):
+    """Rows/s of the update by where rows go, staging or the host rows themselves, and of a flush of the staging."""
+    rng = np.random.default_rng(1)
+    table = _native.HostTable(4 * count, dim)
+    table.init_uniform(-1, 1, 0, 0)
+    staging_table = _native.HostTable(count, dim)
+    host, staging = device.shared(table), device.shared(staging_table).reshape(-1)
+    rows = np.sort(rng.choice(table.rows, count, replace=False))
+    records = device.empty((count, table.stride))
+    offset = device.put(np.arange(0, occurrences * count + 1, occurrences, dtype=np.int32))
+    entries = [(device.put(rng.normal(size=(occurrences * count, dim)).astype(np.float32)), offset, None)]
+    staged = device.put(np.arange(count) * table.stride)
+    device_rows = device.put(rows)
+
+    def update(leave, target):
+        leaves = device.put(np.full(count, leave, np.uint8))
+        return lambda: update_rows(dim, host, None, staging, leaves, target, records, entries, 0.1, device.stream)
+
+    to_staging, to_host = update(LEAVE_VALUE, staged), update(LEAVE_HOST_ROW, device_rows)
+
+    def flush():
+        table.records[rows] = staging_table.records
+
+    seconds = {"staging": device.seconds(to_staging), "host_row": device.seconds(to_host)}
+    start = time.perf_counter()
+    flush()
+    seconds["flush_one_thread_numpy"] = time.perf_counter() - start
+    result = {name: count / value for name, value in seconds.items()}
+    if device.name == "cuda":
+        result["beside_compute"] = overlap(device.torch, to_staging, to_host)
+    return result
+
+
+def overlap(torch, to_staging, to_host):
+    """Seconds of a fixed amount of matrix products alone, and with each kind of update on another stream beside it."""
+    a = torch.randn(4096, 4096, device="cuda")
+    side = torch.cuda.Stream()
+    result = {}
+    for name, work in (("alone", None), ("staging", to_staging), ("host_row", to_host)):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.cuda.stream(side):
+            for _ in range(20):
+                a @ a
+        for _ in range(10 if work else 0):
+            work()
+        torch.cuda.synchronize()
+        result[f"{name}_s"] = time.perf_counter() - start
+    return result
+
+
+def index_rates(capacity=200_000, keys=2_000_000):
+    """Million keys/s of find by load, and of insert_and_evict at full load, one thread on the CPU."""
+    rng = np.random.default_rng(2)
+    result = {}
+    for kind, dense in (("direct", keys), ("digest", None)):
+        result[kind] = {}
+        for load in (0.5, 1.0):
+            index = make_index(capacity, "lru", dense)
+            some = rng.permutation(keys)
+            ones = np.ones(keys, np.uint64)
+            filled = 0
+            while len(index) < load * capacity - 1 and filled < keys:
+                part = some[filled : filled + 1000]
+                index.set_time(filled)
+                index.insert_and_evict(part, ones[: len(part)])
+                filled += 1000
+            present = rng.permutation(index.export_batch(0, capacity)[0])
+            absent = rng.integers(0, keys, len(present))
+            result[kind][f"find_at_{load}"] = len(present) / CpuDevice().seconds(lambda: index.find(present)) / 1e6
+            result[kind][f"find_any_at_{load}"] = len(absent) / CpuDevice().seconds(lambda: index.find(absent)) / 1e6
+        clock = iter(range(keys, 100 * keys))
+        fresh = rng.integers(0, keys, 50_000)
+
+        def insert():
+            index.set_time(next(clock))
+            index.insert_and_evict(fresh, ones[: len(fresh)])
+
+        result[kind]["insert_and_evict_at_1.0"] = len(fresh) / CpuDevice().seconds(insert) / 1e6
+    return result
+
+
+def measure_device(device, options):
+    result = floors(device, 64 if options.quick else 512)
+    counts = COUNTS[:3] if options.quick or device.name == "cpu" else COUNTS
+    result["gather"] = gathers(device, options.table_bytes, DIMS, counts, options.threads)
+    result["update_rows_s"] = updates(device, 10_000 if options.quick else 50_000)
+    largest = {dim: rates[counts[-1]] for dim, rates in result["gather"]["gb_s"].items()}
+    result["over_copy"] = {dim: rate / result["copy_gb_s"] for dim, rate in largest.items()}
+    result["cached_share_of_memory_bandwidth"] = 2 * result["gather"]["cached_gb_s"] / result["memory_gb_s"]
+    packed = result["gather"]["cpu_gather_and_copy_gb_s"]
+    result["over_cpu_gather_and_copy"] = {count: largest[400] / rate for count, rate in packed.items()}
+    return result
+
+
+def cuda_device():
+    """A CudaDevice, or the reason why there is none."""
+    devices, reason = _native.cuda_devices(with_free_memory=False)
+    if not devices:
+        return None, reason
+    import torch
+
+    if not torch.cuda.is_available():
+        return None, "this torch cannot use CUDA"
+    return CudaDevice(), ""
+
+
+def show(name, result):
+    gather = result["gather"]
+    print(f"{name}: copy {result['copy_gb_s']:.1f} GB/s, memory {result['memory_gb_s']:.1f} GB/s (read + written)")
+    for dim, rates in gather["gb_s"].items():
+        by_count = ", ".join(f"{count:,} rows {rate:.2f} GB/s" for count, rate in rates.items())
+        print(f"  gather dim {dim:4d}: {by_count}; {result['over_copy'][dim]:.2f} of copy")
+    by_threads = gather["cpu_gather_and_copy_gb_s"].items()
+    packed = ", ".join(f"{rate:.2f} GB/s with {count} threads" for count, rate in by_threads)
+    print(f"  dim 400: unsorted {gather['unsorted_gb_s']:.2f}, rows off their lines {gather['off_line_gb_s']:.2f}, "
+          f"from the cache {gather['cached_gb_s']:.2f} GB/s; CPU gather and copy: {packed}")
+    print(f"  update, rows/s: {result['update_rows_s']}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--data_path", default="data", help="folder of FB15k and wn18rr, for the table of policies")
+    parser.add_argument("--threads", type=int, default=_native.num_threads(), help="CPU threads to gather
+    (%(default)s)") parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least
+    (%(default)s)") parser.add_argument("--quick", action="store_true", help="smaller sizes, to see that it runs")
+    options = parser.parse_args()
+
+    result = {"threads": options.threads, "cpu": measure_device(CpuDevice(), options)}
+    show("cpu", result["cpu"])
+    device, result["reason"] = cuda_device()
+    result["cuda"] = measure_device(device, options) if device else None
+    if device:
+        show("cuda", result["cuda"])
+    else:
+        print(f"cuda: not measured, {result['reason']}")
+    result["uva_over_copy_dim400"] = result["cuda"]["over_copy"][400] if device else None
+    result["uva_over_cpu_gather_dim400"] = result["cuda"]["over_cpu_gather_and_copy"] if device else None
+    result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
+    for kind, rates in result["index_million_keys_s"].items():
+        print(f"index {kind}, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
+    result["policies"] = policy_table(options.data_path, steps=300 if options.quick else 3000)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
