@@ -293,9 +293,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", help="write the results here")
     parser.add_argument("--data_path", default="data", help="folder of FB15k and wn18rr, for the table of policies")
-    parser.add_argument("--threads", type=int, default=_native.num_threads(), help="CPU threads to gather
-    (%(default)s)") parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least
-    (%(default)s)") parser.add_argument("--quick", action="store_true", help="smaller sizes, to see that it runs")
+    parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
+    parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, to see that it runs")
     options = parser.parse_args()
 
     result = {"threads": options.threads, "cpu": measure_device(CpuDevice(), options)}
