@@ -2,7 +2,7 @@
 
 A generated graph with Freebase's proportions (3.5 triples per entity, skewed), as integer text (Freebase's layout), as
 text of names (raw_udd) and as .npy (WikiKG90Mv2's layout). Each load is a process of its own; its peak is the most
-memory it ever held beyond what it held before loading, over the bytes of the arrays it returns (for names: names included).
+memory it ever held beyond what it held before loading, over the bytes of the arrays it returns (names included).
 Files are in the page cache, so this measures the program, not the disk.
 
 The floor is reading the integer text and counting its newlines. The peer reads a million lines the way DGL-KE does,
@@ -61,7 +61,8 @@ def load_once(folder, kind, threads):
 def measure(folder, kind, threads, repeats):
     results = []
     for _ in range(repeats):
-        command = [sys.executable, "-m", "benchmarks.load", "--once", kind, "--folder", str(folder), "--threads", str(threads)]
+        command = [sys.executable, "-m", "benchmarks.load", "--once", kind, "--folder", str(folder),
+                   "--threads", str(threads)]
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         results.append(json.loads(out.splitlines()[-1]))
     return (statistics.median(r["triples"] / r["seconds"] for r in results),

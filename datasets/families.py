@@ -26,13 +26,13 @@ Eino Elias Emil Erik Felix Fjodor Franz Gabriel Georg Hakan Hassan Henrik Hugo I
 Karim Kenji Klaus Konrad Lars Leo Linus Louis Luca Magnus Malik Marco Matteo Max Milan Nils Noah Omar Oskar Otto Pablo
 Paul Pedro Rafael Ravi Robin Rolf Samuel Simon Sven Tariq Theo Tomas Udo Viktor Walter Yusuf Zeno""".split()
 SURNAMES = """Abreu Acker Adler Albrecht Almeida Amari Andersen Aoki Arslan Asante Bakker Banerjee Barros Becker Bello
-Berg Bianchi Blanc Bondar Braun Brandt Campos Castro Chen Conti Costa Cruz Dahl Danso Demir Diallo Dubois Duarte Eklund
-Engel Eriksen Esposito Falk Farouk Ferrari Fischer Fontaine Forsberg Fuchs Garcia Gomez Greco Grieg Haas Haddad Hansen
-Hartmann Hayashi Heller Herrera Holm Horvat Ibarra Ito Ivanov Jansen Jensen Kaplan Karlsson Kato Keita Keller Khan Kim
-Klein Kovac Kraus Kumar Lang Larsen Lehmann Leone Lind Lopez Lund Mancini Marino Martins Mbeki Meier Mensah Molina Moreau
-Mori Nakamura Navarro Nguyen Novak Okafor Olsen Ortega Osei Park Patel Pereira Petit Popov Quist Rahman Ramos Reyes Ricci
-Rojas Romano Rossi Roth Sahin Santos Sato Schulz Seidel Silva Singh Solberg Sorensen Steiner Suzuki Tanaka Torres Traore
-Vidal Vogel Wagner Weber Winter Wolff Yamada Yilmaz Zeller Zimmer""".split()
+Berg Bianchi Blanc Bondar Braun Brandt Campos Castro Chen Conti Costa Cruz Dahl Danso Demir Diallo Dubois Duarte
+Eklund Engel Eriksen Esposito Falk Farouk Ferrari Fischer Fontaine Forsberg Fuchs Garcia Gomez Greco Grieg Haas Haddad
+Hansen Hartmann Hayashi Heller Herrera Holm Horvat Ibarra Ito Ivanov Jansen Jensen Kaplan Karlsson Kato Keita Keller
+Khan Kim Klein Kovac Kraus Kumar Lang Larsen Lehmann Leone Lind Lopez Lund Mancini Marino Martins Mbeki Meier Mensah
+Molina Moreau Mori Nakamura Navarro Nguyen Novak Okafor Olsen Ortega Osei Park Patel Pereira Petit Popov Quist Rahman
+Ramos Reyes Ricci Rojas Romano Rossi Roth Sahin Santos Sato Schulz Seidel Silva Singh Solberg Sorensen Steiner Suzuki
+Tanaka Torres Traore Vidal Vogel Wagner Weber Winter Wolff Yamada Yilmaz Zeller Zimmer""".split()
 
 INVERSE = {
     "parent_of": "child_of", "grandparent_of": "grandchild_of", "aunt_or_uncle_of": "niece_or_nephew_of",
@@ -139,7 +139,8 @@ def facts(people: List[Person]) -> List[Fact]:
                 found[(grandparent, "grandparent_of", child)] = None
         for uncle in uncles:
             found[(uncle, "aunt_or_uncle_of", child)] = None
-        symmetric = [("sibling_of", s) for s in siblings] + [("cousin_of", c) for u in uncles for c in people[u].children]
+        symmetric = [("sibling_of", sibling) for sibling in siblings]
+        symmetric += [("cousin_of", cousin) for uncle in uncles for cousin in people[uncle].children]
         if person.spouse is not None:
             symmetric.append(("spouse_of", person.spouse))
         for relation, other in symmetric:

@@ -94,7 +94,8 @@ void bind_data(nb::module_& module) {
              new (self) NameTable(view(bytes), offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1);
            }, "bytes"_a, "offsets"_a, "The table that released these.")
       .def("__len__", &NameTable::size)
-      .def("find", [](const NameTable& self, nb::bytes name) { return self.find({name.c_str(), name.size()}); }, "name"_a,
+      .def("find", [](const NameTable& self, nb::bytes name) { return self.find({name.c_str(), name.size()}); },
+           "name"_a,
            "The id of a name (UTF-8 bytes), or -1.")
       .def("add", [](NameTable& self, nb::bytes name) { return self.add({name.c_str(), name.size()}); }, "name"_a,
            "The id of a name (UTF-8 bytes), a new one if the name is new.")
@@ -104,8 +105,8 @@ void bind_data(nb::module_& module) {
              const auto bytes = static_cast<std::size_t>(packed.offsets[names]);
              return nb::make_tuple(adopt(reinterpret_cast<std::uint8_t*>(packed.bytes), bytes),
                                    adopt(packed.offsets, names + 1));
-           }, "All names one after the other, uint8, and where each begins, with the end, int64 (len + 1,). The table is "
-              "empty afterwards.");
+           }, "All names one after the other, uint8, and where each begins, with the end, int64 (len + 1,). The table "
+              "is empty afterwards.");
 
   module.def("count_newlines", [](const Text& block) { return count_newlines(view(block)); }, "block"_a,
              nb::call_guard<nb::gil_scoped_release>(), "Number of newlines in a uint8 array.");

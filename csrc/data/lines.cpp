@@ -36,7 +36,8 @@ std::size_t trailing_space(std::string_view text) {
 
 std::int64_t count_newlines(std::string_view text) {
   std::atomic<std::int64_t> total{0};
-  default_pool().parallel_for(static_cast<std::int64_t>(text.size()), 1 << 20, [&](std::int64_t begin, std::int64_t end) {
+  const auto size = static_cast<std::int64_t>(text.size());
+  default_pool().parallel_for(size, 1 << 20, [&](std::int64_t begin, std::int64_t end) {
     total += std::count(text.data() + begin, text.data() + end, '\n');
   });
   return total;
@@ -52,7 +53,8 @@ std::vector<LineRange> split_lines(std::string_view block, int parts) {
   }
   std::vector<std::int64_t> lines(ranges.size());
   default_pool().parallel_for(static_cast<std::int64_t>(ranges.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) lines[i] = std::count(ranges[i].text.begin(), ranges[i].text.end(), '\n');
+    for (std::int64_t i = begin; i < end; ++i)
+      lines[i] = std::count(ranges[i].text.begin(), ranges[i].text.end(), '\n');
   });
   for (std::size_t i = 1; i < ranges.size(); ++i) ranges[i].first_line = ranges[i - 1].first_line + lines[i - 1];
   return ranges;

@@ -1,4 +1,4 @@
-// Lines and fields of a text file, cut as Python's str.strip() and str.split(delimiter) cut them, which is how DGL-KE reads.
+// Lines and fields of a text file, cut as Python's str.strip() and str.split(delimiter) cut them, as DGL-KE does.
 #pragma once
 
 #include <array>

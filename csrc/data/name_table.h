@@ -30,8 +30,8 @@ class NameTable {
   // std::length_error beyond.
   std::int64_t add(std::string_view name) { return add(name, hash_of(name)); }
 
-  // The same for many names in their order. In a large table a lookup waits for memory three times (slot, offset, name);
-  // these let the lookups wait together.
+  // The same for many names in their order. In a large table a lookup waits for memory three times (slot, offset,
+  // name); these let the lookups wait together.
   void find(std::span<const std::string_view> names, std::int32_t* ids) const;
   void add(std::span<const std::string_view> names, std::int32_t* ids);
 

@@ -144,7 +144,9 @@ struct NamedRows {
     out.tail[lines[i]] = entity_ids[2 * i + 1];
     out.relation[lines[i]] = relation_ids[i];
   }
-  bool known(std::size_t i) const { return entity_ids[2 * i] >= 0 && entity_ids[2 * i + 1] >= 0 && relation_ids[i] >= 0; }
+  bool known(std::size_t i) const {
+    return entity_ids[2 * i] >= 0 && entity_ids[2 * i + 1] >= 0 && relation_ids[i] >= 0;
+  }
   void clear() {
     lines.clear();
     entities.clear();
@@ -215,8 +217,8 @@ template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, st
 template MaybeComplaint parse_id_triples(std::string_view, const LineFormat&, std::int64_t, std::int64_t,
                                          const TripleColumns<std::int64_t>&);
 
-MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& format, bool number_new, NameTable& entities,
-                                  NameTable& relations, const TripleColumns<std::int32_t>& out) {
+MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& format, bool number_new,
+                                  NameTable& entities, NameTable& relations, const TripleColumns<std::int32_t>& out) {
   const std::vector<LineRange> ranges = split_lines(block, default_pool().threads());
   std::vector<NamedRows> unknown(ranges.size());
 

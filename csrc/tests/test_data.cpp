@@ -46,7 +46,8 @@ TEST(NameTable, NumbersNamesAsTheyCome) {
   EXPECT_EQ(packed.names, 20000);
   EXPECT_EQ(table.size(), 0);
   EXPECT_EQ(table.add("again"), 0);
-  const NameTable again({packed.bytes, static_cast<std::size_t>(packed.offsets[packed.names])}, packed.offsets, packed.names);
+  const std::string_view bytes(packed.bytes, static_cast<std::size_t>(packed.offsets[packed.names]));
+  const NameTable again(bytes, packed.offsets, packed.names);
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(again.find(names[i]), i);
   std::free(packed.bytes);
   std::free(packed.offsets);

@@ -94,7 +94,8 @@ def _checked(packed: zipfile.ZipFile, name: str, url: str, packed_bytes: int) ->
         path = PurePosixPath(member.filename.replace("\\", "/"))
         kind = (member.external_attr >> 16) & 0o170000
         if path.is_absolute() or ".." in path.parts or ":" in member.filename or kind not in (0, 0o100000, 0o040000):
-            raise InputError(f"{url} holds {member.filename!r}, which is no plain file inside the archive; do not use it")
+            raise InputError(f"{url} holds {member.filename!r}, which is no plain file inside the archive; "
+                             "do not use it")
         if not member.is_dir() and path.parts[:1] == (name,):
             members.append(member)
     total = sum(member.file_size for member in members)

@@ -20,8 +20,8 @@ def flags(layout: TextLayout) -> dict:
 
 
 def build(layout: TextLayout, sink: Sink) -> dict:
-    """Reads all files of `layout`: columns `<split>.head` and so on; names, if the layout reads them, as `entity.bytes`,
-    `entity.offsets` and so on. Returns {"n_entities": ..., "n_relations": ...}."""
+    """Reads all files of `layout`: columns `<split>.head` and so on; names, if the layout reads them, as
+    `entity.bytes`, `entity.offsets` and so on. Returns {"n_entities": ..., "n_relations": ...}."""
     if layout.ids in (Ids.COUNT_LINE, Ids.MAP_LINES):
         return _build_from_ids(layout, sink)
     return _build_from_names(layout, sink)

@@ -39,7 +39,8 @@ class OgbLayout:
         if self.split is None:
             parts = ("train_hrt", "val_hr", "val_t", "val_t_correct_index", "val_t_candidate")
             return [*(self.folder / "processed" / f"{part}.npy" for part in parts), self.folder / "meta.pt"]
-        return [*(self.folder / "split" / self.split / f"{split}.pt" for split in ("train", "valid", "test")), self.counts]
+        splits = (self.folder / "split" / self.split / f"{split}.pt" for split in ("train", "valid", "test"))
+        return [*splits, self.counts]
 
     @property
     def counts(self) -> Path:
@@ -96,7 +97,8 @@ def load_pt(path: Path) -> dict:
         with allowed:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds; all mean that this is not the file it should be
-        raise InputError(f"{path} is damaged, or holds more than arrays of numbers; fetch the data set again") from error
+        raise InputError(f"{path} is damaged, or holds more than arrays of numbers; "
+                         "fetch the data set again") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no dictionary; fetch the data set again")
     return content
@@ -153,7 +155,8 @@ def _entity_offsets(layout: OgbLayout) -> Tuple[Optional[Dict[str, Tuple[int, in
     if layout.name == "wikikg2":
         return None, _count(path, 1, rows[0][0] if rows and rows[0] else "")
     if len(rows) < 2 or len(rows[0]) != len(rows[1]):
-        raise InputError(f"{path} must have a line of entity types and a line of their numbers; fetch the data set again")
+        raise InputError(f"{path} must have a line of entity types and a line of their numbers; "
+                         "fetch the data set again")
     offsets, end = {}, 0
     for kind, number in sorted(zip(rows[0], rows[1])):
         count = _count(path, 2, number)
@@ -185,8 +188,8 @@ def _integers(path: Path, content: dict, key: str, shape: tuple) -> np.ndarray:
     fits = values.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, values.shape))
     if not fits or values.dtype.kind not in "iu":
         wanted = " x ".join("any" if want is None else str(want) for want in shape)
-        raise InputError(f"{path}: {key!r} is {values.dtype} of shape {values.shape}, not integers of shape ({wanted}); "
-                         "fetch the data set again")
+        raise InputError(f"{path}: {key!r} is {values.dtype} of shape {values.shape}, "
+                         f"not integers of shape ({wanted}); fetch the data set again")
     return values
 
 
@@ -307,7 +310,8 @@ def candidates(layout: OgbLayout) -> Dict[str, Dict[str, Callable[[], np.ndarray
                 for split in ("valid", "test")}
     found: Dict[str, Dict[str, Callable[[], np.ndarray]]] = {}
     widths = {"hr": 2, "tr": 2, "t_candidate": None, "h_candidate": None}
-    for prefix, split in (("val", "valid"), ("test", "test"), ("test-dev", "test-dev"), ("test-challenge", "test-challenge")):
+    for prefix in ("val", "test", "test-dev", "test-challenge"):
+        split = "valid" if prefix == "val" else prefix
         for key in ("hr", "t", "t_candidate", "t_correct_index", "tr", "h_candidate", "h_correct_index"):
             path = layout.folder / "processed" / f"{prefix}_{key}.npy"
             if path.exists():

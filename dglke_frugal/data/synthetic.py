@@ -2,8 +2,8 @@
 
     python -m dglke_frugal.data.synthetic --out data --entities 86054151 --relations 14824 --triples 305000000
 
-Triple i is a function of (seed, i) in integer arithmetic: any range can be made alone, in any order, on any machine, and
-writing needs memory for one block however large the graph is. The entity of popularity rank k (from 1) is drawn about
+Triple i is a function of (seed, i) in integer arithmetic: any range can be made alone, in any order, on any machine,
+and writing needs memory for one block however large the graph is. The entity of popularity rank k (from 1) is drawn about
 in proportion to k^-skew, as a staircase: all ranks from 2^j to 2^(j+1) - 1 alike. There is nothing in it to learn.
 """
 from __future__ import annotations
@@ -82,9 +82,10 @@ class SyntheticGraph:
     name: str = "synthetic"
 
     def __post_init__(self):
-        for what, count, least, most in (("entities", self.n_entities, 2, 2**31), ("relations", self.n_relations, 1, 2**31),
-                                         ("train triples", self.n_train, 1, 2**40), ("valid triples", self.n_valid, 0, 2**40),
-                                         ("test triples", self.n_test, 0, 2**40), ("seed", self.seed, 0, 2**32)):
+        for what, count, least, most in (
+                ("entities", self.n_entities, 2, 2**31), ("relations", self.n_relations, 1, 2**31),
+                ("train triples", self.n_train, 1, 2**40), ("valid triples", self.n_valid, 0, 2**40),
+                ("test triples", self.n_test, 0, 2**40), ("seed", self.seed, 0, 2**32)):
             if not least <= count <= most:
                 raise InputError(f"a synthetic graph cannot have {what} {count}; give a number from {least} to {most}")
         for what, skew in (("skew", self.skew), ("relation skew", self.relation_skew)):
@@ -191,7 +192,8 @@ def _write_columns(path: Path, blocks: Iterator[Sequence]) -> None:
     options = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
     with replace_file(path) as file:
         for columns in blocks:
-            csv.write_csv(pa.table([pa.array(c) for c in columns], [str(i) for i in range(len(columns))]), file, options)
+            table = pa.table([pa.array(column) for column in columns], [str(i) for i in range(len(columns))])
+            csv.write_csv(table, file, options)
 
 
 def _write_npy(graph: SyntheticGraph, target: Path) -> None:

@@ -85,7 +85,8 @@ def _refuse_bare_returns(path: Path, lines: int, buffer: bytearray, end: int) ->
         return
     at = next(i for i in range(end) if buffer[i] == 13 and buffer[i + 1] != 10)
     line = lines + 1 + buffer.count(b"\n", 0, at)
-    raise InputError(f"{path}, line {line} has a carriage return without a newline; convert the file's line ends to \\n")
+    raise InputError(f"{path}, line {line} has a carriage return without a newline; "
+                     "convert the file's line ends to \\n")
 
 
 def _refuse_non_utf8(path: Path, lines: int, block: np.ndarray) -> None:
@@ -251,7 +252,8 @@ def read_count(path: Path) -> int:
     with open_input(path) as file:
         first = file.read(64).split(b"\n", 1)[0].strip()
     if not first.isdigit() or int(first) == 0:
-        raise InputError(f"{path}, line 1 must be the number of names that follow, not {first.decode('utf-8', 'replace')!r}")
+        shown = first.decode("utf-8", "replace")
+        raise InputError(f"{path}, line 1 must be the number of names that follow, not {shown!r}")
     listed = count_lines(path) - 1
     if listed not in (0, int(first)):
         raise InputError(f"{path}, line 1 says {int(first):,} names, but {listed:,} lines follow; "
