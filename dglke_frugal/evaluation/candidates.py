@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
-from .known_triples import KnownTriples, Lists
+from .known_triples import KnownAnswers, KnownTriples, Lists
 from .model import HEAD, SIDES, EmbeddingModel, take_rows
 from .ranking import CandidateTable, Comparison, Queries, compare, query_vectors
 
@@ -99,21 +99,21 @@ def _rank(model, side, columns, known, lists: Callable, size: int, width: int, e
     """`lists(begin, end)` gives the candidates of those triples, one row per group of `size`; begin is a multiple of it."""
     stays, relations, moves = columns
     count = len(stays)
+    answers = known and KnownAnswers(side, stays, relations, known)
     better, equal, close_calls = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
     row_bytes = 4 * model.entity.shape[1]
     step = size * max(1, _GATHERED_BYTES // (row_bytes * max(1, width)))
     for begin in range(0, count, step):
         end = min(begin + step, count)
-        part = _compare_block(model, side, stays[begin:end], relations[begin:end], moves[begin:end], known,
-                              lists(begin, end), size, exclude_self)
+        part = _compare_block(model, side, stays[begin:end], relations[begin:end], moves[begin:end],
+                              lists(begin, end), size, _excluded(moves, answers, begin, end, exclude_self))
         better[begin:end], equal[begin:end] = part.better, part.equal
         close_calls += part.close_calls
     return Comparison(better, equal, close_calls)
 
 
-def _compare_block(model, side, stays, relations, moves, known, candidates, size, exclude_self) -> Comparison:
+def _compare_block(model, side, stays, relations, moves, candidates, size, excluded) -> Comparison:
     count = len(stays)
-    excluded = _excluded(side, stays, relations, moves, known, exclude_self)
     distinct, position = np.unique(np.concatenate([moves, candidates.ravel()]), return_inverse=True)
     rows = take_rows(model.entity, distinct)
     true, lists = position[:count], position[count:].reshape(candidates.shape)
@@ -139,15 +139,17 @@ def _compare_block(model, side, stays, relations, moves, known, candidates, size
     return Comparison(better, equal, lists.size)
 
 
-def _excluded(side, stays, relations, moves, known, exclude_self) -> Lists:
-    own = np.arange(len(moves)), moves
+def _excluded(moves, answers, begin, end, exclude_self) -> Lists:
+    """What must not compete with the triples begin .. end - 1: themselves and their known answers."""
+    count = end - begin
     if not exclude_self:
-        return Lists.empty(len(moves))
-    if known is None:
-        return Lists.from_pairs(*own, len(moves))
-    answers = known.heads(stays, relations) if side == HEAD else known.tails(stays, relations)
-    asked = np.repeat(np.arange(len(moves)), np.diff(answers.pointers))
-    return Lists.from_pairs(np.concatenate([own[0], asked]), np.concatenate([own[1], answers.items]), len(moves))
+        return Lists.empty(count)
+    queries, items = np.arange(count), moves[begin:end]
+    if answers is not None:
+        known = answers.of(np.arange(begin, end))
+        queries = np.concatenate([queries, np.repeat(queries, np.diff(known.pointers))])
+        items = np.concatenate([items, known.items])
+    return Lists.from_pairs(queries, items, count)
 
 
 def _among(lists: Lists, distinct: np.ndarray) -> Lists:

@@ -6,6 +6,8 @@ from typing import Iterable, Sequence, Tuple
 
 import numpy as np
 
+from .model import HEAD
+
 _BLOCK = 8_000_000  # triples looked at together: bounds the memory on graphs of hundreds of millions
 
 
@@ -32,6 +34,13 @@ class Lists:
             queries, items = queries[new], items[new]
         return cls(np.searchsorted(queries, np.arange(count + 1)).astype(np.int64), items)
 
+    def take(self, queries: np.ndarray) -> "Lists":
+        """The lists of `queries`, in their order, repeated where they repeat."""
+        lengths = np.diff(self.pointers)[queries]
+        pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        source = np.repeat(self.pointers[:-1][queries] - pointers[:-1], lengths) + np.arange(pointers[-1])
+        return Lists(pointers, self.items[source])
+
     def of(self, query: int) -> np.ndarray:
         """The items of one query."""
         return self.items[self.pointers[query]:self.pointers[query + 1]]
@@ -40,8 +49,8 @@ class Lists:
 class KnownTriples:
     """All triples that count as true: usually train, valid and test together.
 
-    Holds references to the arrays; an index is built only for the queries asked about, so the memory follows the test
-    set and not the graph.
+    Holds references to the arrays. Each question goes once through all triples and keeps those that answer it, so ask about
+    many queries at once.
     """
 
     def __init__(self, parts: Iterable[Tuple[np.ndarray, np.ndarray, np.ndarray]]):
@@ -77,7 +86,19 @@ class KnownTriples:
         lists = Lists.from_pairs(np.concatenate(found), np.concatenate(answers), len(wanted))
         if len(wanted) == len(entities) and np.array_equal(inverse, np.arange(len(entities))):
             return lists
-        lengths = np.diff(lists.pointers)[inverse]
-        pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        source = np.repeat(lists.pointers[:-1][inverse] - pointers[:-1], lengths) + np.arange(pointers[-1])
-        return Lists(pointers, lists.items[source])
+        return lists.take(inverse)
+
+
+class KnownAnswers:
+    """The known answers of many queries, found in one pass and kept once where queries repeat."""
+
+    def __init__(self, side: str, stays: np.ndarray, relations: np.ndarray, known: KnownTriples):
+        """side: the place of the answers, HEAD or TAIL. stays, relations: (n,) what is given of each query."""
+        width = int(relations.max(initial=0)) + 1
+        distinct, self._query_of = np.unique(stays * width + relations, return_inverse=True)
+        ask = known.heads if side == HEAD else known.tails
+        self._lists = ask(*np.divmod(distinct, width))
+
+    def of(self, queries: np.ndarray) -> Lists:
+        """The answers of the queries with these numbers."""
+        return self._lists.take(self._query_of[queries])

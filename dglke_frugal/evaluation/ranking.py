@@ -211,6 +211,8 @@ def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Op
         starts = np.arange(len(order))  # each triple leaves out another candidate, so none share a query
     else:
         starts = np.flatnonzero(np.diff(relations, prepend=-1) | np.diff(stays, prepend=-1))
+        ask = known.heads if side == HEAD else known.tails
+        answers = ask(stays[starts], relations[starts])
     ends = np.append(starts[1:], len(order))
     better, equal, close_calls = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64), 0
     for first, last in _blocks(relations[starts], block, model.projects):
@@ -219,7 +221,7 @@ def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Op
         if known is None:
             excluded = Lists(np.arange(last - first + 1), moves[here])
         else:
-            excluded = known.heads(fixed, relation) if side == HEAD else known.tails(fixed, relation)
+            excluded = answers.take(np.arange(first, last))
         if model.projects:
             table = CandidateTable.of(model.candidate_rows(model.entity, int(relation[0])), model.operation)
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)

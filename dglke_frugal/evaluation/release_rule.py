@@ -11,7 +11,7 @@ from typing import Tuple
 import numpy as np
 
 from .. import _native
-from .known_triples import KnownTriples
+from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import query_vectors
 
@@ -29,6 +29,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     counts = np.zeros(len(stays), np.int64)
     order = np.argsort(relations, kind="stable")
+    every_answer = KnownAnswers(side, stays, relations, known)
     begin = 0
     while begin < len(order):
         members = order[begin:begin + _BLOCK]
@@ -36,7 +37,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
             members = members[relations[members] == relations[members[0]]]
         begin += len(members)
         fixed, relation, true = stays[members], relations[members], moves[members]
-        answers = known.heads(fixed, relation) if side == HEAD else known.tails(fixed, relation)
+        answers = every_answer.of(members)
         triple = np.repeat(np.arange(len(members)), np.diff(answers.pointers))
         distinct, position = np.unique(np.concatenate([true, answers.items]), return_inverse=True)
         rows = model.candidate_rows(take_rows(model.entity, distinct), int(relation[0]))
