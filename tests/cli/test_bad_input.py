@@ -1,0 +1,126 @@
+"""Whatever is wrong with the input of `dglke_train`: one sentence on stderr, exit code 2, nothing half written."""
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from dglke_frugal.cli.train import main
+
+GOOD = "a\tlikes\tb\nb\tlikes\tc\nc\tknows\ta\na\tknows\tc\n" * 8
+RUN = ["--model_name", "DistMult", "--hidden_dim", "8", "--batch_size", "8", "--neg_sample_size", "4", "--max_step", "2",
+       "--log_interval", "1", "--seed", "1"]
+RAW = ["--dataset", "mine", "--format", "raw_udd_hrt", "--data_files", "train.txt"]
+UDD = ["--dataset", "mine", "--format", "udd_hrt", "--data_files", "entities.tsv", "relations.tsv", "ids.txt"]
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        path = folder / name.replace("__", ".")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+# What is wrong: (files of the data folder, flags, what the sentence must name)
+MAPS = {"entities__tsv": "0\ta\n1\tb\n2\tc\n", "relations__tsv": "0\tlikes\n1\tknows\n"}
+IDS = {**MAPS, "ids__txt": "0\t0\t1\n1\t1\t2\n" * 8}
+BAD = {
+    "data folder missing": ({}, [*RAW, "--data_path", "nowhere"], ["train.txt"]),
+    "training file missing": ({}, RAW, ["train.txt"]),
+    "training file empty": ({"train__txt": ""}, RAW, ["train.txt"]),
+    "two columns": ({"train__txt": GOOD + "a\tlikes\n"}, RAW, ["train.txt", "line 33"]),
+    "an empty line": ({"train__txt": GOOD + "\n" + GOOD}, RAW, ["train.txt", "line 33"]),
+    "wrong delimiter": ({"train__txt": GOOD.replace("\t", ",")}, RAW, ["train.txt", "line 1"]),
+    "not UTF-8": ({"train__txt": GOOD.encode() + b"\xff\xfe\tlikes\tb\n"}, RAW, ["train.txt", "line 33"]),
+    "a directory for a file": ({"train__txt": GOOD}, [*RAW[:-1], "."], []),
+    "data_files missing": ({"train__txt": GOOD}, RAW[:4], ["data_files"]),
+    "too many data_files": ({"train__txt": GOOD}, [*RAW, "train.txt", "train.txt", "train.txt"], ["data_files"]),
+    "unknown format": ({"train__txt": GOOD}, [*RAW, "--format", "raw_udd_hhh"], ["raw_udd_hhh"]),
+    "unknown built-in": ({}, ["--dataset", "FB16k"], ["FB16k"]),
+    "own files named FB15k": ({"train__txt": GOOD}, RAW[2:], ["dataset"]),
+    "id not a number": ({**IDS, "ids__txt": "0\t0\t1\n0\tx\t1\n"}, UDD, ["ids.txt", "line 2"]),
+    "entity id out of range": ({**IDS, "ids__txt": "0\t0\t1\n0\t0\t3\n"}, UDD, ["ids.txt", "line 2", "3"]),
+    "relation id out of range": ({**IDS, "ids__txt": "0\t2\t1\n"}, UDD, ["ids.txt", "line 1"]),
+    "negative id": ({**IDS, "ids__txt": "0\t0\t-1\n"}, UDD, ["ids.txt", "line 1"]),
+    "weight missing": ({"train__txt": GOOD}, [*RAW, "--has_edge_importance"], ["train.txt", "line 1"]),
+    "weight not a number": ({"train__txt": GOOD.replace("\n", "\t1\n") + "a\tlikes\tb\tnan\n"},
+                            [*RAW, "--has_edge_importance"], ["train.txt", "line 33"]),
+    "test set missing": ({"train__txt": GOOD}, [*RAW, "--test"], ["--test"]),
+    "validation set missing": ({"train__txt": GOOD}, [*RAW, "--valid"], ["--valid"]),
+    "hidden_dim 0": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "0"], ["--hidden_dim"]),
+    "hidden_dim not a number": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "many"], ["--hidden_dim"]),
+    "batch_size negative": ({"train__txt": GOOD}, [*RAW, "--batch_size", "-4"], ["--batch_size"]),
+    "learning rate 0": ({"train__txt": GOOD}, [*RAW, "--lr", "0"], ["--lr"]),
+    "learning rate not finite": ({"train__txt": GOOD}, [*RAW, "--lr", "nan"], ["--lr"]),
+    "gamma not finite": ({"train__txt": GOOD}, [*RAW, "--gamma", "inf"], ["--gamma"]),
+    "unknown model": ({"train__txt": GOOD}, [*RAW, "--model_name", "TransX"], ["TransX"]),
+    "RotatE without -de": ({"train__txt": GOOD}, [*RAW, "--model_name", "RotatE"], ["-de"]),
+    "SimplE without -dr": ({"train__txt": GOOD}, [*RAW, "--model_name", "SimplE", "-de"], ["-dr"]),
+    "ComplEx of odd size": ({"train__txt": GOOD}, [*RAW, "--model_name", "ComplEx", "--hidden_dim", "7"], ["odd", "7"]),
+    "pairwise Logsigmoid": ({"train__txt": GOOD}, [*RAW, "--pairwise"], ["--pairwise"]),
+    "pairwise and adversarial": ({"train__txt": GOOD}, [*RAW, "-pw", "-adv", "--loss_genre", "Hinge"], ["-adv"]),
+    "candidates by degree, filtered": ({"train__txt": GOOD}, [*RAW, "--neg_deg_sample_eval"], ["--no_eval_filter"]),
+    "eval_percent 2": ({"train__txt": GOOD}, [*RAW, "--eval_percent", "2"], ["--eval_percent"]),
+    "mix_cpu_gpu without a GPU": ({"train__txt": GOOD}, [*RAW, "--mix_cpu_gpu"], ["--mix_cpu_gpu"]),
+    "GPU -2": ({"train__txt": GOOD}, [*RAW, "--gpu", "-2"], ["--gpu"]),
+    "processes do not share out": ({"train__txt": GOOD}, [*RAW, "--gpu", "0", "1", "--num_proc", "3"], ["--num_proc"]),
+    "seed negative": ({"train__txt": GOOD}, [*RAW, "--seed", "-1"], ["--seed"]),
+    "cache_ratio 2": ({"train__txt": GOOD}, [*RAW, "--cache_ratio", "2"], ["--cache_ratio"]),
+    "cache_size not a size": ({"train__txt": GOOD}, [*RAW, "--cache_size", "much"], ["much"]),
+    "unknown flag": ({"train__txt": GOOD}, [*RAW, "--learning_rate", "1"], ["--learning_rate"]),
+    "ambiguous flag": ({"train__txt": GOOD}, [*RAW, "--neg", "3"], ["--neg"]),
+    "early stopping without validation": ({"train__txt": GOOD}, [*RAW, "--early_stop_patience", "3"], ["--valid"]),
+    "table too large": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", str(1 << 40)], ["memory"]),
+    "resume from nothing": ({"train__txt": GOOD}, [*RAW, "--resume", "nowhere"], ["nowhere"]),
+    "config file missing": ({"train__txt": GOOD}, [*RAW, "--config", "none.yaml"], ["none.yaml"]),
+    "config file with an unknown key": ({"train__txt": GOOD, "c__yaml": "learning_rate: 1\n"}, [*RAW, "--config", "{data}/c.yaml"],
+                                        ["learning_rate"]),
+    "config file that is no YAML": ({"train__txt": GOOD, "c__yaml": "a: [1\n"}, [*RAW, "--config", "{data}/c.yaml"], ["c.yaml"]),
+    "save_path below a file": ({"train__txt": GOOD}, [*RAW, "--save_path", "{data}/train.txt/runs"], ["train.txt"]),
+    "vanilla with a later flag": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--pairwise"], ["--pairwise"]),
+    "vanilla resumed": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--resume", "x"], ["--resume"]),
+    "DGL-KE's loop with SimplE": ({"train__txt": GOOD}, [*RAW, "--trainer", "dglke", "--model_name", "SimplE", "-de", "-dr"],
+                                  ["--trainer native"]),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_is_refused_in_one_sentence(what, tmp_path, capfd, monkeypatch):
+    files, arguments, named = BAD[what]
+    data, runs = tmp_path / "data", tmp_path / "runs"
+    data.mkdir()
+    monkeypatch.chdir(tmp_path)
+    write(data, **files)
+    before = sorted(data.iterdir())
+    arguments = [argument.format(data=data) for argument in arguments]
+    with pytest.raises(SystemExit) as stopped:
+        main([*RUN, "--data_path", str(data), "--save_path", str(runs), *arguments])
+    error = capfd.readouterr().err.strip()
+    assert stopped.value.code == 2, error
+    assert len(error.splitlines()) == 1 and "Traceback" not in error
+    for name in named:
+        assert name in error
+    assert not list(tmp_path.rglob("*.npy")) and not list(tmp_path.rglob("config.json"))
+    assert sorted(path for path in data.iterdir() if path.suffix != ".tsv" or path in before) == before  # id maps may be made
+
+
+def test_the_good_input_is_accepted(tmp_path):
+    write(tmp_path, train__txt=GOOD)
+    main([*RUN, *RAW, "--data_path", str(tmp_path), "--save_path", str(tmp_path / "runs")])
+    assert json.loads(next((tmp_path / "runs").rglob("config.json")).read_text())["model_name"] == "DistMult"
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path):
+    write(tmp_path, train__txt="".join(f"e{i}\tlikes\te{i + 1}\n" for i in range(3000)))
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *RUN, *RAW, "--hidden_dim", "64", "--data_path",
+                           str(tmp_path), "--save_path", str(tmp_path / "runs")], capture_output=True, text=True,
+                          preexec_fn=small_files, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
+    left = [path.name for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert not [name for name in left if "entity" in name], left
