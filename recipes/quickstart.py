@@ -29,8 +29,8 @@ def training_run(data: Path, save_path: Path, steps: int) -> TrainConfig:
     """What `dglke_train` would be told by flags."""
     return TrainConfig(
         graph=GraphConfig(str(data), "families", "raw_udd_hrt", ("train.txt", "valid.txt", "test.txt")),
-        model=ModelConfig("ComplEx", hidden_dim=100, gamma=40.0),
-        loss=LossConfig(lr=0.1, neg_adversarial_sampling=True, regularization_coef=2e-6),
+        model=ModelConfig("ComplEx", hidden_dim=128, gamma=20.0),
+        loss=LossConfig(lr=0.1, neg_adversarial_sampling=True, regularization_coef=0.0),
         batch=BatchConfig(batch_size=1024, neg_sample_size=128),
         evaluation=EvaluationConfig(test=True),
         run=RunConfig(save_path=str(save_path), max_step=steps, log_interval=max(1, steps // 4), seed=SEED))
