@@ -5,21 +5,27 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
 CPP_BUILD := build/cpp
 
-.PHONY: quickstart test test-python test-cpp clean
+export PATH := $(abspath $(BIN)):$(PATH)  # cmake and ninja of the virtual environment
+
+.PHONY: quickstart test test-python test-cpp sanitize clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m recipes.quickstart
 
-test: test-cpp test-python
+test: test-cpp sanitize test-python
 
 test-python: $(VENV)/installed-for-tests
 	$(BIN)/python -m pytest -q --durations=10
 
 # C++ tests need GoogleTest and oneTBB (Debian: libgtest-dev libgmock-dev libtbb-dev).
 test-cpp: $(VENV)/installed
-	$(BIN)/cmake -G Ninja -S . -B $(CPP_BUILD) -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_TESTS=ON -DFRUGAL_CUDA=OFF
+	$(BIN)/cmake -G Ninja -S . -B $(CPP_BUILD) -DFRUGAL_PYTHON=OFF -DFRUGAL_TESTS=ON -DFRUGAL_CUDA=OFF
 	$(BIN)/cmake --build $(CPP_BUILD)
 	$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure -j2
+
+# The engine's tests under the thread and address sanitizers, and clang's thread-safety analysis.
+sanitize: $(VENV)/installed
+	csrc/tests/run_sanitizers.sh build/sanitizers
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
