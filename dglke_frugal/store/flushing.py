@@ -88,8 +88,8 @@ class AttachedRows:
         self.address = address
 
     def statistics(self) -> dict:
-        """Counters of this rank alone."""
-        return {"ranks": [self._port.statistics()]}
+        """Counters of this rank alone; it has no flush threads."""
+        return {"ranks": [self._port.statistics()], "shards": []}
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""

@@ -46,7 +46,7 @@ class Interrupt:
         self._previous = {}
 
     def _receive(self, number, _frame):
-        if self:
+        if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number)
         # Not print: the signal may have come in the middle of one, and buffered output cannot be entered twice.

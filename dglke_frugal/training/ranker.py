@@ -7,7 +7,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
-from ..evaluation import EmbeddingModel, KnownTriples, Metrics, Protocol, Sampling, evaluate
+from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate
 from ..evaluation.metrics import process_lines
 from .tables import Tables
 
@@ -22,14 +22,17 @@ class Ranker:
     def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:
         """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises InputError for NaN in the tables."""
         tables.drain()
+        metrics = self._evaluate(self._share(triples), tables).metrics()
+        print("\n".join(process_lines(metrics, mode)), flush=True)
+        return metrics
+
+    def _evaluate(self, triples, tables: Tables) -> Evaluation:
         config = self._config
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
                                **{name: store.embeddings for name, store in tables.stores.items()})
         protocol = self._protocol()
         known = self._known_triples() if protocol.known == "excluded" else None
-        metrics = evaluate(model, self._share(triples), known, protocol).metrics()
-        print("\n".join(process_lines(metrics, mode)), flush=True)
-        return metrics
+        return evaluate(model, triples, known, protocol)
 
     def _protocol(self) -> Protocol:
         evaluation = self._config.evaluation

@@ -45,13 +45,13 @@ class Progress:
 class Report:
     """Averages losses between log lines. `rank` is the number in front of each line.
 
-    On a terminal there is a bar as well; elsewhere only the lines, as from DGL-KE.
+    On a terminal rank 0 has a bar as well; elsewhere only the lines, as from DGL-KE.
     """
 
     def __init__(self, loop: TrainingLoop, first_step: int, max_step: int, log_interval: int, tracker, rank: int = 0):
         self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank = tracker, rank
-        self._bar = progress(max_step, "training", "steps", initial=first_step) if sys.stderr.isatty() else None
+        self._bar = progress(max_step, "training", "steps", initial=first_step) if rank == 0 and sys.stderr.isatty() else None
         self._pauses = 0.0
         self._start = self._shown = self._now()
         self.losses: Dict[str, float] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph
-from ..models import find_model
+from ..models import RowDims, find_model
 from ..store import EmbeddingStore, FlushConfig
 from .counters import StoreCounters
 from .memory_plan import row_bytes
@@ -36,31 +36,46 @@ def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
     return np.argsort(-degree, kind="stable")
 
 
+def table_dims(config: TrainConfig) -> RowDims:
+    """Floats of a row of each table."""
+    model = config.model
+    return find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
+
+
 class Tables:
     """Entities, relations and, for TransR, projections.
 
     Rows of a step are announced ahead, so that the store can bring them in and flush in the order of next use.
     """
 
-    def __init__(self, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None):
-        """Allocate all tables and fill them with start values that depend on `seed` alone.
+    def __init__(self, dims: RowDims, entity: EmbeddingStore, relation: EmbeddingStore, projection: Optional[EmbeddingStore] = None):
+        self.dims, self.entity, self.relation, self.projection = dims, entity, relation, projection
+
+    @classmethod
+    def create(cls, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None) -> "Tables":
+        """All tables of one rank, filled with start values that depend on `seed` alone.
 
         hot_entities: entity ids by expected use, most used first, for caches that are filled once.
         Raises InputError if the machine refuses the memory.
         """
+        dims, lr = table_dims(config), config.loss.lr
+        entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
+                                hot_rows=[hot_entities])
+        relation = EmbeddingStore(n_relations, dims.relation, lr)
+        projection = EmbeddingStore(n_relations, dims.projection, lr) if dims.projection else None
+        tables = cls(dims, entity, relation, projection)
+        tables.fill(config, seed)
+        return tables
+
+    def fill(self, config: TrainConfig, seed: int) -> None:
+        """Set the start values, which depend on `seed` alone."""
         model = find_model(config.model.model_name)
-        self.dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
         bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
-        lr = config.loss.lr
-        self.entity = EmbeddingStore(n_entities, self.dims.entity, lr, flushing=entity_flushing(config, n_entities, self.dims.entity),
-                                     hot_rows=[hot_entities])
-        self.relation = EmbeddingStore(n_relations, self.dims.relation, lr)
-        self.projection: Optional[EmbeddingStore] = None
-        self.entity.init_uniform(bound, seed, STREAMS["entity"])
-        self.relation.init_uniform(bound, seed, STREAMS["relation"])
-        if self.dims.projection:
-            self.projection = EmbeddingStore(n_relations, self.dims.projection, lr)
-            self.projection.init_uniform(model.projection_range(), seed, STREAMS["projection"])
+        bounds = {"entity": bound, "relation": bound}
+        if self.projection is not None:
+            bounds["projection"] = model.projection_range()
+        for name, store in self.stores.items():
+            store.init_uniform(bounds[name], seed, STREAMS[name])
 
     @property
     def stores(self) -> Dict[str, EmbeddingStore]:

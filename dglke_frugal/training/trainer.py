@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
@@ -42,8 +42,22 @@ def train(config: TrainConfig, resume: Optional[Path] = None) -> Path:
     does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal ended the run
     after a checkpoint was written.
     """
-    began = time.perf_counter()
     check_device(config)
+    if several_ranks(config):
+        from .ranks import train_ranks
+
+        return train_ranks(config, resume)
+    return carry_out(config, resume, Run)
+
+
+def several_ranks(config: TrainConfig) -> bool:
+    """Whether this process is to be one of several that train together."""
+    return config.device.num_proc > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1
+
+
+def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "Run"]) -> Path:
+    """As train, with the run that make_run(config, graph, folder) returns."""
+    began = time.perf_counter()
     if resume and is_finished(resume, config):
         return resume
     threads = thread_count(config)
@@ -56,14 +70,16 @@ def train(config: TrainConfig, resume: Optional[Path] = None) -> Path:
     folder = resume or create_run_folder(config)
     if not resume:
         write_flags(folder, config)
-    with Run(config, graph, folder) as run:
+    with make_run(config, graph, folder) as run:
         if resume:
             run.restore()
             write_flags(folder, config)
         run.summary.update(threads=threads, planned_host_bytes=plan.host_bytes)
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+        began = time.perf_counter()
         run.train()
+        print(f"training takes {time.perf_counter() - began} seconds", flush=True)
         run.finish()
     return folder
 
@@ -127,6 +143,8 @@ class Run:
         summary: what is written as result.json in the end.
     """
 
+    rank = 0  # the number in front of the lines of this process
+
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path):
         self.config, self.graph, self.folder = config, graph, folder
         self.steps_done = 0
@@ -134,17 +152,28 @@ class Run:
         self.validations_since_best = 0
         self.seconds: Dict[str, float] = {"training": 0.0}
         self.summary: Dict[str, Any] = {"stopped_early": False, "validation": None, "test": None}
-        self.tables = Tables(config, graph.n_entities, graph.n_relations, config.run.seed,
-                             hot_entities(graph) if config.uses_engine else None)
-        self.sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations,
-                               SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed,
-                                             threads=config.store.sampler_threads),
-                               weight=graph.train.weight)
+        self.tables = self._make_tables()
+        self.sampler = self._make_sampler()
         self._say_batch_size()
         self.step = make_step(step_config(config))
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
         self.ranker = Ranker(config, graph)
         self.tracker = make_tracker(folder, config.run.trackers)
+
+    def _make_tables(self) -> Tables:
+        config, graph = self.config, self.graph
+        return Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed,
+                             hot_entities(graph) if config.uses_engine else None)
+
+    def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
+        config, graph = self.config, self.graph
+        return Sampler(*graph.train, graph.n_entities, graph.n_relations,
+                       SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, self.rank, ranks,
+                                     threads=config.store.sampler_threads),
+                       weight=graph.train.weight, part=part)
+
+    def _make_interrupt(self) -> Interrupt:
+        return Interrupt()
 
     def __enter__(self):
         return self
@@ -203,9 +232,9 @@ class Run:
         run = self.config.run
         self.tracker.start(self.config.to_flags(), self.steps_done)
         loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step, self.config.store.lookahead)
-        report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker)
+        report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank)
         earlier, began = self.seconds["training"], time.perf_counter()
-        with Interrupt() as interrupt:
+        with self._make_interrupt() as interrupt:
             try:
                 for losses in loop:
                     self.steps_done += 1
@@ -228,7 +257,6 @@ class Run:
                 self.checkpoint()
             if interrupt and not self.summary["stopped_early"]:
                 self._stop(interrupt)
-        print(f"training takes {time.perf_counter() - began} seconds", flush=True)
 
     def _stop(self, interrupt) -> None:
         sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {shlex.quote(str(self.folder))}\n")
