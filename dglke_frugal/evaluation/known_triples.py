@@ -26,13 +26,10 @@ class Lists:
     @classmethod
     def from_pairs(cls, queries: np.ndarray, items: np.ndarray, count: int) -> "Lists":
         """The distinct items of each of `count` queries, from pairs (query, item) in any order."""
-        order = np.lexsort((items, queries))
-        queries, items = queries[order].astype(np.int64), items[order].astype(np.int64)
-        if len(items):
-            new = np.ones(len(items), dtype=bool)
-            new[1:] = (queries[1:] != queries[:-1]) | (items[1:] != items[:-1])
-            queries, items = queries[new], items[new]
-        return cls(np.searchsorted(queries, np.arange(count + 1)).astype(np.int64), items)
+        width = int(items.max(initial=0)) + 1
+        pairs = np.sort(queries.astype(np.int64) * width + items)  # one number each: much faster than sorting by two keys
+        distinct = np.append(pairs[:1], pairs[1:][pairs[1:] != pairs[:-1]])
+        return cls(np.searchsorted(distinct, np.arange(count + 1) * width).astype(np.int64), distinct % width)
 
     def take(self, queries: np.ndarray) -> "Lists":
         """The lists of `queries`, in their order, repeated where they repeat."""
