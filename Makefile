@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
 CPP_BUILD := build/cpp
 
-export PATH := $(abspath $(BIN)):$(PATH)  # cmake and ninja of the virtual environment
+# cmake and ninja are those of the virtual environment.
+export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: quickstart test test-python test-cpp sanitize clean
 
@@ -34,7 +35,7 @@ $(VENV)/bin/python:
 # torch first and pinned: left to the resolver it may fetch several GB of CUDA libraries.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" wheel nanobind "cmake>=3.22" ninja
+	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" nanobind "cmake>=3.22" ninja
 	touch $@
 
 $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
