@@ -85,7 +85,7 @@ nb::object copy_rows(const BufferRows& rows, std::int64_t count, std::int64_t co
 }
 
 nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
-  const StepGradients& g = step.gradients();
+  const LeafGradients& g = step.gradients();
   const std::int64_t positives = batch.positives(), entity = step.model().spec().entity_dim, relation = step.model().spec().relation_dim;
   nb::dict out;
   out["head"] = copy_rows(g.head, positives, entity);

@@ -5,16 +5,17 @@
 
 namespace frugal::FRUGAL_ISA {
 
-// Adds term(vector index, lanes) over `dim` elements, sixteen lanes at a time; load_row gives 0 beyond the end.
+// The sum of term(i, read) over the vectors of a row of `dim` floats, i the first element of each. read gives 0 beyond the
+// end of the row, where the term must be 0 then.
 template <typename Term>
 static inline float sum_row(std::int64_t dim, Term term) {
   Vec sum = broadcast(0.0f);
   std::int64_t i = 0;
   for (; i + kLanes <= dim; i += kLanes)
-    sum = sum + term([i](const float* p) { return load(p + i); });
+    sum = sum + term(i, [](const float* p) { return load(p); });
   if (i < dim) {
     const int left = static_cast<int>(dim - i);
-    sum = sum + term([i, left](const float* p) { return load_part(p + i, left); });
+    sum = sum + term(i, [left](const float* p) { return load_part(p, left); });
   }
   return fold_sum(sum);
 }
@@ -33,7 +34,7 @@ static inline void for_row(std::int64_t dim, Body body) {
 }
 
 static inline float dot(const float* a, const float* b, std::int64_t dim) {
-  return sum_row(dim, [&](auto row) { return row(a) * row(b); });
+  return sum_row(dim, [&](std::int64_t i, auto read) { return read(a + i) * read(b + i); });
 }
 
 }  // namespace frugal::FRUGAL_ISA

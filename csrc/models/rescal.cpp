@@ -4,7 +4,8 @@
 // is scored b^T M h. Training must agree with it, so this does the same.
 #include <cstring>
 
-#include "models/registry.h"
+#include "models/checks.h"
+#include "models/large_models.h"
 #include "linalg/row.h"
 
 namespace frugal {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "linalg/row.h"
-#include "models/registry.h"
+#include "models/checks.h"
+#include "models/large_models.h"
 
 namespace frugal {
 namespace {
@@ -24,7 +25,7 @@ class TransR final : public Model {
     project(corrupt_head ? x.tail : x.head, x.projection, query);
     for (std::int64_t j = 0; j < dim; ++j) query[j] -= x.relation[j];
     const std::vector<float> difference = translation(x);
-    return spec_.gamma - sum_row(dim, [&](auto row) { return abs(row(difference.data())); });
+    return spec_.gamma - sum_row(dim, [&](std::int64_t j, auto read) { return abs(read(difference.data() + j)); });
   }
 
   // The gradient by M is (h - t) (gradient of h M + r - t M)^T + fixed (query gradient)^T + what the negatives give; only the

@@ -44,7 +44,7 @@ struct BufferRows {
 };
 
 // Gradients of the loss by the leaves of the step, without regularization, and the losses they belong to.
-struct StepGradients {
+struct LeafGradients {
   BufferRows head, tail;   // (B, entity_dim): both ends of each positive
   BufferRows relation;     // (B, ...): of each positive, as the model stores it (Model::expand)
   BufferRows negative;     // (chunks * negatives, entity_dim): each sampled negative
@@ -78,7 +78,7 @@ class GradientPass {
  public:
   virtual ~GradientPass() = default;
   // Laps the clock at the end of kQueries, kScores and kNegatives. One caller at a time.
-  virtual void run(const Batch& batch, const StepPointers& rows, StepGradients& out, PhaseClock& clock) = 0;
+  virtual void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) = 0;
 };
 
 // What every pass is made of. References must outlive the pass.

@@ -36,7 +36,7 @@ class ProjectedPass final : public GradientPass {
     }
   }
 
-  void run(const Batch& batch, const StepPointers& rows, StepGradients& out, PhaseClock& clock) override {
+  void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) override {
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
     find_groups(batch, shape);
@@ -152,7 +152,7 @@ class ProjectedPass final : public GradientPass {
   }
 
   void score(const Batch& batch, const BatchShape& s, const StepPointers& rows, const Group& group, Scratch& scratch,
-             StepGradients& out) {
+             LeafGradients& out) {
     copy_matrix(rows.projections.source[group.relation], scratch);
     project(group.chunk * s.columns, s.columns, scratch);
     pack(scratch.projected.from(0), s.columns, relation_dim_, scratch.panels.data());
@@ -193,7 +193,7 @@ class ProjectedPass final : public GradientPass {
   }
 
   void differentiate(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk, std::int64_t first,
-                     std::int64_t count, Scratch& scratch, StepGradients& out) {
+                     std::int64_t count, Scratch& scratch, LeafGradients& out) {
     const Rows sum = scratch.sum.from(0), back = scratch.entity_gradient.from(0);
     for (std::int64_t i = 0; i < count; ++i) std::memset(sum[i], 0, entity_dim_ * sizeof(float));
     for (const Group& group : groups_) {

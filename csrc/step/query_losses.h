@@ -16,7 +16,7 @@ struct QueryFacts {
 // Turns the raw comparisons of one query into weights d loss / d comparison, in place; stores the losses of its positive.
 // slope: scratch of whole vectors. negative_square: |negative|^2, for Similarity::kL2. Returns d loss / d positive score.
 inline float take_losses(const PassContext& context, const Batch& batch, const BatchShape& shape, const QueryFacts& query,
-                         const float* negative_square, float* values, float* slope, StepGradients& out) {
+                         const float* negative_square, float* values, float* slope, LeafGradients& out) {
   const LossSpec& loss = context.loss;
   const float importance = batch.weight.empty() ? 1.0f : batch.weight[query.edge];
   QueryRow row{};

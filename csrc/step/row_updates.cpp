@@ -64,7 +64,7 @@ void RowUpdates::start(const Batch& batch) {
   relation_regularization_.assign(batch.relations.size(), 0.0);
 }
 
-void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, StepGradients& gradients,
+void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, LeafGradients& gradients,
                                int worker) {
   const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
   const std::int32_t first_negative = batch.negative_offset[entity], last_negative = batch.negative_offset[entity + 1];
@@ -90,7 +90,7 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
             [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
 }
 
-void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
+void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
                                  int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   float* penalty = scratch_[worker].penalty.data();
@@ -107,7 +107,7 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
   row.entry(begin, end, gradient_of);
 }
 
-void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, StepGradients& gradients,
+void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
                                    int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   RowChange row(rows.projections, relation, projection_dim_, learning_rate_);

@@ -25,7 +25,7 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  void run(const Batch& batch, const StepPointers& rows, StepGradients& out, PhaseClock& clock) override {
+  void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) override {
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
 
@@ -117,7 +117,7 @@ class SharedPass final : public GradientPass {
   }
 
   void score(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk, std::int64_t first,
-             std::int64_t count, Scratch& scratch, StepGradients& out) {
+             std::int64_t count, Scratch& scratch, LeafGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     const Similarity similarity = context_.model.similarity();
     const Rows query = query_.from(first_edge), weight = weight_.from(first_edge);
@@ -146,7 +146,7 @@ class SharedPass final : public GradientPass {
 
   // The chunk's own heads or tails are leaves already: what they get as negatives is added to that.
   void differentiate_own(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
-                         Scratch& scratch, StepGradients& out) {
+                         Scratch& scratch, LeafGradients& out) {
     const Rows gradient = scratch.gradient.from(0);
     differentiate(s, chunk, first, count, gradient);
     BufferRows& side = batch.corrupt_head ? out.head : out.tail;

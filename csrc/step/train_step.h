@@ -35,7 +35,7 @@ class TrainStep {
   // The first half alone: fills gradients() and reports the losses without regularization. For training on several ranks,
   // where gradients travel before they are applied.
   StepLosses differentiate(const Batch& batch, const StepPointers& rows);
-  const StepGradients& gradients() const { return gradients_; }
+  const LeafGradients& gradients() const { return gradients_; }
 
   const Model& model() const { return *model_; }
   // Nanoseconds that the phases took so far.
@@ -49,7 +49,7 @@ class TrainStep {
   ThreadPool pool_;
   const std::unique_ptr<GradientPass> pass_;
   RowUpdates updates_;
-  StepGradients gradients_;
+  LeafGradients gradients_;
   PhaseClock clock_;
 };
 

@@ -1,0 +1,41 @@
+// A model written as a row program, behind the interface of a model.
+//
+// A row program is a struct of static functions on Vecs: forward and backward as Model has them, with the numbers of the
+// model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
+#pragma once
+
+#include <cmath>
+#include <memory>
+
+#include "models/model.h"
+
+namespace frugal {
+
+// What a row program needs to know of its model.
+struct ModelNumbers {
+  std::int64_t entity_dim, relation_dim;
+  float gamma;
+  float phase_unit;  // RotatE: the relation value that means one radian
+};
+
+template <typename Program>
+class RowModel final : public Model {
+ public:
+  explicit RowModel(const ModelSpec& spec)
+      : Model(spec, Program::kSimilarity),
+        numbers_{spec.entity_dim, spec.relation_dim, spec.gamma, spec.embedding_range / static_cast<float>(M_PI)} {
+    Program::check(spec);
+  }
+  float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const override {
+    return Program::forward(numbers_, x, corrupt_head, query, memo);
+  }
+  void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient, const float* query_gradient,
+                const TripleGradient& out) const override {
+    Program::backward(numbers_, x, corrupt_head, memo, score_gradient, query_gradient, out);
+  }
+
+ private:
+  const ModelNumbers numbers_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,67 @@
+// TransE (Bordes et al. 2013): score = gamma - |h + r - t|, Euclidean (l2) or sum of absolute values (l1).
+#pragma once
+
+#include "linalg/row.h"
+#include "models/checks.h"
+#include "models/row_model.h"
+
+namespace frugal::FRUGAL_ISA {
+
+struct TransE {
+  static void check(const ModelSpec& spec) { require_equal_dims(spec); }
+
+  static void translate(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
+    for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
+      const Vec relation = read(x.relation + i);
+      write(query + i, corrupt_head ? read(x.tail + i) - relation : read(x.head + i) + relation);
+    });
+  }
+  // Hands the gradients on: p, that of h + r - t of the positive, is positive(h + r - t), elementwise.
+  template <typename Positive>
+  static void spread(const ModelNumbers& model, const Triple& x, bool corrupt_head, const float* query_gradient,
+                     const TripleGradient& out, Positive positive) {
+    for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
+      const Vec p = positive(read(x.head + i) + read(x.relation + i) - read(x.tail + i)), q = read(query_gradient + i);
+      write(out.head + i, corrupt_head ? p : p + q);
+      write(out.relation + i, corrupt_head ? p - q : p + q);
+      write(out.tail + i, corrupt_head ? q - p : broadcast(0.0f) - p);
+    });
+  }
+};
+
+struct TransEL2 : TransE {
+  static constexpr Similarity kSimilarity = Similarity::kL2;
+
+  // *memo: the positive's distance.
+  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float* memo) {
+    translate(model, x, corrupt_head, query);
+    *memo = __builtin_sqrtf(sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
+      const Vec difference = read(x.head + i) + read(x.relation + i) - read(x.tail + i);
+      return difference * difference;
+    }));
+    return model.gamma - *memo;
+  }
+  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float norm, float score_gradient,
+                       const float* query_gradient, const TripleGradient& out) {
+    const Vec factor = broadcast(norm > 0.0f ? -score_gradient / norm : 0.0f);
+    spread(model, x, corrupt_head, query_gradient, out, [&](Vec difference) { return factor * difference; });
+  }
+};
+
+struct TransEL1 : TransE {
+  static constexpr Similarity kSimilarity = Similarity::kL1;
+
+  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+    translate(model, x, corrupt_head, query);
+    return model.gamma - sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
+             return abs(read(x.head + i) + read(x.relation + i) - read(x.tail + i));
+           });
+  }
+  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
+                       const float* query_gradient, const TripleGradient& out) {
+    const Vec factor = broadcast(-score_gradient);
+    spread(model, x, corrupt_head, query_gradient, out, [&](Vec difference) { return sign(difference) * factor; });
+  }
+};
+
+}  // namespace frugal::FRUGAL_ISA
