@@ -3,41 +3,20 @@
 #include "device/cuda_check.h"
 #include "kernels/cuda/device_warp.cuh"
 #include "kernels/cuda/plan_kernels.h"
+#include "kernels/word_copy.h"
 #include "optim/mean_square.h"
 
 namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kWarpThreads = 32;
-
-// Copies `words` 16-byte words with the `lanes` threads that call it together. The first thread starts at the line that
-// the source lies in, so that every request of a warp covers whole 128-byte lines; words before the source are skipped.
-// Four loads are under way per thread before the first store, since the way over the bus is long.
-__device__ void copy_words(float4* __restrict__ to, const float4* __restrict__ from, int words, int lane, int lanes) {
-  constexpr int kLineWords = 8, kInFlight = 4;
-  const int shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(float4)) % kLineWords;
-  for (int base = lane - shift; base < words; base += kInFlight * lanes) {
-    float4 word[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const int i = base + k * lanes;
-      if (i >= 0 && i < words) word[k] = from[i];
-    }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const int i = base + k * lanes;
-      if (i >= 0 && i < words) to[i] = word[k];
-    }
-  }
-}
 
 __device__ void copy_record(float* to, const float* from, const RowMemory& memory, int lane, int lanes) {
-  copy_words(reinterpret_cast<float4*>(to), reinterpret_cast<const float4*>(from),
+  copy_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from),
              static_cast<int>(memory.record_floats() / 4), lane, lanes);
 }
 
-// `lanes` threads per row: narrow rows would leave most of a warp idle.
+// `lanes` threads per row, rows in turn over the whole grid.
 __global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
@@ -60,8 +39,8 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads) update_kernel(RowMemory memory, RowWrites writes, const float* records,
                                                           StepGradients gradients, float learning_rate, int power) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarpThreads);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarpThreads) + threadIdx.x / kWarpThreads;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarpLanes);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarpLanes) + threadIdx.x / kWarpLanes;
        u < writes.count; u += step)
     update_row<DeviceWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
                            learning_rate, power);
@@ -76,12 +55,7 @@ __global__ void publish_kernel(std::uint64_t* counter, std::uint64_t value) {
 
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
 
-// Threads per row: the power of two that covers it, between a line's eight words and a warp.
-int lanes_for(const RowMemory& memory) {
-  int lanes = 8;
-  while (lanes < kWarpThreads && lanes * 4 < memory.record_floats()) lanes *= 2;
-  return lanes;
-}
+int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
 
 unsigned blocks_for(std::int64_t rows, int lanes, int most) {
   const std::int64_t rows_per_block = kThreads / lanes;
@@ -104,7 +78,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
             float learning_rate, const Launch& launch) {
   if (writes.count == 0) return;
   constexpr int kMostBlocks = 1 << 16;  // the loop covers the rest
-  update_kernel<<<blocks_for(writes.count, kWarpThreads, kMostBlocks), kThreads, 0, stream_of(launch)>>>(
+  update_kernel<<<blocks_for(writes.count, kWarpLanes, kMostBlocks), kThreads, 0, stream_of(launch)>>>(
       memory, writes, records, gradients, learning_rate, sum_level_power(memory.dim / kSumPartials));
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(writes.count) + " rows");
 }

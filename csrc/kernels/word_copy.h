@@ -1,0 +1,53 @@
+// Copying a record with several threads: which thread moves which 16-byte words, and when.
+//
+// Requests over the bus are lines of 128 bytes. So the first thread starts at the line that the source lies in, and
+// skips what lies before the source: then every request of a warp covers whole lines, also for rows that do not start
+// on one. Four loads are under way per thread before its first store, since the way over the bus is long.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/row_program.h"
+
+namespace frugal {
+
+struct alignas(16) Word {
+  float at[4];
+};
+
+inline constexpr int kLineWords = 8;
+inline constexpr int kWordsInFlight = 4;
+inline constexpr int kWarpLanes = 32;
+
+// Words between the start of the source's line and the source.
+FRUGAL_HOST_DEVICE inline int words_into_line(const Word* from) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(Word) % kLineWords);
+}
+
+// Threads per row: the power of two that covers its words, between a line's and a warp's. Narrow rows would leave most
+// of a warp idle.
+inline int lanes_for_words(std::int64_t words) {
+  int lanes = kLineWords;
+  while (lanes < kWarpLanes && lanes < words) lanes *= 2;
+  return lanes;
+}
+
+// One thread's share: all `lanes` threads with lanes 0 .. lanes - 1 together copy each of the `words` once.
+FRUGAL_HOST_DEVICE inline void copy_words(Word* __restrict__ to, const Word* __restrict__ from, int words, int lane,
+                                          int lanes) {
+  for (int first = lane - words_into_line(from); first < words; first += kWordsInFlight * lanes) {
+    Word moved[kWordsInFlight];
+    FRUGAL_UNROLL
+    for (int k = 0; k < kWordsInFlight; ++k) {
+      const int i = first + k * lanes;
+      if (i >= 0 && i < words) moved[k] = from[i];
+    }
+    FRUGAL_UNROLL
+    for (int k = 0; k < kWordsInFlight; ++k) {
+      const int i = first + k * lanes;
+      if (i >= 0 && i < words) to[i] = moved[k];
+    }
+  }
+}
+
+}  // namespace frugal
