@@ -89,7 +89,7 @@ class CudaDevice:
         return statistics.median(times)
 
     def shared(self, table):
-        self.registrations.append(_native.HostRegistration(table))
+        self.registrations.append(_native.HostRegistration(table.records))
         return table.records
 
 

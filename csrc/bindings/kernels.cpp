@@ -15,7 +15,6 @@
 #include "kernels/cpu/plan_kernels.h"
 #include "kernels/cuda/plan_kernels.h"
 #include "memory/host_registration.h"
-#include "memory/host_table.h"
 
 namespace frugal {
 namespace {
@@ -147,13 +146,20 @@ void bind_kernels(nb::module_& module) {
   module.def("cuda_devices", &cuda_devices, "with_free_memory"_a = true,
              "The CUDA devices that this process sees, as dicts, and the reason why there are none ('' if there are). "
              "Asking for free memory makes a context on each device.");
-  nb::class_<HostRegistration>(module, "HostRegistration",
-                               "Makes a HostTable readable and writable in place by all CUDA devices of this process, "
-                               "for as long as this object lives. DeviceError, and nothing registered, if refused.")
+  nb::class_<HostRegistration>(
+      module, "HostRegistration",
+      "Makes the pages of a CPU array readable and writable in place by all CUDA devices of this "
+      "process, for as long as this object lives. DeviceError, and nothing registered, if refused.")
       .def(
           "__init__",
-          [](HostRegistration* self, HostTable& table) { new (self) HostRegistration(table.data(), table.bytes()); },
-          "table"_a, nb::keep_alive<1, 2>(), nb::call_guard<nb::gil_scoped_release>())
+          [](HostRegistration* self, const nb::ndarray<nb::c_contig, nb::device::cpu>& array) {
+            constexpr std::uintptr_t kPage = 4096;
+            const auto first = reinterpret_cast<std::uintptr_t>(array.data()) / kPage * kPage;
+            const auto last = reinterpret_cast<std::uintptr_t>(array.data()) + array.nbytes();
+            const nb::gil_scoped_release release;
+            new (self) HostRegistration(reinterpret_cast<void*>(first), (last - first + kPage - 1) / kPage * kPage);
+          },
+          "array"_a, nb::keep_alive<1, 2>())
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
   module.def(

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
+from .device_memory import HostMemory
 from .plan_kernels import FROM_HOST, gather_rows, pack_host_rows
 
 HOST_READS = ("auto", "uva", "copy")
@@ -31,58 +32,45 @@ class HostRead:
     copy_rate: Optional[float] = None
 
 
-class UvaReader:
-    """Reads host rows in place. The registration lives as long as this object.
+class InPlaceReader:
+    """One kernel reads cache slots and host rows, the latter where they lie.
 
-    Raises _native.DeviceError, and registers nothing, if the system refuses.
+    Raises _native.DeviceError, and registers nothing, if the table cannot be registered with CUDA.
     """
 
-    def __init__(self, table: _native.HostTable):
-        self._table = table
-        self._registration = _native.HostRegistration(table)
+    def __init__(self, table: _native.HostTable, memory):
+        self._dim, self._memory = table.dim, memory
+        self._host = memory.share(table.records)
 
-    def gather(self, rows, source, cache, records, stream: int = 0) -> None:
-        """records[u] (U, stride) = record of rows[u] (U,) int64, from cache slot source[u] (U,) int32 or, at -1, from
-        host.
+    def gather(self, rows: np.ndarray, source: np.ndarray, cache, records) -> None:
+        """records[u] = record of rows[u] (U,) int64: cache slot source[u] (U,) int32 or, where that is -1, the host row.
 
-        rows and source: NumPy arrays or pinned tensors on the CPU, which the kernel reads in place too if they are
-        registered; else tensors on the device.
+        rows and source lie on the CPU, cache (slots, stride) or None and records (U, stride) on the device.
         """
-        gather_rows(self._table.dim, self._table.records, cache, rows, source, records, stream)
+        put = self._memory.put
+        gather_rows(self._dim, self._host, cache, put(rows), put(source), records, self._memory.stream)
 
 
 class CopyReader:
-    """Gathers host rows on the CPU into a pinned buffer and copies that to the device, at most max_rows at a time."""
+    """All cores gather host rows into a pinned buffer, one copy brings them to the device; at most max_rows at a time."""
 
-    def __init__(self, table: _native.HostTable, max_rows: int, device):
-        import torch
+    def __init__(self, table: _native.HostTable, max_rows: int, memory):
+        self._table, self._memory = table, memory
+        self._packed = memory.pinned((max_rows, table.stride))
+        self._device_packed = memory.zeros((max_rows, table.stride))
 
-        self._table = table
-        pin = torch.device(device).type == "cuda"
-        # Small, so that torch's rounding of pinned memory to powers of two does not matter.
-        self._packed = torch.empty((max_rows, table.stride), pin_memory=pin)
-        self._packed_row = torch.empty(max_rows, dtype=torch.int64, pin_memory=pin)
-        self._device_packed = torch.empty((max_rows, table.stride), device=device)
-        self._device_row = torch.empty(max_rows, dtype=torch.int64, device=device)
-        self._copied = torch.cuda.Event() if pin else None
-
-    def gather(self, rows, source, device_source, cache, records, stream: int = 0) -> None:
-        """As UvaReader.gather, with rows and source as NumPy arrays on the CPU, and source once more on the device.
-
-        Enqueues on torch's current stream, which `stream` must be. The buffers are used again by the next call.
-        """
-        count = len(rows)
-        if count > len(self._packed):
-            raise ValueError(f"{count} rows do not fit into buffers of {len(self._packed)}")
-        if self._copied is not None:
-            self._copied.synchronize()  # of the last call: its copy may still be reading the pinned buffer
-        misses = pack_host_rows(self._table.dim, self._table.records, rows, source, self._packed, self._packed_row)
-        self._device_packed[:misses].copy_(self._packed[:misses], non_blocking=True)
-        self._device_row[:count].copy_(self._packed_row[:count], non_blocking=True)
-        if self._copied is not None:
-            self._copied.record()
-        gather_rows(self._table.dim, self._device_packed, cache, self._device_row[:count], device_source, records,
-                    stream)
+    def gather(self, rows: np.ndarray, source: np.ndarray, cache, records) -> None:
+        """As InPlaceReader.gather."""
+        if len(rows) > len(self._packed):
+            raise ValueError(f"{len(rows)} rows do not fit into buffers of {len(self._packed)}")
+        memory = self._memory
+        memory.wait_for_mark()  # the last call's copy may still be reading the pinned buffer
+        packed_row = np.empty(len(rows), np.int64)
+        misses = pack_host_rows(self._table.dim, self._table.records, rows, source, self._packed, packed_row)
+        memory.copy(self._device_packed[:misses], self._packed[:misses])
+        memory.mark()
+        gather_rows(self._table.dim, self._device_packed, cache, memory.put(packed_row), memory.put(source), records,
+                    memory.stream)
 
 
 def median_rate(work: Callable[[], None], items: float, clock=time.perf_counter) -> float:
@@ -121,40 +109,30 @@ def choose(wanted: str, uva_rate: Callable[[], float], copy_rate: Callable[[], f
     return HostRead(mode, f"host rows are {how}, which a probe found faster ({rates})", uva, copy)
 
 
-def open_reader(table: _native.HostTable, max_rows: int, device, wanted: str = "auto"):
-    """(reader, HostRead) for a CUDA device: registers the table, probes, keeps what is chosen.
+def open_reader(table: _native.HostTable, max_rows: int, memory, wanted: str = "auto"):
+    """(reader, HostRead) for a device's memory: registers the table, probes, keeps what is chosen.
 
     Raises InputError if `wanted` is uva and registration is refused.
     """
-    import torch
-
+    if isinstance(memory, HostMemory) and wanted == "auto":
+        return InPlaceReader(table, memory), HostRead("uva", "the CPU reads host rows in place")
     count = min(PROBE_ROWS, max_rows, table.rows)
     rows = np.sort(np.random.default_rng(0).choice(table.rows, count, replace=False)).astype(np.int64)
     source = np.full(count, FROM_HOST, np.int32)
-    records = torch.empty((count, table.stride), device=device)
-    device_rows, device_source = torch.from_numpy(rows).to(device), torch.from_numpy(source).to(device)
-    stream = torch.cuda.current_stream(device).cuda_stream
+    records = memory.zeros((count, table.stride))
     readers = {}
 
-    def uva_rate():
-        readers["uva"] = reader = UvaReader(table)
+    def rate(mode, open_one):
+        readers[mode] = reader = open_one()
 
         def work():
-            reader.gather(device_rows, device_source, None, records, stream)
-            torch.cuda.synchronize(device)
+            reader.gather(rows, source, None, records)
+            memory.synchronize()
 
-        return median_rate(work, records.numel() * 4)
+        return median_rate(work, count * table.stride * 4)
 
-    def copy_rate():
-        readers["copy"] = reader = CopyReader(table, max_rows, device)
+    def open_copy():
+        return CopyReader(table, max_rows, memory)
 
-        def work():
-            reader.gather(rows, source, device_source, None, records, stream)
-            torch.cuda.synchronize(device)
-
-        return median_rate(work, records.numel() * 4)
-
-    chosen = choose(wanted, uva_rate, copy_rate)
-    if chosen.mode not in readers:
-        readers["copy"] = CopyReader(table, max_rows, device)
-    return readers[chosen.mode], chosen
+    chosen = choose(wanted, lambda: rate("uva", lambda: InPlaceReader(table, memory)), lambda: rate("copy", open_copy))
+    return readers.get(chosen.mode) or open_copy(), chosen

@@ -40,7 +40,7 @@ class CudaMachine:
         return np.array(array) if isinstance(array, np.ndarray) else array.cpu().numpy()
 
     def shared(self, table):
-        self.registrations.append(_native.HostRegistration(table))
+        self.registrations.append(_native.HostRegistration(table.records))
         return table.records
 
 

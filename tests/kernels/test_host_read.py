@@ -4,8 +4,9 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.store.host_read import CopyReader, choose, median_rate, open_reader
-from dglke_frugal.store.plan_kernels import FROM_HOST, gather_rows
+from dglke_frugal.store.device_memory import CudaMemory, HostMemory
+from dglke_frugal.store.host_read import choose, median_rate, open_reader
+from dglke_frugal.store.plan_kernels import FROM_HOST
 
 
 def never():
@@ -42,39 +43,31 @@ def test_rates_are_medians():
     assert median_rate(lambda: None, 10, clock=lambda: next(now)) == 5
 
 
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def memory(request):
+    return HostMemory() if request.param == "cpu" else CudaMemory("cuda")
+
+
+@pytest.mark.parametrize("wanted", ["auto", "uva", "copy"])
 @pytest.mark.parametrize("dim", [1, 50, 400])
-def test_gather_and_copy_reads_what_reading_in_place_reads(dim):
+def test_both_ways_read_cache_slots_and_host_rows(memory, dim, wanted):
     rng = np.random.default_rng(dim)
     table = _native.HostTable(300, dim)
     table.init_uniform(-1, 1, 5, 0)
     cache = rng.normal(size=(50, table.stride)).astype(np.float32)
-    reader = CopyReader(table, 100, "cpu")
+    reader, chosen = open_reader(table, 100, memory, wanted)
+    assert chosen.reason and (chosen.mode == wanted or wanted == "auto")
     for count in (1, 100, 37):
         rows = np.sort(rng.choice(300, count, replace=False)).astype(np.int64)
         source = np.where(rng.random(count) < 0.5, rng.integers(0, 50, count), FROM_HOST).astype(np.int32)
-        in_place, copied = (np.zeros((count, table.stride), np.float32) for _ in range(2))
-        gather_rows(dim, table.records, cache, rows, source, in_place)
-        reader.gather(rows, source, source, cache, copied)
-        np.testing.assert_array_equal(copied[:, : dim + 1], in_place[:, : dim + 1])
+        records = memory.zeros((count, table.stride))
+        reader.gather(rows, source, memory.put(cache), records)
+        expected = np.where((source == FROM_HOST)[:, None], table.records[rows], cache[source])
+        np.testing.assert_array_equal(memory.get(records)[:, : dim + 1], expected[:, : dim + 1])
+
+
+def test_more_rows_than_the_buffers_hold_are_refused():
+    table = _native.HostTable(300, 4)
+    reader, _ = open_reader(table, 100, HostMemory(), "copy")
     with pytest.raises(ValueError, match="101 rows do not fit"):
-        reader.gather(np.arange(101), np.zeros(101, np.int32), None, None, None)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("wanted", ["auto", "uva", "copy"])
-def test_readers_of_a_device(wanted):
-    import torch
-
-    table = _native.HostTable(5000, 100)
-    table.init_uniform(-1, 1, 5, 0)
-    reader, chosen = open_reader(table, 1000, "cuda", wanted)
-    assert chosen.mode in ("uva", "copy") if wanted == "auto" else chosen.mode == wanted
-    rows = np.arange(0, 3000, 3, dtype=np.int64)
-    source = np.full(1000, FROM_HOST, np.int32)
-    records = torch.zeros((1000, table.stride), device="cuda")
-    device_source, stream = torch.from_numpy(source).cuda(), torch.cuda.current_stream().cuda_stream
-    if chosen.mode == "uva":
-        reader.gather(torch.from_numpy(rows).cuda(), device_source, None, records, stream)
-    else:
-        reader.gather(rows, source, device_source, None, records, stream)
-    np.testing.assert_array_equal(records.cpu().numpy()[:, :101], table.records[rows, :101])
+        reader.gather(np.arange(101), np.full(101, FROM_HOST, np.int32), None, np.zeros((101, table.stride), np.float32))

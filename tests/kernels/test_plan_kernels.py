@@ -238,12 +238,12 @@ def test_publish_follows_the_work_of_its_stream():
     import torch
 
     table = _native.HostTable(1, 31)
-    registration = _native.HostRegistration(table)
+    registration = _native.HostRegistration(table.records)
     counter = table.records.view(np.uint64)[0, :1]
     publish(counter, 2**40 + 3, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     assert counter[0] == 2**40 + 3
-    assert registration.nbytes == table.nbytes
+    assert registration.nbytes >= table.nbytes
 
 
 def test_devices_or_the_reason_why_there_are_none():
