@@ -7,25 +7,20 @@ partition and iterator functions where its own crash.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Iterator
 
 import numpy as np
 
 from .. import _native, compat
-from ..config import GraphConfig, StoreConfig, TrainConfig
+from ..config import GraphConfig, TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
 from ..training.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
 from .embedding import DGLKEAdapter
 from .lookahead import AnnouncingIterator
-
-
-# Flags that DGL-KE 0.1.2 does not have: those of the store, and those of our own and DGL-KE's later loops.
-NOT_IN_DGLKE = {field.name for field in fields(StoreConfig)} | {
-    "seed", "pairwise", "loss_genre", "margin", "checkpoint_interval", "early_stop_patience", "trackers"}
 
 
 def train(config: TrainConfig) -> None:
@@ -64,9 +59,12 @@ def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
 
 def _arguments(config: TrainConfig) -> list[str]:
     """DGL-KE 0.1.2's command line for the configuration."""
+    import dglke.train
+
+    known = {action.dest for action in dglke.train.ArgParser()._actions}
     arguments = []
     for name, value in config.to_flags().items():
-        if name in NOT_IN_DGLKE or value is None or value is False:
+        if name not in known or value is None or value is False:
             continue
         arguments.append(f"--{name}")
         if isinstance(value, (list, tuple)):
