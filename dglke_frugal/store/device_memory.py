@@ -1,6 +1,6 @@
 """Memory that a step computes in: NumPy arrays on the CPU, tensors on a CUDA device, behind the same few calls.
 
-On the CPU a second host buffer plays device memory, so that all that is built on this runs, and is tested, without a GPU.
+On the CPU a second host buffer plays device memory, so that what is built on this runs, and is tested, without a GPU.
 """
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class CudaMemory:
             return self._torch.zeros(shape, dtype=self._torch_type(dtype), device=self._device)
         except self._torch.cuda.OutOfMemoryError as error:
             free, total = self._torch.cuda.mem_get_info(self._device)
-            wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            wanted, free, total = (size / 2**30 for size in (np.prod(shape) * np.dtype(dtype).itemsize, free, total))
             raise _native.DeviceError(
-                f"{self._device} has no room for {wanted / 2**30:.2f} GiB: {free / 2**30:.2f} of {total / 2**30:.2f} GiB "
-                "are free; use a smaller --cache_size or --cache_ratio") from error
+                f"{self._device} has no room for {wanted:.2f} GiB: {free:.2f} of {total:.2f} GiB are free; use a "
+                "smaller --cache_size or --cache_ratio") from error
 
     def pinned(self, shape, dtype=np.float32):
         # For small buffers alone: torch rounds pinned memory up to a power of two.

@@ -18,7 +18,7 @@ ROWS_PER_COPY = 65536  # of the cache, when it is drained
 class DeviceRows:
     """Steps of one rank, in order: announce ahead; begin, compute, end.
 
-    table: the host table. port: the rank's RankPort. slots: of its cache policy. max_rows: distinct rows of a step, at most.
+    table: the host table. port: the rank's RankPort. slots: of its cache policy. max_rows: distinct rows of a step.
     memory: HostMemory or CudaMemory. reader: see host_read.open_reader; one that copies cannot serve an engine whose
     values go straight to the host rows. Raises _native.DeviceError if cache or staging cannot be had.
     """
@@ -47,8 +47,9 @@ class DeviceRows:
     def end(self, entries) -> None:
         """Row-wise Adagrad for the step's entries, then every row leaves as planned.
 
-        entries: at most two of (gradients (n, dim) float32, offset (U + 1,) int32, order (n,) int32 or None) on the device:
-        row u's occurrences are the gradients order[offset[u]:offset[u + 1]], or those places themselves without an order.
+        entries: at most two of (gradients (n, dim) float32, offset (U + 1,) int32, order (n,) int32 or None), on the
+        device. Row u's occurrences are the gradients order[offset[u]:offset[u + 1]]; without an order, offset[u] to
+        offset[u + 1] themselves.
         """
         step, leave, target = self._plan
         put = self._memory.put

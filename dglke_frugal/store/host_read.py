@@ -43,7 +43,7 @@ class InPlaceReader:
         self._host = memory.share(table.records)
 
     def gather(self, rows: np.ndarray, source: np.ndarray, cache, records) -> None:
-        """records[u] = record of rows[u] (U,) int64: cache slot source[u] (U,) int32 or, where that is -1, the host row.
+        """records[u] = record of rows[u] (U,) int64: cache slot source[u] (U,) int32, or the host row where that is -1.
 
         rows and source lie on the CPU, cache (slots, stride) or None and records (U, stride) on the device.
         """
@@ -52,7 +52,7 @@ class InPlaceReader:
 
 
 class CopyReader:
-    """All cores gather host rows into a pinned buffer, one copy brings them to the device; at most max_rows at a time."""
+    """All cores gather host rows, at most max_rows, into a pinned buffer; one copy brings them to the device."""
 
     def __init__(self, table: _native.HostTable, max_rows: int, memory):
         self._table, self._memory = table, memory
