@@ -5,6 +5,7 @@
 Without --run the tables are random, which times the same work but says nothing about the metrics of a trained model.
 The floor is the arithmetic: distinct queries x entities x dim x 2 operations at the machine's float32 rate.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -36,8 +37,11 @@ def arguments():
     parser.add_argument("--gamma", type=float, default=19.9, help="of the random tables")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3, help="times ours is run; the median counts")
-    parser.add_argument("--vanilla_triples", type=int,
-                        help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none")
+    parser.add_argument(
+        "--vanilla_triples",
+        type=int,
+        help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none",
+    )
     parser.add_argument("--batch_size_eval", default="16", help="of DGL-KE")
     return parser.parse_args()
 
@@ -46,8 +50,12 @@ def random_model(graph, options):
     rng = np.random.default_rng(0)
     bound = (options.gamma + 2) / options.hidden_dim
     shapes = ((graph.n_entities, options.hidden_dim), (graph.n_relations, options.hidden_dim))
-    return EmbeddingModel(options.model_name, options.gamma, options.hidden_dim,
-                          *(rng.uniform(-bound, bound, shape).astype(np.float32) for shape in shapes))
+    return EmbeddingModel(
+        options.model_name,
+        options.gamma,
+        options.hidden_dim,
+        *(rng.uniform(-bound, bound, shape).astype(np.float32) for shape in shapes),
+    )
 
 
 def run_ours(model, graph, options):
@@ -69,11 +77,35 @@ def run_vanilla(model, options, every):
         np.save(Path(folder) / f"{stem}_entity.npy", model.entity)
         np.save(Path(folder) / f"{stem}_relation.npy", model.relation)
         output = Path(folder) / "ranks.npz"
-        subprocess.run([sys.executable, "-m", "benchmarks.vanilla_eval", "--data_path", options.data_path, "--dataset",
-                        options.dataset, "--model_name", model.name, "--model_path", folder, "--hidden_dim",
-                        str(model.hidden_dim), "--gamma", str(model.gamma), "--batch_size_eval", options.batch_size_eval,
-                        "--threads", str(options.threads), "--every", str(every), "--output", str(output)],
-                       check=True, stdout=sys.stderr)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.vanilla_eval",
+                "--data_path",
+                options.data_path,
+                "--dataset",
+                options.dataset,
+                "--model_name",
+                model.name,
+                "--model_path",
+                folder,
+                "--hidden_dim",
+                str(model.hidden_dim),
+                "--gamma",
+                str(model.gamma),
+                "--batch_size_eval",
+                options.batch_size_eval,
+                "--threads",
+                str(options.threads),
+                "--every",
+                str(every),
+                "--output",
+                str(output),
+            ],
+            check=True,
+            stdout=sys.stderr,
+        )
         with np.load(output) as found:
             return float(found["seconds"]), {side: found[f"ranks_{side}"] for side in SIDES}
 
@@ -109,26 +141,39 @@ def main():
     else:
         model = random_model(graph, options)
     seconds, evaluation, metrics = run_ours(model, graph, options)
-    queries = sum(len(np.unique(np.stack([graph.test.relation, column]), axis=1).T)
-                  for column in (graph.test.head, graph.test.tail))
+    queries = sum(
+        len(np.unique(np.stack([graph.test.relation, column]), axis=1).T)
+        for column in (graph.test.head, graph.test.tail)
+    )
     operations = 2.0 * queries * graph.n_entities * model.entity.shape[1]
     result = {
-        "machine": platform.processor() or platform.machine(), "threads": options.threads,
-        "tables": "trained" if options.run else "random", "model": model.name, "dim": model.entity.shape[1],
-        "test_triples": len(graph.test), "distinct_queries": queries, "teraflop": operations / 1e12,
-        "eval_seconds": seconds, "gigaflop_per_second": operations / seconds / 1e9, "metrics": metrics.named(),
+        "machine": platform.processor() or platform.machine(),
+        "threads": options.threads,
+        "tables": "trained" if options.run else "random",
+        "model": model.name,
+        "dim": model.entity.shape[1],
+        "test_triples": len(graph.test),
+        "distinct_queries": queries,
+        "teraflop": operations / 1e12,
+        "eval_seconds": seconds,
+        "gigaflop_per_second": operations / seconds / 1e9,
+        "metrics": metrics.named(),
         "pairs_decided_exactly": {side: evaluation.compared[side].close_calls for side in SIDES},
     }
     if options.vanilla_triples != 0:
         every = max(1, round(len(graph.test) / (options.vanilla_triples or len(graph.test))))
         measured, ranks = run_vanilla(model, options, every)
         scale = len(graph.test) / len(ranks["head"])
-        result.update({
-            "vanilla_triples": len(ranks["head"]), "vanilla_measured_seconds": measured,
-            "vanilla_eval_seconds": measured * scale, "vanilla_batch_size_eval": int(options.batch_size_eval),
-            "frugal_over_vanilla_eval": measured * scale / seconds,
-            **compare_ranks(model, graph, ranks, every),
-        })
+        result.update(
+            {
+                "vanilla_triples": len(ranks["head"]),
+                "vanilla_measured_seconds": measured,
+                "vanilla_eval_seconds": measured * scale,
+                "vanilla_batch_size_eval": int(options.batch_size_eval),
+                "frugal_over_vanilla_eval": measured * scale / seconds,
+                **compare_ranks(model, graph, ranks, every),
+            }
+        )
     text = json.dumps(result, indent=2)
     print(text)
     if options.json:

@@ -1,4 +1,5 @@
 """Runs DGL-KE's own test in this process and records its ranks and time; started by benchmarks/eval.py."""
+
 from __future__ import annotations
 
 import argparse
@@ -9,10 +10,20 @@ import numpy as np
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for flag in ("--data_path", "--dataset", "--model_name", "--model_path", "--hidden_dim", "--gamma", "--batch_size_eval"):
+    for flag in (
+        "--data_path",
+        "--dataset",
+        "--model_name",
+        "--model_path",
+        "--hidden_dim",
+        "--gamma",
+        "--batch_size_eval",
+    ):
         parser.add_argument(flag, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--every", type=int, required=True, help="rank every n-th test triple (not with repeated triples)")
+    parser.add_argument(
+        "--every", type=int, required=True, help="rank every n-th test triple (not with repeated triples)"
+    )
     parser.add_argument("--output", required=True, help="npz with ranks_head, ranks_tail, seconds")
     arguments = parser.parse_args()
 
@@ -42,7 +53,7 @@ def main():
 
     KEModel.forward_test = recording
     dglke.eval.test = timed
-    dglke.eval.EvalDataset.get_edges = lambda self, split: get_edges(self, split)[::arguments.every]
+    dglke.eval.EvalDataset.get_edges = lambda self, split: get_edges(self, split)[:: arguments.every]
     flags = ("data_path", "dataset", "model_name", "model_path", "hidden_dim", "gamma", "batch_size_eval")
     compat.run("eval", [part for flag in flags for part in (f"--{flag}", getattr(arguments, flag))])
     by_side = {f"ranks_{side}": [ranks[key] for key in sorted(ranks) if key[0] == side] for side in ("head", "tail")}

@@ -1,7 +1,8 @@
 """Ask a trained run, cell by cell (an editor that knows `# %%` shows them as a notebook).
 
-    python examples/ask_a_run.py ckpts/TransE_l2_families_0
+python examples/ask_a_run.py ckpts/TransE_l2_families_0
 """
+
 # %% Load a run. Its tables stay on disk until they are used.
 import sys
 

@@ -21,7 +21,8 @@ void require(bool condition, const char* what) {
 }
 
 RowsView view(const Rows& rows) {
-  require(rows.size() == 0 || rows.shape(1) < 2 || rows.stride(1) == 1, "the elements of a row must be next to each other");
+  require(rows.size() == 0 || rows.shape(1) < 2 || rows.stride(1) == 1,
+          "the elements of a row must be next to each other");
   return {rows.data(), static_cast<std::int64_t>(rows.shape(0)), static_cast<std::int64_t>(rows.shape(1)),
           rows.stride(0)};
 }
@@ -59,7 +60,8 @@ nb::tuple count_better_numpy(Operation operation, const Rows& queries, const Row
   task.table = view(table);
   check_operands(operation, task.queries, task.table);
   require(!bias || bias->shape(0) == table.shape(0), "bias must have one entry per row of the table");
-  check_pointers(excluded_pointers, queries.shape(0), excluded.shape(0), "excluded_pointers must be those of a CSR list");
+  check_pointers(excluded_pointers, queries.shape(0), excluded.shape(0),
+                 "excluded_pointers must be those of a CSR list");
   check_ids(excluded.data(), excluded.shape(0), task.table.rows, "an excluded row is not in the table");
   require(low.shape(0) == high.shape(0), "low and high must have the same length");
   check_pointers(positives, queries.shape(0), low.shape(0), "positives must point into low and high");
@@ -141,8 +143,8 @@ void bind_evaluation(nb::module_& module) {
              "group"_a = 1,
              "Counts per threshold the rows with a float32 key above `high`; also returns the pairs (threshold, row) "
              "whose key is between `low` and `high`. See csrc/evaluation/ranking.h.");
-  module.def("best_rows", &best_rows_numpy, "operation"_a, "queries"_a, "table"_a, "bias"_a.none(), "count"_a, "slack"_a,
-             "relative_slack"_a,
+  module.def("best_rows", &best_rows_numpy, "operation"_a, "queries"_a, "table"_a, "bias"_a.none(), "count"_a,
+             "slack"_a, "relative_slack"_a,
              "Pairs (query, row) among which the `count` best rows of each query certainly are. See best_rows.h.");
   module.def("pair_keys", &pair_keys_numpy, "operation"_a, "queries"_a, "table"_a, "query_ids"_a, "row_ids"_a,
              "Keys of pairs in float64, (n,), the same bits on every machine. ValueError for an id out of range.");

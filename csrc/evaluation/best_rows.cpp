@@ -35,7 +35,8 @@ class Shortlist {
       std::nth_element(rows_.begin(), kth, rows_.end(), [](Scored a, Scored b) { return a.key > b.key; });
       const float slack = task.slack[query] + task.relative_slack * std::fabs(kth->key);
       threshold_ = std::nextafter(kth->key - slack, TileLoop::kNever);
-      rows_.erase(std::remove_if(rows_.begin(), rows_.end(), [&](Scored s) { return s.key < threshold_; }), rows_.end());
+      const auto kept = std::remove_if(rows_.begin(), rows_.end(), [&](Scored s) { return s.key < threshold_; });
+      rows_.erase(kept, rows_.end());
     }
     room_ = std::max<std::size_t>(2 * rows_.size(), 2 * count + 32);
   }

@@ -24,7 +24,7 @@ struct QueryRow {
   std::int64_t row;
 };
 
-// All rows whose float32 key is at least the k-th best one less the slack; by query, then row. Runs on the default pool.
+// All rows whose float32 key is at least the k-th best one less the slack; by query, then row. On the default pool.
 std::vector<QueryRow> best_rows(const BestRowsTask& task);
 
 }  // namespace frugal

@@ -14,7 +14,10 @@ namespace {
 class Ranker {
  public:
   Ranker(const RankingTask& task, std::int64_t* better)
-      : task_(task), better_(better), kernel_(tile_kernel()), loop_(task.operation, task.queries, task.table, task.bias) {}
+      : task_(task),
+        better_(better),
+        kernel_(tile_kernel()),
+        loop_(task.operation, task.queries, task.table, task.bias) {}
 
   void rank(std::int64_t begin, std::int64_t end, Candidates candidates) {
     next_excluded_.assign(task_.excluded.pointers + begin, task_.excluded.pointers + end);

@@ -24,7 +24,7 @@ struct RankingTask {
   Operation operation;
   RowsView queries;
   RowsView table;
-  const float* bias;              // added to the key of each row, or null; for kL2 it holds -|row|^2, and queries hold 2a
+  const float* bias;              // added to the key of each row, or null; for kL2 it is -|row|^2, and queries are 2a
   ListsView excluded;             // per query: rows that never count, ascending
   const std::int64_t* positives;  // query q has thresholds positives[q] .. positives[q + 1] - 1
   const float* low;               // per threshold; finite

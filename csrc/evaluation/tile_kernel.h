@@ -1,8 +1,8 @@
 // Raw keys of a few queries with a block of table rows, computed in registers: the inner loop of ranking.
 //
 // Both operands are packed first, so that the loop reads memory in one direction: queries in strips of `strip_queries`
-// (element k of all queries of a strip side by side), table rows in strips of `strip_rows`. One file per instruction set
-// includes tile_kernel_body.h; nothing else in those files, since their code must not leak into functions that run
+// (element k of all queries of a strip side by side), table rows in strips of `strip_rows`. One file per instruction
+// set includes tile_kernel_body.h; nothing else in those files, since their code must not leak into functions that run
 // on older processors.
 #pragma once
 
@@ -10,8 +10,9 @@
 
 namespace frugal {
 
-// Accumulates sum_k f(a_k, b_k) in float32 for the strip_queries x rows tile; f is a*b, -|a-b| or the negative complex modulus.
-// queries: one packed strip. rows_packed: rows / strip_rows packed strips. tile: row-major, `rows` floats per query.
+// Accumulates sum_k f(a_k, b_k) in float32 for the strip_queries x rows tile; f is a*b, -|a-b| or the negative complex
+// modulus. queries: one packed strip. rows_packed: rows / strip_rows packed strips. tile: row-major, `rows` floats per
+// query.
 using TileFunction = void (*)(const float* queries, const float* rows_packed, std::int64_t dim, std::int64_t rows,
                               float* tile);
 // Number of entries of row[0, n) that are > high, and that are >= low. n is a multiple of strip_rows.

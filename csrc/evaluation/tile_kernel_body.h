@@ -20,8 +20,8 @@ inline Vec load(const float* from) { return *reinterpret_cast<const Vec*>(from);
 inline void store(float* to, Vec value) { *reinterpret_cast<Vec*>(to) = value; }
 inline Vec absolute(Vec x) { return (Vec)((Mask)x & 0x7fffffff); }
 
-// Square root of x >= 0. Where there is an instruction for an estimate of 1 / sqrt(x), one step of Newton's method makes
-// it good to a few roundings in a fraction of the time; below 1e-30 the error is at most 1e-15 instead.
+// Square root of x >= 0. Where there is an instruction for an estimate of 1 / sqrt(x), one step of Newton's method
+// makes it good to a few roundings in a fraction of the time; below 1e-30 the error is at most 1e-15 instead.
 template <typename V>  // a template, so that the branches of other widths are not compiled
 inline V square_root(V x) {
 #if defined(__AVX__)

@@ -28,7 +28,8 @@ class TileLoop {
   TileLoop(Operation operation, const RowsView& queries, const RowsView& table, const float* bias)
       : queries_(queries), table_(table), bias_(bias), kernel_(tile_kernel()), function_(function_of(operation)) {
     const std::int64_t row_bytes = std::max<std::int64_t>(table.dim * static_cast<std::int64_t>(sizeof(float)), 1);
-    block_rows_ = std::clamp(kBlockBytes / row_bytes / kernel_.strip_rows * kernel_.strip_rows, kernel_.strip_rows, kMostRows);
+    const std::int64_t strips = kBlockBytes / row_bytes / kernel_.strip_rows;
+    block_rows_ = std::clamp(strips * kernel_.strip_rows, kernel_.strip_rows, kMostRows);
     packed_rows_.resize(block_rows_ * table.dim);
     tile_.resize(block_rows_ * kernel_.strip_queries);
   }
@@ -61,7 +62,9 @@ class TileLoop {
         const float* row = row_of(first + i);
         for (std::int64_t k = 0; k < dim; ++k) to[k * strip + i] = row[k];
       }
-      for (std::int64_t k = 0; here < strip && k < dim; ++k) std::fill(to + k * strip + here, to + (k + 1) * strip, 0.0f);
+      for (std::int64_t k = 0; here < strip && k < dim; ++k) {
+        std::fill(to + k * strip + here, to + (k + 1) * strip, 0.0f);
+      }
     }
   }
 
@@ -69,7 +72,8 @@ class TileLoop {
   void run_at_once(std::int64_t begin, std::int64_t end, Candidates candidates, Visit& visit) {
     const std::int64_t dim = table_.dim, strip_queries = kernel_.strip_queries;
     packed_queries_.resize((end - begin + strip_queries - 1) / strip_queries * strip_queries * dim);
-    pack(end - begin, dim, strip_queries, packed_queries_.data(), [&](std::int64_t i) { return queries_.row(begin + i); });
+    pack(end - begin, dim, strip_queries, packed_queries_.data(),
+         [&](std::int64_t i) { return queries_.row(begin + i); });
     for (std::int64_t first = 0; first < candidates.count; first += block_rows_) {
       const std::int64_t rows = std::min(block_rows_, candidates.count - first);
       const std::int64_t padded = (rows + kernel_.strip_rows - 1) / kernel_.strip_rows * kernel_.strip_rows;

@@ -1,4 +1,5 @@
 """`dglke_emb_sim`: the most similar embeddings."""
+
 from __future__ import annotations
 
 from ..errors import InputError
@@ -13,15 +14,23 @@ def dglke_flags() -> Parser:
     parser = Parser(prog="dglke_emb_sim", add_help=False)
     parser.add_argument("--mfile", help="file of ids and names, for --raw_data")
     parser.add_argument("--emb_file", help="npy file of the embeddings")
-    parser.add_argument("--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(_FORMATS))
+    parser.add_argument(
+        "--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(_FORMATS)
+    )
     parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
     parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
-    parser.add_argument("--exec_mode", default="all", help="pairwise: list element by element; all: all combinations; "
-                                                           "batch_left: the best for each left object (%(default)s)")
+    parser.add_argument(
+        "--exec_mode",
+        default="all",
+        help="pairwise: list element by element; all: all combinations; "
+        "batch_left: the best for each left object (%(default)s)",
+    )
     parser.add_argument("--topK", type=int, default=10, help="how many (%(default)s)")
     parser.add_argument("--sim_func", default="cosine", help="cosine, l2, l1, dot or ext_jaccard (%(default)s)")
     parser.add_argument("--output", default="result.tsv", help="file for the result (%(default)s)")
-    parser.add_argument("--gpu", type=int, default=-1, help="accepted for old command lines; the CPU is used (%(default)s)")
+    parser.add_argument(
+        "--gpu", type=int, default=-1, help="accepted for old command lines; the CPU is used (%(default)s)"
+    )
     return parser
 
 
@@ -59,8 +68,10 @@ def _search(options):
     table = read_table(options.emb_file)
     names = read_names(options.mfile) if options.raw_data else None
     files = iter(options.data_files or [])
-    left, right = (read_list(next(files), names) if given else np.arange(len(table))
-                   for given in (options.format.startswith("l"), options.format.endswith("r")))
+    left, right = (
+        read_list(next(files), names) if given else np.arange(len(table))
+        for given in (options.format.startswith("l"), options.format.endswith("r"))
+    )
     results = most_similar(table, left, right, options.exec_mode, options.sim_func, options.topK)
     lefts, rights, scores = (np.concatenate(column).tolist() for column in zip(*results))
     if names is not None:

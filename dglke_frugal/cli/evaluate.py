@@ -1,4 +1,5 @@
 """`dglke_eval`: rank the test set with a trained run."""
+
 from __future__ import annotations
 
 import argparse
@@ -12,19 +13,40 @@ from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
 # DGL-KE's defaults. It ignores the run's config.json; we take from there what is not given and is not about the test.
-_DEFAULTS = {"model_name": "TransE", "data_path": "data", "dataset": "FB15k", "format": "built_in", "data_files": None,
-             "delimiter": "\t", "hidden_dim": 256, "gamma": 12.0, "double_ent": False, "double_rel": False}
+_DEFAULTS = {
+    "model_name": "TransE",
+    "data_path": "data",
+    "dataset": "FB15k",
+    "format": "built_in",
+    "data_files": None,
+    "delimiter": "\t",
+    "hidden_dim": 256,
+    "gamma": 12.0,
+    "double_ent": False,
+    "double_rel": False,
+}
 
 
 def own_flags() -> Parser:
     """Flags that DGL-KE's command does not have."""
     parser = own_parser("dglke_eval")
-    parser.add_argument("--rank_ties", choices=["pessimistic", "realistic", "optimistic"], default="pessimistic",
-                        help="how candidates with an equal score count (pessimistic, as in DGL-KE)")
-    parser.add_argument("--filter_rule", choices=["excluded", "penalized"], default="excluded",
-                        help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score")
-    parser.add_argument("--ogb", action="store_true",
-                        help="OGB's official protocol with its candidates: wikikg2, biokg (test), wikikg90M, wikikg90Mv2 (valid)")
+    parser.add_argument(
+        "--rank_ties",
+        choices=["pessimistic", "realistic", "optimistic"],
+        default="pessimistic",
+        help="how candidates with an equal score count (pessimistic, as in DGL-KE)",
+    )
+    parser.add_argument(
+        "--filter_rule",
+        choices=["excluded", "penalized"],
+        default="excluded",
+        help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score",
+    )
+    parser.add_argument(
+        "--ogb",
+        action="store_true",
+        help="OGB's official protocol with its candidates: wikikg2, biokg (test), wikikg90M, wikikg90Mv2 (valid)",
+    )
     parser.add_argument("--breakdown", action="store_true", help="also print a table by relation and direction")
     parser.add_argument("--json", metavar="FILE", help="also write the metrics (and the breakdown) as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
@@ -48,16 +70,24 @@ def dglke_flags() -> Parser:
     graph.add_argument("--data_files", nargs="+", help="the files of a udd or raw_udd format")
     graph.add_argument("--delimiter", help="what separates the columns of all files")
     test = parser.add_argument_group("test")
-    test.add_argument("--batch_size_eval", type=int, default=8, help="triples that share sampled candidates (%(default)s)")
-    test.add_argument("--neg_sample_size_eval", type=int, default=-1, help="candidates per triple, -1 for all (%(default)s)")
+    test.add_argument(
+        "--batch_size_eval", type=int, default=8, help="triples that share sampled candidates (%(default)s)"
+    )
+    test.add_argument(
+        "--neg_sample_size_eval", type=int, default=-1, help="candidates per triple, -1 for all (%(default)s)"
+    )
     test.add_argument("--neg_deg_sample_eval", action="store_true", default=False, help="draw them by degree as well")
-    test.add_argument("--eval_percent", type=float, default=1, help="share of the triples, drawn at random (%(default)s)")
+    test.add_argument(
+        "--eval_percent", type=float, default=1, help="share of the triples, drawn at random (%(default)s)"
+    )
     test.add_argument("--no_eval_filter", action="store_true", default=False, help="let known triples compete")
     device = parser.add_argument_group("device")
     device.add_argument("--gpu", type=int, nargs="+", default=[-1], help="GPU number; -1 is the CPU (%(default)s)")
     device.add_argument("--mix_cpu_gpu", action="store_true", default=False, help="accepted for old command lines")
     device.add_argument("--num_proc", type=int, default=1, help="threads, together with --num_thread (%(default)s)")
-    device.add_argument("--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)")
+    device.add_argument(
+        "--num_thread", type=int, default=1, help="see --num_proc; 1 and 1 take all cores (%(default)s)"
+    )
     return parser
 
 
@@ -70,7 +100,9 @@ def main(argv):
 
         for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json"):
             if getattr(own, name) != own_flags().get_default(name):
-                raise InputError(f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out")
+                raise InputError(
+                    f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out"
+                )
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
@@ -81,10 +113,17 @@ def main(argv):
     from ..inference.tables import read_config, read_model
 
     settings = _settings(given, read_config)
-    graph = load_graph(settings["dataset"], settings["data_path"], settings["format"], settings["data_files"],
-                       settings["delimiter"])
-    model = read_model(given["model_path"], settings["dataset"], settings["model_name"], settings["hidden_dim"],
-                       settings["gamma"], config=settings)
+    graph = load_graph(
+        settings["dataset"], settings["data_path"], settings["format"], settings["data_files"], settings["delimiter"]
+    )
+    model = read_model(
+        given["model_path"],
+        settings["dataset"],
+        settings["model_name"],
+        settings["hidden_dim"],
+        settings["gamma"],
+        config=settings,
+    )
     model = on_device(model, given["gpu"])
     if given["num_proc"] * given["num_thread"] > 1:
         _native.set_num_threads(given["num_proc"] * given["num_thread"])
@@ -100,7 +139,9 @@ def _check(given):
     if not 0 < given["eval_percent"] <= 1:
         raise InputError(f"--eval_percent is {given['eval_percent']}; give a share in (0, 1]")
     if given["neg_sample_size_eval"] == 0 or given["batch_size_eval"] < 1:
-        raise InputError("--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1")
+        raise InputError(
+            "--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1"
+        )
     if given["neg_deg_sample_eval"] and not given["no_eval_filter"]:
         raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
     if min(given["num_proc"], given["num_thread"]) < 1:
@@ -143,8 +184,17 @@ def _run(model, graph, own, given):
     begin = time.perf_counter()
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
     evaluation = evaluate(model, triples, known, protocol)
-    _report(evaluation, begin, graph, own, {"rank_ties": protocol.ties, "known_triples": protocol.known,
-                                            "candidates": protocol.sampling.count if protocol.sampling else "all"})
+    _report(
+        evaluation,
+        begin,
+        graph,
+        own,
+        {
+            "rank_ties": protocol.ties,
+            "known_triples": protocol.known,
+            "candidates": protocol.sampling.count if protocol.sampling else "all",
+        },
+    )
 
 
 def _report(evaluation, begin, graph, own, facts):
@@ -160,8 +210,16 @@ def _report(evaluation, begin, graph, own, facts):
     if rows:
         print(table_text(rows, graph.relation_names))
     if own.json:
-        _write_json(own.json, {"metrics": metrics.named(), "ranks": metrics.count, "seconds": seconds, **facts,
-                               "by_relation": [row.as_dict() for row in rows]})
+        _write_json(
+            own.json,
+            {
+                "metrics": metrics.named(),
+                "ranks": metrics.count,
+                "seconds": seconds,
+                **facts,
+                "by_relation": [row.as_dict() for row in rows],
+            },
+        )
 
 
 def _write_json(path, result):

@@ -1,4 +1,5 @@
 """`dglke_frugal export`: a run's tables as safetensors or TSV."""
+
 from __future__ import annotations
 
 from .errors import reports_input_errors
@@ -12,7 +13,9 @@ def main(argv):
     parser.add_argument("run", help="folder of the run")
     parser.add_argument("output", help="file for safetensors, folder for tsv")
     parser.add_argument("--format", choices=["safetensors", "tsv"], default="safetensors", help="(%(default)s)")
-    parser.add_argument("--entity_mfile", help="file of entity ids and names, for tsv; by default the one the run names")
+    parser.add_argument(
+        "--entity_mfile", help="file of entity ids and names, for tsv; by default the one the run names"
+    )
     parser.add_argument("--rel_mfile", help="file of relation ids and names, likewise")
     options = parser.parse_args(argv)
     from ..errors import InputError

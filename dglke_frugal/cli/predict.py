@@ -1,4 +1,5 @@
 """`dglke_predict`: the best triples among combinations of heads, relations and tails."""
+
 from __future__ import annotations
 
 from ..errors import InputError
@@ -12,15 +13,23 @@ def dglke_flags() -> Parser:
     """DGL-KE's flags, with its names, defaults and abbreviations."""
     parser = Parser(prog="dglke_predict", add_help=False)
     parser.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
-    parser.add_argument("--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(_FORMATS))
+    parser.add_argument(
+        "--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(_FORMATS)
+    )
     parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
     parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
-    parser.add_argument("--exec_mode", default="all",
-                        help="triplet_wise: list element by element; all: all combinations; batch_head, batch_rel, batch_tail: "
-                             "the best for each head, relation or tail (%(default)s)")
+    parser.add_argument(
+        "--exec_mode",
+        default="all",
+        help="triplet_wise: list element by element; all: all combinations; batch_head, batch_rel, batch_tail: "
+        "the best for each head, relation or tail (%(default)s)",
+    )
     parser.add_argument("--topK", type=int, default=10, help="how many (%(default)s)")
-    parser.add_argument("--score_func", default="none",
-                        help="none: the score without its margin; logsigmoid: log-sigmoid of the score (%(default)s)")
+    parser.add_argument(
+        "--score_func",
+        default="none",
+        help="none: the score without its margin; logsigmoid: log-sigmoid of the score (%(default)s)",
+    )
     parser.add_argument("--output", default="result.tsv", help="file for the result (%(default)s)")
     parser.add_argument("--entity_mfile", help="file of entity ids and names; by default the one the run names")
     parser.add_argument("--rel_mfile", help="file of relation ids and names; by default the one the run names")
@@ -31,8 +40,12 @@ def dglke_flags() -> Parser:
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    own, rest = parse(own_parser("dglke_predict"), dglke_flags(), argv,
-                      "Find the best triples among all combinations of given heads, relations and tails.")
+    own, rest = parse(
+        own_parser("dglke_predict"),
+        dglke_flags(),
+        argv,
+        "Find the best triples among all combinations of given heads, relations and tails.",
+    )
     if own.backend == "vanilla":
         from .. import compat
 
@@ -65,14 +78,16 @@ def _predict(options, wanted):
     relation_names = run.relation_names if options.raw_data else None
     files = iter(options.data_files)
     lists = []
-    for part, names, rows in zip(wanted, (entity_names, relation_names, entity_names),
-                                 (run.model.entity, run.model.relation, run.model.entity)):
+    for part, names, rows in zip(
+        wanted, (entity_names, relation_names, entity_names), (run.model.entity, run.model.relation, run.model.entity)
+    ):
         lists.append(np.arange(len(rows)) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
     results = best_triples(model, *lists, options.exec_mode, options.topK, _score(model, options.score_func))
     heads, relations, tails, scores = (
         np.concatenate([getattr(result, column) for result in results]).tolist()
-        for column in ("heads", "relations", "tails", "scores"))
+        for column in ("heads", "relations", "tails", "scores")
+    )
     if options.raw_data:
         heads, tails = ([entity_names[i] for i in ids] for ids in (heads, tails))
         relations = [relation_names[i] for i in relations]

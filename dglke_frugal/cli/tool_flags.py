@@ -1,4 +1,5 @@
-"""What the commands for trained runs have in common: two parsers each, as flags.py explains, and DGL-KE's device flag."""
+"""What the commands for trained runs have in common: two parsers each, for the reason that flags.py explains."""
+
 from __future__ import annotations
 
 import argparse
@@ -17,8 +18,12 @@ class Parser(argparse.ArgumentParser):
 def own_parser(prog: str) -> Parser:
     """Parser of flags that DGL-KE does not have: full names only, so that its abbreviations stay unambiguous."""
     parser = Parser(prog=prog, add_help=False, allow_abbrev=False)
-    parser.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
-                        help="frugal: our own arithmetic (default); vanilla: unmodified DGL-KE, for comparison")
+    parser.add_argument(
+        "--backend",
+        choices=["frugal", "vanilla"],
+        default="frugal",
+        help="frugal: our own arithmetic (default); vanilla: unmodified DGL-KE, for comparison",
+    )
     return parser
 
 

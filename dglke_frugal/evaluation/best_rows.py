@@ -1,4 +1,5 @@
 """The k best rows for query vectors: shortlisted in float32 by blocks, decided by exact keys."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ class Found:
         return Found(self.query[order], self.row[order], self.score[order])
 
 
-def best_rows(operation: Operation, vectors: np.ndarray, table: CandidateTable, k: int,
-              scores: Callable[[np.ndarray], np.ndarray]) -> Found:
+def best_rows(
+    operation: Operation, vectors: np.ndarray, table: CandidateTable, k: int, scores: Callable[[np.ndarray], np.ndarray]
+) -> Found:
     """The k best rows of the table for each query, and perhaps a few more; exact scores.
 
     Args:

@@ -1,4 +1,5 @@
 """Ranking against lists of candidates: sampled ones as in DGL-KE, or those that a benchmark gives with each triple."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -34,8 +35,10 @@ class Sampling:
 
     def __post_init__(self):
         if self.count < 1 or self.group < 1:
-            raise InputError(f"{self.count} candidates for groups of {self.group} triples cannot be drawn; "
-                             "give --neg_sample_size_eval and --batch_size_eval of at least 1")
+            raise InputError(
+                f"{self.count} candidates for groups of {self.group} triples cannot be drawn; "
+                "give --neg_sample_size_eval and --batch_size_eval of at least 1"
+            )
 
     @property
     def shared_by(self) -> int:
@@ -50,11 +53,12 @@ def draw(sampling: Sampling, side: str, entities: int, first: int, groups: int) 
         random = np.random.default_rng([sampling.seed, SIDES.index(side), block])
         blocks.append(random.integers(0, entities, (_DRAWN_TOGETHER, sampling.count)))
     start = first % _DRAWN_TOGETHER
-    return np.concatenate(blocks)[start:start + groups]
+    return np.concatenate(blocks)[start : start + groups]
 
 
-def rank_against_sample(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
-                        sampling: Sampling) -> Comparison:
+def rank_against_sample(
+    model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], sampling: Sampling
+) -> Comparison:
     """Compares triples with sampled candidates in place of `side`; known answers and the triple itself do not count."""
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
@@ -66,7 +70,7 @@ def rank_against_sample(model: EmbeddingModel, side: str, triples: Tuple, known:
         if not sampling.by_degree:
             return drawn
         own = np.resize(moves[begin:end], (groups, size))  # a short last group repeats entities to fill its list
-        own[-1] = np.resize(moves[begin + (groups - 1) * size:end], size)
+        own[-1] = np.resize(moves[begin + (groups - 1) * size : end], size)
         return np.concatenate([own, drawn], axis=1)
 
     return _rank(model, side, (stays, relations, moves), known, lists, size, sampling.count + size * sampling.by_degree)
@@ -82,21 +86,25 @@ def rank_against_given(model: EmbeddingModel, side: str, triples: Tuple, candida
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     if candidates.ndim != 2 or len(candidates) != len(heads):
-        raise InputError(f"there are {len(heads)} triples, but candidates of shape {candidates.shape} for their {side}s; "
-                         "give one list of candidates per triple")
+        raise InputError(
+            f"there are {len(heads)} triples, but candidates of shape {candidates.shape} for their {side}s; "
+            "give one list of candidates per triple"
+        )
 
     def lists(begin, end):
         block = np.asarray(candidates[begin:end], dtype=np.int64)
         if block.size and not (block.min() >= 0 and block.max() < len(model.entity)):
-            raise InputError(f"a candidate for the {side} of triples {begin} to {end - 1} is not an entity of the model, "
-                             f"which has {len(model.entity)}; evaluate with the dataset the model was trained on")
+            raise InputError(
+                f"a candidate for the {side} of triples {begin} to {end - 1} is not an entity of the model, "
+                f"which has {len(model.entity)}; evaluate with the dataset the model was trained on"
+            )
         return block
 
     return _rank(model, side, (stays, relations, moves), None, lists, 1, candidates.shape[1], exclude_self=False)
 
 
 def _rank(model, side, columns, known, lists: Callable, size: int, width: int, exclude_self: bool = True) -> Comparison:
-    """`lists(begin, end)` gives the candidates of those triples, one row per group of `size`; begin is a multiple of it."""
+    """`lists(begin, end)` gives those triples' candidates, a row per group of `size`; begin is a multiple of `size`."""
     stays, relations, moves = columns
     count = len(stays)
     answers = known and KnownAnswers(side, stays, relations, known)
@@ -105,8 +113,16 @@ def _rank(model, side, columns, known, lists: Callable, size: int, width: int, e
     step = size * max(1, _GATHERED_BYTES // (row_bytes * max(1, width)))
     for begin in range(0, count, step):
         end = min(begin + step, count)
-        part = _compare_block(model, side, stays[begin:end], relations[begin:end], moves[begin:end],
-                              lists(begin, end), size, _excluded(moves, answers, begin, end, exclude_self))
+        part = _compare_block(
+            model,
+            side,
+            stays[begin:end],
+            relations[begin:end],
+            moves[begin:end],
+            lists(begin, end),
+            size,
+            _excluded(moves, answers, begin, end, exclude_self),
+        )
         better[begin:end], equal[begin:end] = part.better, part.equal
         close_calls += part.close_calls
     return Comparison(better, equal, close_calls)
@@ -132,7 +148,9 @@ def _compare_block(model, side, stays, relations, moves, candidates, size, exclu
         mine = lists[members // size]
         query = np.repeat(members, mine.shape[1])
         true_scores = model.scores(_native.pair_keys(model.operation, true_vectors, here, members, true[members]))
-        scores = model.scores(_native.pair_keys(model.operation, vectors, here, query, mine.ravel())).reshape(mine.shape)
+        scores = model.scores(_native.pair_keys(model.operation, vectors, here, query, mine.ravel())).reshape(
+            mine.shape
+        )
         counts = ~_contains(excluded, query, mine.ravel(), len(distinct)).reshape(mine.shape)
         better[members] = ((scores > true_scores[:, None]) & counts).sum(axis=1)
         equal[members] = ((scores == true_scores[:, None]) & counts).sum(axis=1)

@@ -1,4 +1,5 @@
 """Which answers to a query are already known, so that ranking can leave them out (the filtered protocol)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -27,7 +28,9 @@ class Lists:
     def from_pairs(cls, queries: np.ndarray, items: np.ndarray, count: int) -> "Lists":
         """The distinct items of each of `count` queries, from pairs (query, item) in any order."""
         width = int(items.max(initial=0)) + 1
-        pairs = np.sort(queries.astype(np.int64) * width + items)  # one number each: much faster than sorting by two keys
+        pairs = np.sort(
+            queries.astype(np.int64) * width + items
+        )  # one number each: much faster than sorting by two keys
         distinct = np.append(pairs[:1], pairs[1:][pairs[1:] != pairs[:-1]])
         return cls(np.searchsorted(distinct, np.arange(count + 1) * width).astype(np.int64), distinct % width)
 
@@ -40,14 +43,14 @@ class Lists:
 
     def of(self, query: int) -> np.ndarray:
         """The items of one query."""
-        return self.items[self.pointers[query]:self.pointers[query + 1]]
+        return self.items[self.pointers[query] : self.pointers[query + 1]]
 
 
 class KnownTriples:
     """All triples that count as true: usually train, valid and test together.
 
-    Holds references to the arrays. Each question goes once through all triples and keeps those that answer it, so ask about
-    many queries at once.
+    Holds references to the arrays. Each question goes once through all triples and keeps those that answer it, so ask
+    about many queries at once.
     """
 
     def __init__(self, parts: Iterable[Tuple[np.ndarray, np.ndarray, np.ndarray]]):

@@ -1,9 +1,10 @@
 """A trained model as evaluation and the tools see it: its tables and how two vectors combine into a score.
 
-Every score of DGL-KE can be written as f(query vector, candidate row): the query joins the relation with the entity that
-stays, the row is the candidate in the other place. Ranking all entities is then one blocked product of the query
+Every score of DGL-KE can be written as f(query vector, candidate row): the query joins the relation with the entity
+that stays, the row is the candidate in the other place. Ranking all entities is then one blocked product of the query
 vectors with the table. Formulas: DGL-KE, models/pytorch/score_fun.py, checked against its recorded ranks.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 
     Args:
-        name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel, which can be ranked against all entities.
+        name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel (ranked against all entities only).
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
         entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on any device.
@@ -70,15 +71,21 @@ class EmbeddingModel:
                 raise InputError(f"TransR's projection has shape {found}, but the other tables ask for {expected}")
         elif self.name == "RESCAL":
             if relation_dim % entity_dim or relation_dim // entity_dim != entity_dim:
-                raise InputError(f"RESCAL with entity dim {entity_dim} needs relation rows of {entity_dim * entity_dim} "
-                                 f"numbers, but they have {relation_dim}")
+                raise InputError(
+                    f"RESCAL with entity dim {entity_dim} needs relation rows of {entity_dim * entity_dim} "
+                    f"numbers, but they have {relation_dim}"
+                )
         elif self.name == "RotatE":
             if entity_dim != 2 * relation_dim:
-                raise InputError(f"RotatE needs entity rows twice as long as relation rows, but they have {entity_dim} "
-                                 f"and {relation_dim} numbers (train with --double_ent)")
+                raise InputError(
+                    f"RotatE needs entity rows twice as long as relation rows, but they have {entity_dim} "
+                    f"and {relation_dim} numbers (train with --double_ent)"
+                )
         elif entity_dim != relation_dim:
-            raise InputError(f"{self.name} needs entity and relation rows of one length, but they have {entity_dim} "
-                             f"and {relation_dim} numbers")
+            raise InputError(
+                f"{self.name} needs entity and relation rows of one length, but they have {entity_dim} "
+                f"and {relation_dim} numbers"
+            )
         if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
             raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
 
@@ -188,5 +195,6 @@ def _complex_product(entities, real, imaginary, conjugate):
     if conjugate:
         imaginary = -imaginary
     entity_real, entity_imaginary = np.split(entities, 2, axis=1)
-    return np.concatenate([entity_real * real - entity_imaginary * imaginary,
-                           entity_real * imaginary + entity_imaginary * real], axis=1)
+    return np.concatenate(
+        [entity_real * real - entity_imaginary * imaginary, entity_real * imaginary + entity_imaginary * real], axis=1
+    )

@@ -1,9 +1,10 @@
 """The official protocols of the Open Graph Benchmark, computed here; the ogb package is not needed.
 
-ogbl-wikikg2, ogbl-biokg: the true entity against 500 given ones, heads and tails, equal scores half as better and half as
-worse (ogb.linkproppred.Evaluator). WikiKG90M, WikiKG90Mv2: the reciprocal rank of the true tail among ten predicted
+ogbl-wikikg2, ogbl-biokg: the true entity against 500 given ones, heads and tails, equal scores half as better and half
+as worse (ogb.linkproppred.Evaluator). WikiKG90M, WikiKG90Mv2: the reciprocal rank of the true tail among ten predicted
 ones, 0 if it is not there (ogb.lsc.WikiKG90Mv2Evaluator).
 """
+
 from __future__ import annotations
 
 from typing import Callable, Dict, Mapping, Optional, Tuple
@@ -22,13 +23,16 @@ PREDICTED = 10  # tails per query that count in the large-scale challenge
 _BLOCK = 256  # queries in work together
 
 
-def evaluate_link(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
-                  candidates: Mapping[str, Callable[[], np.ndarray]]) -> Evaluation:
+def evaluate_link(
+    model: EmbeddingModel,
+    triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
+    candidates: Mapping[str, Callable[[], np.ndarray]],
+) -> Evaluation:
     """ogbl-wikikg2 and ogbl-biokg: `metrics().mrr` of the result is what their leaderboards show.
 
     Args:
         triples: (heads, relations, tails) of the split, each (n,).
-        candidates: functions that load `head_neg` and `tail_neg`, (n, k) ids each, as KnowledgeGraph.candidates has them.
+        candidates: functions that load `head_neg` and `tail_neg`, (n, k) ids each; see KnowledgeGraph.candidates.
 
     Raises:
         InputError: a list is missing, does not fit the triples, or names no entity of the model.
@@ -38,14 +42,17 @@ def evaluate_link(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, 
     compared = {}
     for side in SIDES:
         if f"{side}_neg" not in candidates:
-            raise InputError(f"the data set gives no {side}_neg, the candidates of OGB's protocol; use ogbl-wikikg2 or ogbl-biokg")
+            raise InputError(
+                f"the data set gives no {side}_neg, the candidates of OGB's protocol; use ogbl-wikikg2 or ogbl-biokg"
+            )
         compared[side] = rank_against_given(model, side, triples, candidates[f"{side}_neg"]())
     return Evaluation(triples, compared, Protocol("realistic", "kept"))
 
 
-def predict_tails(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray,
-                  candidates: Optional[np.ndarray] = None) -> np.ndarray:
-    """The ten best distinct tails of each query (head, relation, ?), best first: (n, 10) int64, -1 where there are fewer.
+def predict_tails(
+    model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, candidates: Optional[np.ndarray] = None
+) -> np.ndarray:
+    """The ten best distinct tails of each query (head, relation, ?), best first: (n, 10) int64, -1 if there are fewer.
 
     Args:
         heads, relations: (n,) ids.
@@ -56,7 +63,9 @@ def predict_tails(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarra
     if model.projects:
         raise InputError("TransR has no predictions of tails over many relations; rank its triples instead")
     if candidates is not None and (candidates.ndim != 2 or len(candidates) != len(heads)):
-        raise InputError(f"there are {len(heads)} queries, but candidates of shape {candidates.shape}; give one list per query")
+        raise InputError(
+            f"there are {len(heads)} queries, but candidates of shape {candidates.shape}; give one list per query"
+        )
     table = CandidateTable.of(model.entity, model.operation) if candidates is None else None
     top = np.full((len(heads), PREDICTED), -1, np.int64)
     for begin in range(0, len(heads), _BLOCK):
@@ -75,13 +84,15 @@ def predict_tails(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarra
 def evaluate_challenge(model: EmbeddingModel, arrays: Mapping[str, Callable[[], np.ndarray]]) -> Dict[str, float]:
     """WikiKG90M's and WikiKG90Mv2's metric on a split whose answers are published: {"mrr": ...}.
 
-    arrays: functions that load hr (n, 2) and the true tails: t (n,), or t_candidate (n, k) with t_correct_index (n,), as
-        KnowledgeGraph.candidates has them. Predictions are chosen among t_candidate where it is given.
+    arrays: functions that load hr (n, 2) and the true tails: t (n,), or t_candidate (n, k) with t_correct_index (n,);
+        see KnowledgeGraph.candidates. Predictions are chosen among t_candidate where it is given.
 
     Raises InputError: an array is missing, or an id is not in the model.
     """
     if "hr" not in arrays or not ("t" in arrays or {"t_candidate", "t_correct_index"} <= set(arrays)):
-        raise InputError("the split has no queries with published answers (hr, and t or t_candidate with t_correct_index)")
+        raise InputError(
+            "the split has no queries with published answers (hr, and t or t_candidate with t_correct_index)"
+        )
     queries = arrays["hr"]()
     candidates = arrays["t_candidate"]() if "t_candidate" in arrays else None
     tails = arrays["t"]() if "t" in arrays else candidates[np.arange(len(queries)), arrays["t_correct_index"]()]
@@ -90,8 +101,10 @@ def evaluate_challenge(model: EmbeddingModel, arrays: Mapping[str, Callable[[], 
 
 def _score_lists(model, vectors, lists, begin) -> Found:
     if lists.size and not (lists.min() >= 0 and lists.max() < len(model.entity)):
-        raise InputError(f"a candidate of queries {begin} to {begin + len(lists) - 1} is not an entity of the model, "
-                         f"which has {len(model.entity)}")
+        raise InputError(
+            f"a candidate of queries {begin} to {begin + len(lists) - 1} is not an entity of the model, "
+            f"which has {len(model.entity)}"
+        )
     pairs = np.unique(np.repeat(np.arange(len(lists)), lists.shape[1]) * len(model.entity) + lists.ravel())
     query, row = np.divmod(pairs, len(model.entity))
     distinct, position = np.unique(row, return_inverse=True)

@@ -1,4 +1,5 @@
-"""Ranking with a user's own score function (models.TorchModel), which has no product form: all scores, by blocks, in torch."""
+"""Ranking with a user's own score function (models.TorchModel): all scores, by blocks, in torch."""
+
 from __future__ import annotations
 
 from typing import Optional, Tuple
@@ -34,8 +35,17 @@ def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Opti
                 return scorer.score(ends[0], relation, ends[1]).numpy()
 
         true = score(torch.from_numpy(take_rows(model.entity, moves[block]))[:, None])
-        scores = np.concatenate([score(torch.from_numpy(take_rows(model.entity, np.arange(first, min(first + rows, len(model.entity)))))[None])
-                                 for first in range(0, len(model.entity), rows)], axis=1)
+        scores = np.concatenate(
+            [
+                score(
+                    torch.from_numpy(take_rows(model.entity, np.arange(first, min(first + rows, len(model.entity)))))[
+                        None
+                    ]
+                )
+                for first in range(0, len(model.entity), rows)
+            ],
+            axis=1,
+        )
         counts = np.ones(scores.shape, dtype=bool)
         counts[np.arange(len(true)), moves[block]] = False
         if known is not None:

@@ -1,4 +1,5 @@
 """Evaluation of a model on a set of triples: which candidates, which known answers left out, how ties count."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -23,8 +24,8 @@ class Protocol:
 
     Attributes:
         ties: how candidates with an equal score count, one of metrics.RANK_TIES.
-        known: what happens to candidates that are known to be true, one of KNOWN. "excluded" leaves them out (the filtered
-            protocol, as in DGL-KE's git HEAD), "penalized" lowers their scores (as in DGL-KE 0.1.2, see
+        known: what happens to candidates that are known to be true, one of KNOWN. "excluded" leaves them out (the
+            filtered protocol, as in DGL-KE's git HEAD), "penalized" lowers their scores (as in DGL-KE 0.1.2, see
             release_rule.py), "kept" lets them compete. The triple itself never competes with itself.
         sampling: rank against sampled candidates; None ranks against all entities.
     """
@@ -34,12 +35,15 @@ class Protocol:
     sampling: Optional[Sampling] = None
 
     @classmethod
-    def from_flags(cls, flags: Mapping[str, Any], ties: str = "pessimistic", filter_rule: str = "excluded",
-                   seed: int = 0) -> "Protocol":
+    def from_flags(
+        cls, flags: Mapping[str, Any], ties: str = "pessimistic", filter_rule: str = "excluded", seed: int = 0
+    ) -> "Protocol":
         """The protocol of DGL-KE's evaluation flags, by their names."""
         sampling = None
         if flags["neg_sample_size_eval"] > 0:
-            sampling = Sampling(flags["neg_sample_size_eval"], flags["batch_size_eval"], flags["neg_deg_sample_eval"], seed)
+            sampling = Sampling(
+                flags["neg_sample_size_eval"], flags["batch_size_eval"], flags["neg_deg_sample_eval"], seed
+            )
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
     def __post_init__(self):
@@ -77,8 +81,12 @@ class Evaluation:
         return Metrics.of([self.ranks(each, ties) for each in ([side] if side else SIDES)])
 
 
-def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
-             known: Optional[KnownTriples] = None, protocol: Protocol = Protocol()) -> Evaluation:
+def evaluate(
+    model: EmbeddingModel,
+    triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
+    known: Optional[KnownTriples] = None,
+    protocol: Protocol = Protocol(),
+) -> Evaluation:
     """Ranks triples against candidates in place of their heads and of their tails.
 
     Args:
@@ -98,13 +106,18 @@ def evaluate(model: EmbeddingModel, triples: Tuple[np.ndarray, np.ndarray, np.nd
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
     if model.is_own:
         if protocol.sampling or protocol.known == "penalized":
-            raise InputError(f"the model {model.name} is your own; rank it against all entities, known triples left out or kept")
+            raise InputError(
+                f"the model {model.name} is your own; rank it against all entities, known triples left out or kept"
+            )
         from .own_model import rank_own_model
 
         return Evaluation(triples, {side: rank_own_model(model, side, triples, known) for side in SIDES}, protocol)
     if protocol.sampling:
-        return Evaluation(triples, {side: rank_against_sample(model, side, triples, known, protocol.sampling)
-                                    for side in SIDES}, protocol)
+        return Evaluation(
+            triples,
+            {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
+            protocol,
+        )
     table = None if model.projects else CandidateTable.of(model.entity, model.operation)
     compared = {side: rank_against_all(model, side, triples, known, table) for side in SIDES}
     if protocol.known == "penalized":
@@ -125,9 +138,14 @@ def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray,
 
 def check_ids(model: EmbeddingModel, triples) -> None:
     """InputError if a triple names an entity or relation that the tables do not have."""
-    for what, column, rows in (("head", triples[0], len(model.entity)), ("relation", triples[1], len(model.relation)),
-                               ("tail", triples[2], len(model.entity))):
+    for what, column, rows in (
+        ("head", triples[0], len(model.entity)),
+        ("relation", triples[1], len(model.relation)),
+        ("tail", triples[2], len(model.entity)),
+    ):
         if len(column) and not (column.min() >= 0 and column.max() < rows):
             wrong = int(np.flatnonzero((column < 0) | (column >= rows))[0])
-            raise InputError(f"{what} {column[wrong]} of triple {wrong} is not in the model, which has {rows} of them; "
-                             "evaluate with the dataset the model was trained on")
+            raise InputError(
+                f"{what} {column[wrong]} of triple {wrong} is not in the model, which has {rows} of them; "
+                "evaluate with the dataset the model was trained on"
+            )

@@ -1,10 +1,11 @@
 """Ranks of true triples among candidates: float32 products by blocks, and exact arithmetic where those cannot decide.
 
-A rank is defined by exact scores: the key of a pair is summed in float64 and rounded as DGL-KE's float32 score would be.
-Computing 10^9 of them that way would be slow, so float32 tiles count the candidates that are better beyond any rounding
-error, and only the pairs within the error bound are computed exactly. Ranks are therefore the same for every number of
-threads, block size, processor and device.
+A rank is defined by exact scores: the key of a pair is summed in float64 and rounded as DGL-KE's float32 score would
+be. Computing 10^9 of them that way would be slow, so float32 tiles count the candidates that are better beyond any
+rounding error, and only the pairs within the error bound are computed exactly. Ranks are therefore the same for every
+number of threads, block size, processor and device.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -44,9 +45,15 @@ class CandidateTable:
             return cls(rows, None, 0.0)
         squares = np.empty(len(rows), dtype=np.float64)
         for begin in range(0, len(rows), _NORM_BLOCK):
-            block = _to_numpy(rows[begin:begin + _NORM_BLOCK])
-            np.einsum("ij,ij->i", block, block, dtype=np.float64, casting="same_kind",
-                      out=squares[begin:begin + _NORM_BLOCK])
+            block = _to_numpy(rows[begin : begin + _NORM_BLOCK])
+            np.einsum(
+                "ij,ij->i",
+                block,
+                block,
+                dtype=np.float64,
+                casting="same_kind",
+                out=squares[begin : begin + _NORM_BLOCK],
+            )
         longest = float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-12)
         return cls(rows, (-squares).astype(np.float32) if operation == Operation.L2 else None, longest)
 
@@ -79,8 +86,13 @@ class Queries:
     excluded: Lists
 
 
-def compare(model: EmbeddingModel, queries: Queries, table: CandidateTable, candidates: Optional[np.ndarray] = None,
-            group: int = 1) -> Comparison:
+def compare(
+    model: EmbeddingModel,
+    queries: Queries,
+    table: CandidateTable,
+    candidates: Optional[np.ndarray] = None,
+    group: int = 1,
+) -> Comparison:
     """Compares each true triple with its candidates: all rows of `table`, or lists of them.
 
     Args:
@@ -97,23 +109,36 @@ def compare(model: EmbeddingModel, queries: Queries, table: CandidateTable, cand
     everyone = np.arange(len(queries.asked_by))
     true_keys = _native.pair_keys(operation, queries.true_vectors, queries.true_rows, queries.asked_by, everyone)
     if not np.isfinite(true_keys).all():
-        raise InputError("the score of a test triple is not a number: the embeddings contain NaN or infinite values, so "
-                         "the training diverged; train again with a smaller learning rate")
+        raise InputError(
+            "the score of a test triple is not a number: the embeddings contain NaN or infinite values, so "
+            "the training diverged; train again with a smaller learning rate"
+        )
     true_scores = model.scores(true_keys)
     low, high = _uncertain_keys(model, true_keys, true_scores)
     low, high = _tile_thresholds(operation, low, high, queries, table)
     positives = np.searchsorted(queries.asked_by, np.arange(len(queries.vectors) + 1)).astype(np.int64)
     tile_vectors = 2 * queries.vectors if operation == Operation.L2 else queries.vectors
     if isinstance(table.rows, np.ndarray):
-        better, triple, row = _native.count_better(operation, tile_vectors, table.rows, table.squares,
-                                                   queries.excluded.pointers, queries.excluded.items, positives, low,
-                                                   high, candidates, group)
+        better, triple, row = _native.count_better(
+            operation,
+            tile_vectors,
+            table.rows,
+            table.squares,
+            queries.excluded.pointers,
+            queries.excluded.items,
+            positives,
+            low,
+            high,
+            candidates,
+            group,
+        )
         uncertain_rows, row_of_pair = table.rows, row
     else:
         from .torch_ranking import count_better
 
-        better, triple, row = count_better(operation, tile_vectors, table.rows, table.squares, queries.excluded,
-                                           positives, low, high)
+        better, triple, row = count_better(
+            operation, tile_vectors, table.rows, table.squares, queries.excluded, positives, low, high
+        )
         needed, row_of_pair = np.unique(row, return_inverse=True)
         uncertain_rows = take_rows(table.rows, needed)
     keys = _native.pair_keys(operation, queries.vectors, uncertain_rows, queries.asked_by[triple], row_of_pair)
@@ -138,8 +163,12 @@ def _compared(queries, rows, candidates, group) -> np.ndarray:
     """Per query, how many candidates are not excluded."""
     if candidates is None:
         return rows - np.diff(queries.excluded.pointers)
-    return np.array([(~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
-                     for query in range(len(queries.vectors))])
+    return np.array(
+        [
+            (~np.isin(candidates[query // group], queries.excluded.of(query))).sum()
+            for query in range(len(queries.vectors))
+        ]
+    )
 
 
 def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
@@ -163,7 +192,9 @@ def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable)
     """
     factor = 1.02 * _UNIT * (vectors.shape[1] + 10)
     if operation in (Operation.L1, Operation.MODULUS):
-        tiny = 1e-15 * vectors.shape[1] if operation == Operation.MODULUS else 0.0  # see square_root in tile_kernel_body.h
+        tiny = (
+            1e-15 * vectors.shape[1] if operation == Operation.MODULUS else 0.0
+        )  # see square_root in tile_kernel_body.h
         return np.full(len(vectors), tiny), factor
     products = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)) * table.longest
     tiny = 1e-35  # products may underflow
@@ -189,8 +220,14 @@ def _to_numpy(rows) -> np.ndarray:
     return rows if isinstance(rows, np.ndarray) else rows.detach().cpu().numpy()
 
 
-def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples],
-                     table: Optional[CandidateTable] = None, block: int = 1 << 16) -> Comparison:
+def rank_against_all(
+    model: EmbeddingModel,
+    side: str,
+    triples: Tuple,
+    known: Optional[KnownTriples],
+    table: Optional[CandidateTable] = None,
+    block: int = 1 << 16,
+) -> Comparison:
     """Compares triples with all entities in place of `side`.
 
     Args:
@@ -226,7 +263,9 @@ def rank_against_all(model: EmbeddingModel, side: str, triples: Tuple, known: Op
             table = CandidateTable.of(model.candidate_rows(model.entity, int(relation[0])), model.operation)
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
         asked_by = np.repeat(np.arange(last - first), ends[first:last] - asked)
-        part = compare(model, Queries(vectors, true_vectors, asked_by, take_rows(table.rows, moves[here]), excluded), table)
+        part = compare(
+            model, Queries(vectors, true_vectors, asked_by, take_rows(table.rows, moves[here]), excluded), table
+        )
         better[order[here]], equal[order[here]] = part.better, part.equal
         close_calls += part.close_calls
     return Comparison(better, equal, close_calls)

@@ -1,9 +1,10 @@
 """The filter as the released DGL-KE 0.1.2 has it: known answers are not left out, their scores are lowered by one.
 
-It compares log-sigmoids of scores and adds -1 to those of known triples, so that a known triple which scores much better
-than the tested one still counts against it. The unreleased DGL-KE (git HEAD) leaves them out, as do we by default; this
-is for comparing with numbers of the release.
+It compares log-sigmoids of scores and adds -1 to those of known triples, so that a known triple which scores much
+better than the tested one still counts against it. The unreleased DGL-KE (git HEAD) leaves them out, as do we by
+default; this is for comparing with numbers of the release.
 """
+
 from __future__ import annotations
 
 from typing import Tuple
@@ -22,8 +23,8 @@ _BLOCK = 2048  # triples whose known answers are scored together
 def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: KnownTriples) -> np.ndarray:
     """Per triple, how many known answers in place of `side` still score at least as well after the penalty: (n,) int64.
 
-    The triple itself is one of them. It loses against itself, except where corrupted triples are scored by another formula
-    (EmbeddingModel.queries).
+    The triple itself is one of them. It loses against itself, except where corrupted triples are scored by another
+    formula (EmbeddingModel.queries).
     """
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
@@ -32,7 +33,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
     every_answer = KnownAnswers(side, stays, relations, known)
     begin = 0
     while begin < len(order):
-        members = order[begin:begin + _BLOCK]
+        members = order[begin : begin + _BLOCK]
         if model.projects:  # one relation at a time, since the candidate rows change with it
             members = members[relations[members] == relations[members[0]]]
         begin += len(members)
@@ -43,9 +44,10 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
         rows = model.candidate_rows(take_rows(model.entity, distinct), int(relation[0]))
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
         everyone = np.arange(len(members))
-        true_scores = model.scores(_native.pair_keys(model.operation, true_vectors, rows, everyone,
-                                                     position[:len(members)]))
-        keys = _native.pair_keys(model.operation, vectors, rows, triple, position[len(members):])
+        true_scores = model.scores(
+            _native.pair_keys(model.operation, true_vectors, rows, everyone, position[: len(members)])
+        )
+        keys = _native.pair_keys(model.operation, vectors, rows, triple, position[len(members) :])
         better = _log_sigmoid(model.scores(keys)) + _PENALTY >= _log_sigmoid(true_scores)[triple]
         counts[members] = np.bincount(triple[better], minlength=len(members))
     return counts

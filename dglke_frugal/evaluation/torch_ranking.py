@@ -1,4 +1,5 @@
 """The counting of csrc/evaluation/ranking.h with PyTorch, for tables on a GPU."""
+
 from __future__ import annotations
 
 from typing import Iterator, Tuple
@@ -12,8 +13,16 @@ from .known_triples import Lists
 _TILE_BYTES = 1 << 28  # keys computed together
 
 
-def count_better(operation: Operation, vectors: np.ndarray, table: torch.Tensor, bias, excluded: Lists,
-                 positives: np.ndarray, low: np.ndarray, high: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+def count_better(
+    operation: Operation,
+    vectors: np.ndarray,
+    table: torch.Tensor,
+    bias,
+    excluded: Lists,
+    positives: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Counts per threshold the rows whose float32 key is above `high`.
 
     Args:
@@ -31,9 +40,9 @@ def count_better(operation: Operation, vectors: np.ndarray, table: torch.Tensor,
     device = table.device
     counts, pair_thresholds, pair_rows = [], [], []
     for begin, end, keys in _tiles(operation, vectors, table, bias):
-        pointers = excluded.pointers[begin:end + 1]
+        pointers = excluded.pointers[begin : end + 1]
         of_query = np.repeat(np.arange(end - begin), np.diff(pointers))
-        rows = torch.from_numpy(excluded.items[pointers[0]:pointers[-1]]).to(device)
+        rows = torch.from_numpy(excluded.items[pointers[0] : pointers[-1]]).to(device)
         keys[torch.from_numpy(of_query).to(device), rows] = -torch.inf
         first, last = int(positives[begin]), int(positives[end])
         for at in range(first, last, end - begin):  # a query asked by many triples has many thresholds
@@ -51,8 +60,15 @@ def count_better(operation: Operation, vectors: np.ndarray, table: torch.Tensor,
     return np.concatenate(counts), np.concatenate(pair_thresholds), np.concatenate(pair_rows)
 
 
-def best_rows(operation: Operation, vectors: np.ndarray, table: torch.Tensor, bias, count: int, slack: np.ndarray,
-              relative_slack: float) -> Tuple[np.ndarray, np.ndarray]:
+def best_rows(
+    operation: Operation,
+    vectors: np.ndarray,
+    table: torch.Tensor,
+    bias,
+    count: int,
+    slack: np.ndarray,
+    relative_slack: float,
+) -> Tuple[np.ndarray, np.ndarray]:
     """Pairs (query, row) of csrc/evaluation/best_rows.h: all rows within the slack of the count-th best."""
     queries, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for begin, end, keys in _tiles(operation, vectors, table.detach(), bias):

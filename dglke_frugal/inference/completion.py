@@ -1,8 +1,9 @@
 """The best triples among all combinations of given heads, relations and tails: dglke_predict's question."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List
 
 import numpy as np
 
@@ -42,11 +43,18 @@ def _parts(order, relations, by_relation) -> Iterator[np.ndarray]:
     stops = np.flatnonzero(np.diff(relations[order])) + 1 if by_relation else []
     for part in np.split(order, stops):
         for begin in range(0, len(part), _QUERIES):
-            yield part[begin:begin + _QUERIES]
+            yield part[begin : begin + _QUERIES]
 
 
-def best_triples(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray, exec_mode: str,
-                 k: int, score: Callable[[np.ndarray], np.ndarray] = None) -> List[ScoredTriples]:
+def best_triples(
+    model: EmbeddingModel,
+    heads: np.ndarray,
+    relations: np.ndarray,
+    tails: np.ndarray,
+    exec_mode: str,
+    k: int,
+    score: Callable[[np.ndarray], np.ndarray] = None,
+) -> List[ScoredTriples]:
     """The k best triples: of the lists taken element by element, of all combinations, or for each element of one list.
 
     Args:
@@ -91,13 +99,17 @@ def check_range(what: str, ids: np.ndarray, rows: int) -> None:
     wrong = (ids < 0) | (ids >= rows)
     if wrong.any():
         first = int(np.argmax(wrong))
-        raise InputError(f"{what} id {ids[first]} (item {first} of its list) is not in the model, which has {rows} of them")
+        raise InputError(
+            f"{what} id {ids[first]} (item {first} of its list) is not in the model, which has {rows} of them"
+        )
 
 
 def _best_of_list(model, heads, relations, tails, k, score):
     if not len(heads) == len(relations) == len(tails):
-        raise InputError(f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
-                         f"relations and {len(tails)} tails")
+        raise InputError(
+            f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
+            f"relations and {len(tails)} tails"
+        )
     scores = score(triple_keys(model, heads, relations, tails))
     order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
     return [ScoredTriples(heads[order], relations[order], tails[order], scores[order])]
@@ -115,8 +127,11 @@ def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score) -> Sco
             table = _table(model, moves, int(relation[0]))
         vectors = model.queries(side, take_rows(model.entity, stays[pairs[members] // len(relations)]), relation)
         part = best_rows(model.operation, vectors, table, k, score)
-        merged = Found(np.concatenate([found.query, members[part.query]]), np.concatenate([found.row, part.row]),
-                       np.concatenate([found.score, part.score]))
+        merged = Found(
+            np.concatenate([found.query, members[part.query]]),
+            np.concatenate([found.row, part.row]),
+            np.concatenate([found.score, part.score]),
+        )
         found = merged.best(k, np.zeros(len(merged.row), np.int64))
     stayed, moved = stays[pairs[found.query] // len(relations)], moves[found.row]
     heads, tails = (moved, stayed) if side == HEAD else (stayed, moved)

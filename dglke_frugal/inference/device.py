@@ -1,4 +1,5 @@
 """Where a model's entity table is worked on."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -33,9 +34,11 @@ def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> Embeddin
     try:
         entity = torch.empty(model.entity.shape, dtype=torch.float32, device=device)
         for begin in range(0, len(entity), 1 << 16):  # a mapped file need not fit in host memory
-            block = np.array(model.entity[begin:begin + (1 << 16)])
-            entity[begin:begin + len(block)] = torch.from_numpy(block).to(device)
+            block = np.array(model.entity[begin : begin + (1 << 16)])
+            entity[begin : begin + len(block)] = torch.from_numpy(block).to(device)
     except torch.cuda.OutOfMemoryError:
-        raise InputError(f"the entity table ({model.entity.nbytes / 2**30:.1f} GiB) does not fit on GPU {device.index}; "
-                         "leave --gpu out to rank on the CPU") from None
+        raise InputError(
+            f"the entity table ({model.entity.nbytes / 2**30:.1f} GiB) does not fit on GPU {device.index}; "
+            "leave --gpu out to rank on the CPU"
+        ) from None
     return replace(model, entity=entity)

@@ -1,4 +1,5 @@
 """A run's tables in formats that other programs read."""
+
 from __future__ import annotations
 
 import json
@@ -19,9 +20,9 @@ _BLOCK = 1 << 14  # rows written together
 def export_safetensors(run: Run, path: PathLike) -> None:
     """Write entity, relation (and projection) as one safetensors file, float32, with names of nothing but the tables.
 
-    The run's configuration is in the file's metadata as strings. Format: 8 bytes with the header's length, the header as
-    JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file cannot
-    be written; then there is none.
+    The run's configuration is in the file's metadata as strings. Format: 8 bytes with the header's length, the header
+    as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file
+    cannot be written; then there is none.
     """
     tables = _tables(run)
     header: Dict[str, object] = {"__metadata__": {key: json.dumps(value) for key, value in run.config.items()}}
@@ -46,12 +47,17 @@ def export_tsv(run: Run, folder: PathLike) -> None:
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names = {"entity": run.entity_names if run.entity_map else None,
-             "relation": run.relation_names if run.relation_map else None}
+    names = {
+        "entity": run.entity_names if run.entity_map else None,
+        "relation": run.relation_names if run.relation_map else None,
+    }
     files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
     for name, table in _tables(run).items():
         labels: Optional[Sequence[str]] = names["entity" if name == "entity" else "relation"]
-        with replace_file(folder / files[name], "w") as file, progress(len(table), f"exporting {files[name]}", "rows") as bar:
+        with (
+            replace_file(folder / files[name], "w") as file,
+            progress(len(table), f"exporting {files[name]}", "rows") as bar,
+        ):
             row = 0
             for block in _blocks(table):
                 for numbers in block.tolist():
@@ -70,4 +76,4 @@ def _tables(run: Run) -> Dict[str, np.ndarray]:
 
 def _blocks(table: np.ndarray) -> Iterator[np.ndarray]:
     for begin in range(0, len(table), _BLOCK):
-        yield np.asarray(table[begin:begin + _BLOCK])
+        yield np.asarray(table[begin : begin + _BLOCK])

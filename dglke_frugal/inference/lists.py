@@ -1,4 +1,5 @@
 """The lists of ids or names that dglke_predict and dglke_emb_sim read, and their results."""
+
 from __future__ import annotations
 
 import os
@@ -19,7 +20,9 @@ PathLike = Union[str, os.PathLike]
 def read_names(path: PathLike) -> Names:
     """The names of a map file (id TAB name); read when the first one is asked for."""
     if not Path(path).is_file():
-        raise InputError(f"there is no map file {path}; give the file with an id and a name per line that training wrote")
+        raise InputError(
+            f"there is no map file {path}; give the file with an id and a name per line that training wrote"
+        )
     return Names(partial(read_name_map, Path(path)))
 
 
@@ -43,8 +46,10 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
         try:
             ids[number - 1] = names.id_of(line) if names is not None else int(line)
         except ValueError:
-            raise InputError(f"line {number} of {path} is {line!r}, which is no id; give numbers, or names with --raw_data "
-                             "and map files") from None
+            raise InputError(
+                f"line {number} of {path} is {line!r}, which is no id; give numbers, or names with --raw_data "
+                "and map files"
+            ) from None
         except OverflowError:
             raise InputError(f"line {number} of {path} is {line!r}, which is too large for an id") from None
         except InputError as error:

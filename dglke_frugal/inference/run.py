@@ -1,4 +1,5 @@
 """A trained run in Python: `dglke_frugal.load(folder)`."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,8 +49,14 @@ class Run:
     relation_map: Optional[Path]
 
     @classmethod
-    def load(cls, folder: PathLike, entity_map: Optional[PathLike] = None, relation_map: Optional[PathLike] = None,
-             device: int = -1, check_values: bool = True) -> "Run":
+    def load(
+        cls,
+        folder: PathLike,
+        entity_map: Optional[PathLike] = None,
+        relation_map: Optional[PathLike] = None,
+        device: int = -1,
+        check_values: bool = True,
+    ) -> "Run":
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
         Args:
@@ -62,10 +69,13 @@ class Run:
         """
         folder = Path(folder)
         config = read_config(folder)
-        model = read_model(folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"],
-                           check_values, config)
-        maps = [Path(given) if given else _find_map(folder, config, key)
-                for given, key in ((entity_map, "emap_file"), (relation_map, "rmap_file"))]
+        model = read_model(
+            folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"], check_values, config
+        )
+        maps = [
+            Path(given) if given else _find_map(folder, config, key)
+            for given, key in ((entity_map, "emap_file"), (relation_map, "rmap_file"))
+        ]
         return cls(folder, config, on_device(model, device), *maps)
 
     @property
@@ -82,8 +92,10 @@ class Run:
         cache = self.__dict__.setdefault("_cached_names", {})
         if what not in cache:
             if path is None:
-                raise InputError(f"the run in {self.folder} names no file of {what} names that is still there; use ids, or "
-                                 f"give the file ({'--entity_mfile' if what == 'entity' else '--rel_mfile'} on the command line)")
+                raise InputError(
+                    f"the run in {self.folder} names no file of {what} names that is still there; use ids, or "
+                    f"give the file ({'--entity_mfile' if what == 'entity' else '--rel_mfile'} on the command line)"
+                )
             cache[what] = read_names(path)
         return cache[what]
 
@@ -116,8 +128,12 @@ class Run:
         others = found != ids[0]
         return self._scored(found[others][:k], scores[others][:k])
 
-    def rank(self, triples: Tuple[Items, Items, Items], known: Optional[KnownTriples] = None,
-             protocol: Optional[Protocol] = None) -> Evaluation:
+    def rank(
+        self,
+        triples: Tuple[Items, Items, Items],
+        known: Optional[KnownTriples] = None,
+        protocol: Optional[Protocol] = None,
+    ) -> Evaluation:
         """Rank triples against all entities in both directions; `known` triples do not compete.
 
         triples: (heads, relations, tails). protocol: see evaluation.Protocol; without `known`, nothing is filtered.
@@ -154,7 +170,9 @@ class Run:
     def _scored(self, ids, scores, entities=True) -> List[Scored]:
         path = self.entity_map if entities else self.relation_map
         names = self._names("entity" if entities else "relation", path) if path else None
-        return [Scored(int(i), names[i] if names is not None else str(i), float(score)) for i, score in zip(ids, scores)]
+        return [
+            Scored(int(i), names[i] if names is not None else str(i), float(score)) for i, score in zip(ids, scores)
+        ]
 
 
 def _find_map(folder: Path, config: Dict[str, Any], key: str) -> Optional[Path]:
@@ -163,7 +181,13 @@ def _find_map(folder: Path, config: Dict[str, Any], key: str) -> Optional[Path]:
     if not isinstance(name, str):
         return None
     data = Path(str(config.get("data_path", "data")))
-    for path in (Path(name), folder / name, folder / Path(name).name, data / name, data / str(config["dataset"]) / name):
+    for path in (
+        Path(name),
+        folder / name,
+        folder / Path(name).name,
+        data / name,
+        data / str(config["dataset"]) / name,
+    ):
         if path.is_file():
             return path
     return None

@@ -1,4 +1,5 @@
 """Similar embeddings: dglke_emb_sim's question. Measures as in DGL-KE, models/pytorch/tensor_models.py."""
+
 from __future__ import annotations
 
 from typing import List, Tuple
@@ -36,8 +37,9 @@ def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure
         return (dots / (squares[0] + squares[1] - dots)).astype(np.float32)
 
 
-def most_similar(table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: str, measure: str,
-                 k: int) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def most_similar(
+    table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: str, measure: str, k: int
+) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The k most similar pairs: element by element, of all combinations, or for each left object.
 
     Args:
@@ -63,7 +65,9 @@ def most_similar(table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: s
     check_range("right", right, len(table))
     if mode == "pairwise":
         if len(left) != len(right):
-            raise InputError(f"pairwise needs lists of one length, but there are {len(left)} left and {len(right)} right objects")
+            raise InputError(
+                f"pairwise needs lists of one length, but there are {len(left)} left and {len(right)} right objects"
+            )
         scores = similarities(table, left, right, measure)
         order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
         return [(left[order], right[order], scores[order])]
@@ -71,22 +75,28 @@ def most_similar(table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: s
     best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     results = []
     for begin in range(0, len(left), _BLOCK):
-        ids = left[begin:begin + _BLOCK]
+        ids = left[begin : begin + _BLOCK]
         query, row = search.shortlist(np.ascontiguousarray(table[ids]), k)
         found = Found(query + begin, row, similarities(table, ids[query], right[row], measure))
         if mode == "batch_left":
             found = found.best(k, found.query)
             stops = np.searchsorted(found.query, np.arange(begin, begin + len(ids) + 1))
-            results += [(left[found.query[a:b]], right[found.row[a:b]], found.score[a:b]) for a, b in zip(stops, stops[1:])]
+            results += [
+                (left[found.query[a:b]], right[found.row[a:b]], found.score[a:b]) for a, b in zip(stops, stops[1:])
+            ]
         else:
-            merged = Found(*(np.concatenate(pair) for pair in ((best.query, found.query), (best.row, found.row),
-                                                               (best.score, found.score))))
+            merged = Found(
+                *(
+                    np.concatenate(pair)
+                    for pair in ((best.query, found.query), (best.row, found.row), (best.score, found.score))
+                )
+            )
             best = merged.best(k, np.zeros(len(merged.row), np.int64))
     return results if mode == "batch_left" else [(left[best.query], right[best.row], best.score)]
 
 
 class _Search:
-    """The right-hand rows, prepared so that the best of a measure are the best of a product, a distance or a formula."""
+    """The right-hand rows, prepared so that the best of a measure are the best of a product or a distance."""
 
     def __init__(self, table, right, measure):
         self._measure = measure

@@ -1,4 +1,5 @@
 """Reading a run's tables and its config.json, whoever wrote them: us, DGL-KE 0.1.2 or its git HEAD."""
+
 from __future__ import annotations
 
 import json
@@ -33,8 +34,12 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
         raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
     if not isinstance(config, dict):
         raise InputError(f"{path} holds no JSON object; copy it again from the run that wrote it")
-    for ours, release in (("model_name", "model"), ("hidden_dim", "emb_size"), ("max_step", "max_train_step"),
-                          ("emap_file", "emp_file")):
+    for ours, release in (
+        ("model_name", "model"),
+        ("hidden_dim", "emb_size"),
+        ("max_step", "max_train_step"),
+        ("emap_file", "emp_file"),
+    ):
         if config.get(ours) is None and config.get(release) is not None:
             config[ours] = config[release]
     kinds = {"model_name": str, "dataset": str, "hidden_dim": int, "gamma": (int, float)}
@@ -46,8 +51,10 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
     if config["model_name"] not in MODELS and ":" not in config["model_name"]:
         raise InputError(f"{path} names the model {config['model_name']!r}; known are {', '.join(MODELS)}")
     if config["hidden_dim"] < 1 or not math.isfinite(config["gamma"]):
-        raise InputError(f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
-                         "put the values given to the training run there")
+        raise InputError(
+            f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
+            "put the values given to the training run there"
+        )
     return config
 
 
@@ -62,8 +69,10 @@ def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise InputError(f"there is no {path}; check the dataset and model names, which are part of its name, "
-                         "and that the run did not use --no_save_emb") from None
+        raise InputError(
+            f"there is no {path}; check the dataset and model names, which are part of its name, "
+            "and that the run did not use --no_save_emb"
+        ) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype != np.float32:
@@ -76,15 +85,24 @@ def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
     if check_values:
         rows = max(1, _CHECK_BYTES // table[0].nbytes)
         for begin in range(0, len(table), rows):
-            finite = np.isfinite(table[begin:begin + rows]).all(axis=1)
+            finite = np.isfinite(table[begin : begin + rows]).all(axis=1)
             if not finite.all():
-                raise InputError(f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
-                                 "the training diverged, train again with a smaller learning rate")
+                raise InputError(
+                    f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
+                    "the training diverged, train again with a smaller learning rate"
+                )
     return table
 
 
-def read_model(folder: PathLike, dataset: str, model_name: str, hidden_dim: int, gamma: float,
-               check_values: bool = True, config: Optional[Dict[str, Any]] = None) -> EmbeddingModel:
+def read_model(
+    folder: PathLike,
+    dataset: str,
+    model_name: str,
+    hidden_dim: int,
+    gamma: float,
+    check_values: bool = True,
+    config: Optional[Dict[str, Any]] = None,
+) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
     config: what double_ent and double_rel the tables should fit, if known.
@@ -99,6 +117,8 @@ def read_model(folder: PathLike, dataset: str, model_name: str, hidden_dim: int,
     if config is not None and "double_ent" in config:
         sizes = {2 * hidden_dim if config["double_ent"] else hidden_dim}
     if entity.shape[1] not in sizes:
-        raise InputError(f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
-                         f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run")
+        raise InputError(
+            f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
+            f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
+        )
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection)

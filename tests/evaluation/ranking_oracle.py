@@ -1,4 +1,5 @@
 """Scores and ranks by the textbook formulas, one pair at a time in float64: what the fast path must agree with."""
+
 import numpy as np
 
 

@@ -1,4 +1,5 @@
 """Sampled and given candidates."""
+
 import numpy as np
 import pytest
 from evaluation.random_models import NAMES, random_model, random_triples
@@ -22,7 +23,7 @@ def test_counts_equal_the_oracles(name, group, by_degree, known):
         for i, triple in enumerate(zip(*test)):
             candidates = draw(sampling, side, len(model.entity), i // group, 1)[0].tolist()
             if by_degree:
-                own = test[0 if side == "head" else 2][i // group * group:(i // group + 1) * group]
+                own = test[0 if side == "head" else 2][i // group * group : (i // group + 1) * group]
                 candidates += np.resize(own, group).tolist()
             better, equal = better_and_equal(model, [[x] for x in triple], side, everything, candidates, 1e-9)
             assert evaluation.compared[side].better[i] == better[0], (side, i)
@@ -33,8 +34,10 @@ def test_simples_limits_with_sampled_candidates():
     model = random_model("SimplE", dim=8)
     model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
     test = random_triples(model, 40)
-    counts = [evaluate(model, test, None, Protocol(known="kept", sampling=Sampling(15, group, seed=1))).compared
-              for group in (1, 5)]
+    counts = [
+        evaluate(model, test, None, Protocol(known="kept", sampling=Sampling(15, group, seed=1))).compared
+        for group in (1, 5)
+    ]
     assert (counts[0]["tail"].equal > 5).any()
     for compared, group in zip(counts, (1, 5)):
         for i, triple in enumerate(zip(*test)):
@@ -68,8 +71,14 @@ def test_given_candidates(name):
         assert (compared.better[i], compared.equal[i]) == (better[0], equal[0] + itself)
 
 
-@pytest.mark.parametrize("candidates, message", [(np.zeros((2, 3), int), "one list of candidates per triple"),
-                                                 (np.full((1, 3), 61), "not an entity"), (np.full((1, 3), -1), "not an entity")])
+@pytest.mark.parametrize(
+    "candidates, message",
+    [
+        (np.zeros((2, 3), int), "one list of candidates per triple"),
+        (np.full((1, 3), 61), "not an entity"),
+        (np.full((1, 3), -1), "not an entity"),
+    ],
+)
 def test_bad_lists_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         rank_against_given(random_model("DistMult"), "head", tuple(np.zeros(1, int) for _ in range(3)), candidates)

@@ -1,4 +1,5 @@
 """Ranks that DGL-KE recorded after training, for every model."""
+
 import json
 
 import numpy as np
@@ -6,8 +7,19 @@ import pytest
 
 from dglke_frugal.evaluation import HEAD, TAIL, EmbeddingModel, KnownTriples, evaluate
 
-TRACES = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "transe_l2_pairwise", "distmult", "complex",
-          "rotate", "simple", "rescal", "transr"]
+TRACES = [
+    "transe_l1",
+    "transe_l2_adv",
+    "transe_l2_hinge",
+    "transe_l2_negdeg",
+    "transe_l2_pairwise",
+    "distmult",
+    "complex",
+    "rotate",
+    "simple",
+    "rescal",
+    "transr",
+]
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +29,13 @@ def known(graphs):
     for name in ("train", "valid", "test"):
         for line in (graphs / "fb15k-small" / f"{name}.txt").read_text().splitlines():
             head, relation, tail = line.split("\t")
-            rows.append((entities.setdefault(head, len(entities)), relations.setdefault(relation, len(relations)),
-                         entities.setdefault(tail, len(entities))))
+            rows.append(
+                (
+                    entities.setdefault(head, len(entities)),
+                    relations.setdefault(relation, len(relations)),
+                    entities.setdefault(tail, len(entities)),
+                )
+            )
     return KnownTriples([np.array(rows).T])
 
 
@@ -27,19 +44,24 @@ def trained_model(path):
     meta = json.loads(bytes(trace["meta"]))
     hidden_dim = int(meta["argv"][meta["argv"].index("--hidden_dim") + 1])
     projection = trace["projection_final"] if "projection_final" in trace else None
-    return trace, EmbeddingModel(meta["model"], meta["gamma"], hidden_dim, trace["entity_final"],
-                                 trace["relation_final"], projection)
+    return trace, EmbeddingModel(
+        meta["model"], meta["gamma"], hidden_dim, trace["entity_final"], trace["relation_final"], projection
+    )
 
 
-@pytest.mark.parametrize("name, as_tensor", [(name, False) for name in TRACES] + [
-    (name, True) for name in ("transe_l1", "transe_l2_adv", "complex", "rotate", "transr")])
+@pytest.mark.parametrize(
+    "name, as_tensor",
+    [(name, False) for name in TRACES]
+    + [(name, True) for name in ("transe_l1", "transe_l2_adv", "complex", "rotate", "transr")],
+)
 def test_ranks_are_those_of_dglke(golden, known, name, as_tensor):
     trace, model = trained_model(golden / f"{name}.npz")
     if as_tensor:
         import torch
 
-        model = EmbeddingModel(model.name, model.gamma, model.hidden_dim, torch.from_numpy(model.entity), model.relation,
-                               model.projection)
+        model = EmbeddingModel(
+            model.name, model.gamma, model.hidden_dim, torch.from_numpy(model.entity), model.relation, model.projection
+        )
     for side, test, rank in ((HEAD, "test_head", "rank_head"), (TAIL, "test_tail", "rank_tail")):
         ranks = evaluate(model, tuple(trace[test].T), known).ranks(side)
         np.testing.assert_array_equal(ranks, trace[rank], err_msg=f"{name} {side}")

@@ -24,9 +24,14 @@ def test_sums_run_in_dglkes_order():
 def test_lines_have_dglkes_wording():
     metrics = Metrics.of([np.array([1, 4])])
     assert result_lines(metrics) == [
-        "-------------- Test result --------------", "Test average MRR : 0.625", "Test average MR : 2.5",
-        "Test average HITS@1 : 0.5", "Test average HITS@3 : 0.5", "Test average HITS@10 : 1.0",
-        "-----------------------------------------"]
+        "-------------- Test result --------------",
+        "Test average MRR : 0.625",
+        "Test average MR : 2.5",
+        "Test average HITS@1 : 0.5",
+        "Test average HITS@3 : 0.5",
+        "Test average HITS@10 : 1.0",
+        "-----------------------------------------",
+    ]
     assert process_lines(metrics, "Valid")[0] == "[0]Valid average MRR: 0.625"
 
 

@@ -1,4 +1,5 @@
 """A user's own score function ranks as the built-in one that it imitates."""
+
 import sys
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Ranking against a brute-force oracle."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,7 +41,9 @@ def test_penalized_known_answers(name):
     for side in SIDES:
         expected = []
         for head, relation, tail in zip(*test):
-            answers = [t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)]
+            answers = [
+                t for t in as_set(known) if t[1] == relation and (t[2] == tail if side == "head" else t[0] == head)
+            ]
             true = log_sigmoid(score(model, head, relation, tail))
             expected.append(sum(log_sigmoid(score(model, *answer, corrupted=side)) - 1 >= true for answer in answers))
         more += sum(expected)
@@ -81,8 +84,14 @@ def test_scores_beyond_simples_limits_tie():
 
 
 @settings(max_examples=30, deadline=None)
-@given(name=st.sampled_from(NAMES), entities=st.integers(1, 700), dim=st.sampled_from([2, 6, 32, 130]),
-       threads=st.integers(1, 3), padding=st.integers(0, 5), seed=st.integers(0, 5))
+@given(
+    name=st.sampled_from(NAMES),
+    entities=st.integers(1, 700),
+    dim=st.sampled_from([2, 6, 32, 130]),
+    threads=st.integers(1, 3),
+    padding=st.integers(0, 5),
+    seed=st.integers(0, 5),
+)
 def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, threads, padding, seed):
     import torch
 
@@ -107,8 +116,8 @@ def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, t
 def padded(table, columns):
     """The same rows further apart, as the store keeps them."""
     wide = np.full((len(table), table.shape[1] + columns), np.nan, np.float32)
-    wide[:, :table.shape[1]] = table
-    return wide[:, :table.shape[1]]
+    wide[:, : table.shape[1]] = table
+    return wide[:, : table.shape[1]]
 
 
 def test_float32_alone_would_rank_wrongly_here():
@@ -130,8 +139,9 @@ def test_a_diverged_model_is_refused():
         evaluate(model, (np.array([3]), np.array([0]), np.array([1])), KnownTriples([]))
 
 
-@pytest.mark.parametrize("triple, message", [((61, 0, 1), "head 61 of triple 1"), ((0, 5, 1), "relation 5"),
-                                             ((0, 0, -1), "tail -1")])
+@pytest.mark.parametrize(
+    "triple, message", [((61, 0, 1), "head 61 of triple 1"), ((0, 5, 1), "relation 5"), ((0, 0, -1), "tail -1")]
+)
 def test_ids_outside_the_model_are_refused(triple, message):
     model = random_model("DistMult")
     triples = tuple(np.array([0, x]) for x in triple)

@@ -1,4 +1,5 @@
 """The Python interface to a trained run, and its exports."""
+
 import json
 import runpy
 import struct
@@ -61,10 +62,16 @@ def test_rank(run, model):
     assert run.rank(triples).metrics().mr > run.rank(triples, KnownTriples([triples])).metrics().mr
 
 
-@pytest.mark.parametrize("ask, message", [
-    (lambda run: run.tails("nobody", 0), "no 'nobody'"), (lambda run: run.tails(61, 0), "entity id 61"),
-    (lambda run: run.score(0, 5, 1), "relation id 5"), (lambda run: run.tails(0, 0, 0), "at least 1"),
-    (lambda run: run.nearest(0, measure="taxi"), "taxi")])
+@pytest.mark.parametrize(
+    "ask, message",
+    [
+        (lambda run: run.tails("nobody", 0), "no 'nobody'"),
+        (lambda run: run.tails(61, 0), "entity id 61"),
+        (lambda run: run.score(0, 5, 1), "relation id 5"),
+        (lambda run: run.tails(0, 0, 0), "at least 1"),
+        (lambda run: run.nearest(0, measure="taxi"), "taxi"),
+    ],
+)
 def test_bad_questions_are_refused(run, ask, message):
     with pytest.raises(InputError, match=message):
         ask(run)
@@ -76,11 +83,18 @@ def test_a_run_without_names_answers_ids(tmp_path, model):
     assert run.tails(0, 0, 1)[0].name == str(run.tails(0, 0, 1)[0].id)
     with pytest.raises(InputError, match="--entity_mfile"):
         run.tails("entity 0", 0)
-    assert dglke_frugal.load(folder, entity_map=folder / "entities.tsv").tails("entity 0", 0, 1)[0].name.startswith("entity ")
+    assert (
+        dglke_frugal.load(folder, entity_map=folder / "entities.tsv")
+        .tails("entity 0", 0, 1)[0]
+        .name.startswith("entity ")
+    )
 
 
 def test_importing_the_package_loads_neither_torch_nor_numpy():
-    code = "import sys, dglke_frugal; assert not {'torch', 'numpy'} & set(sys.modules); dglke_frugal.load; assert 'torch' not in sys.modules"
+    code = (
+        "import sys, dglke_frugal\nassert not {'torch', 'numpy'} & set(sys.modules)\n"
+        "dglke_frugal.load\nassert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -89,12 +103,12 @@ def test_safetensors_by_the_formats_description(tmp_path, model, capsys):
     export.main([str(folder), str(tmp_path / "out.safetensors")])
     data = (tmp_path / "out.safetensors").read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
+    header = json.loads(data[8 : 8 + length])
     assert length % 8 == 0 and json.loads(header["__metadata__"]["model_name"]) == "ComplEx"
     for name, table in (("entity", model.entity), ("relation", model.relation)):
         begin, end = header[name]["data_offsets"]
         assert header[name]["dtype"] == "F32"
-        read = np.frombuffer(data[8 + length + begin:8 + length + end], "<f4").reshape(header[name]["shape"])
+        read = np.frombuffer(data[8 + length + begin : 8 + length + end], "<f4").reshape(header[name]["shape"])
         np.testing.assert_array_equal(read, table)
     assert len(data) == 8 + length + end
 

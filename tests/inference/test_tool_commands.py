@@ -1,4 +1,5 @@
 """dglke_predict and dglke_emb_sim as commands."""
+
 import itertools
 import re
 import subprocess
@@ -34,15 +35,34 @@ def read(path):
     return header, rows
 
 
-@pytest.mark.parametrize("form, files, lists", [
-    ("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])), ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
-    ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])), ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
-    ("h_*_*", "h.ids", ([3, 17], range(5), range(61))), ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
-    ("*_*_t", "t.ids", (range(61), range(5), [60, 2]))])
+@pytest.mark.parametrize(
+    "form, files, lists",
+    [
+        ("h_r_t", "h.ids r.ids t.ids", ([3, 17], [1, 4, 0], [60, 2])),
+        ("h_r_*", "h.ids r.ids", ([3, 17], [1, 4, 0], range(61))),
+        ("h_*_t", "h.ids t.ids", ([3, 17], range(5), [60, 2])),
+        ("*_r_t", "r.ids t.ids", (range(61), [1, 4, 0], [60, 2])),
+        ("h_*_*", "h.ids", ([3, 17], range(5), range(61))),
+        ("*_r_*", "r.ids", (range(61), [1, 4, 0], range(61))),
+        ("*_*_t", "t.ids", (range(61), range(5), [60, 2])),
+    ],
+)
 def test_every_format(run, model, capsys, form, files, lists):
     out = run / "out.tsv"
-    predict.main(["--model_path", str(run), "--format", form, "--data_files", *(str(run / name) for name in files.split()),
-                  "--topK", "7", "--output", str(out)])
+    predict.main(
+        [
+            "--model_path",
+            str(run),
+            "--format",
+            form,
+            "--data_files",
+            *(str(run / name) for name in files.split()),
+            "--topK",
+            "7",
+            "--output",
+            str(out),
+        ]
+    )
     header, rows = read(out)
     assert header == ["head", "rel", "tail", "score"] and len(rows) == 7
     wanted = sorted((score(model, *triple) - model.gamma for triple in itertools.product(*lists)), reverse=True)[:7]
@@ -54,8 +74,26 @@ def test_every_format(run, model, capsys, form, files, lists):
 
 def test_names_in_and_names_out(run):
     out = run / "out.tsv"
-    predict.main(["--model_path", str(run), "--format", "h_r_*", "--data_files", str(run / "h.names"), str(run / "r.names"), "--raw_data",
-                  "--exec_mode", "batch_head", "--topK", "2", "--score_func", "logsigmoid", "--output", str(out)])
+    predict.main(
+        [
+            "--model_path",
+            str(run),
+            "--format",
+            "h_r_*",
+            "--data_files",
+            str(run / "h.names"),
+            str(run / "r.names"),
+            "--raw_data",
+            "--exec_mode",
+            "batch_head",
+            "--topK",
+            "2",
+            "--score_func",
+            "logsigmoid",
+            "--output",
+            str(out),
+        ]
+    )
     _, rows = read(out)
     assert [row[0] for row in rows] == ["entity 3"] * 2 + ["entity 17"] * 2
     assert all(row[1].startswith("relation ") and row[2].startswith("entity ") and float(row[3]) < 0 for row in rows)
@@ -63,8 +101,25 @@ def test_names_in_and_names_out(run):
 
 def test_similar_entities(run, model):
     out = run / "out.tsv"
-    emb_sim.main(["--emb_file", str(run / "toy_TransE_l2_entity.npy"), "--format", "l_*", "--data_files", str(run / "h.names"), "--raw_data",
-                  "--mfile", str(run / "entities.tsv"), "--exec_mode", "batch_left", "--topK", "3", "--output", str(out)])
+    emb_sim.main(
+        [
+            "--emb_file",
+            str(run / "toy_TransE_l2_entity.npy"),
+            "--format",
+            "l_*",
+            "--data_files",
+            str(run / "h.names"),
+            "--raw_data",
+            "--mfile",
+            str(run / "entities.tsv"),
+            "--exec_mode",
+            "batch_left",
+            "--topK",
+            "3",
+            "--output",
+            str(out),
+        ]
+    )
     header, rows = read(out)
     assert header == ["left", "right", "score"] and len(rows) == 6
     assert rows[0] == ["entity 3", "entity 3", "1.0"] and rows[3][:2] == ["entity 17", "entity 17"]
@@ -105,12 +160,17 @@ def test_bad_predictions_end_with_a_sentence(run, capsys, monkeypatch, case):
     assert not (run / "result.tsv").exists()
 
 
-@pytest.mark.parametrize("flags, message", [
-    ([], "--emb_file is missing"), (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
-    (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
-    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
-    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
-    (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x")])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ([], "--emb_file is missing"),
+        (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
+        (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
+        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
+        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
+        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
+    ],
+)
 def test_bad_similarities_end_with_a_sentence(run, capsys, monkeypatch, flags, message):
     monkeypatch.chdir(run)
     with pytest.raises(SystemExit) as stopped:
@@ -121,6 +181,8 @@ def test_bad_similarities_end_with_a_sentence(run, capsys, monkeypatch, flags, m
 
 @pytest.mark.parametrize("module", ["predict", "emb_sim", "export"])
 def test_help_needs_no_torch(module):
-    code = (f"import sys; from dglke_frugal.cli import {module}\ntry: {module}.main(['--help'])\nexcept SystemExit: pass\n"
-            "assert 'torch' not in sys.modules and 'numpy' not in sys.modules")
+    code = (
+        f"import sys; from dglke_frugal.cli import {module}\ntry: {module}.main(['--help'])\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
     assert "usage" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

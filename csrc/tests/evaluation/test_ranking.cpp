@@ -37,7 +37,8 @@ const Operation kOperations[] = {Operation::kDot, Operation::kL1, Operation::kMo
 struct Shape {
   std::int64_t queries, rows, dim;
 };
-const Shape kShapes[] = {{1, 1, 2}, {5, 7, 6}, {13, 127, 34}, {25, 1031, 128}, {3, 2000, 400}, {40, 300, 2}, {7, 65, 2050}};
+const Shape kShapes[] = {{1, 1, 2},       {5, 7, 6},    {13, 127, 34}, {25, 1031, 128},
+                         {3, 2000, 400}, {40, 300, 2}, {7, 65, 2050}};
 
 float error_bound(const Matrix& queries, std::int64_t query, const Matrix& table) {
   double a = 0, longest = 0;
@@ -73,16 +74,18 @@ TEST(CountBetter, AgreesWithExactKeys) {
                           positives.data(), low.data(), high.data(), nullptr, 0, 1};
       for (const UncertainPair& pair : count_better(task, better.data())) {
         const auto query = std::upper_bound(positives.begin(), positives.end(), pair.threshold) - positives.begin() - 1;
-        better[pair.threshold] +=
-            pair_key(operation, queries.view.row(query), table.view.row(pair.row), shape.dim) > thresholds[pair.threshold];
+        const double key = pair_key(operation, queries.view.row(query), table.view.row(pair.row), shape.dim);
+        better[pair.threshold] += key > thresholds[pair.threshold];
       }
       for (std::int64_t q = 0; q < shape.queries; ++q) {
         for (std::int64_t i = positives[q]; i < positives[q + 1]; ++i) {
           std::int64_t expected = 0;
           for (std::int64_t row = 0; row < shape.rows; ++row) {
-            expected += row % 17 != q % 3 && pair_key(operation, queries.view.row(q), table.view.row(row), shape.dim) > thresholds[i];
+            if (row % 17 == q % 3) continue;  // excluded
+            expected += pair_key(operation, queries.view.row(q), table.view.row(row), shape.dim) > thresholds[i];
           }
-          ASSERT_EQ(better[i], expected) << "query " << q << " of " << shape.queries << "x" << shape.rows << "x" << shape.dim;
+          ASSERT_EQ(better[i], expected)
+              << "query " << q << " of " << shape.queries << "x" << shape.rows << "x" << shape.dim;
         }
       }
     }
@@ -91,8 +94,9 @@ TEST(CountBetter, AgreesWithExactKeys) {
 
 TEST(CountBetter, ListsOfCandidatesWithRepetition) {
   const Matrix queries(5, 16, 16, 1), table(50, 16, 16, 2);
-  const std::vector<std::int64_t> candidates = {3, 3, 49, 7, 0, 1, 2, 2, 9, 4, 5, 6};  // 2 and 2 and 1 queries share four
-  const std::vector<std::int64_t> excluded_pointers = {0, 1, 1, 1, 2, 2}, excluded = {3, 2}, positives = {0, 1, 2, 3, 4, 5};
+  const std::vector<std::int64_t> candidates = {3, 3, 49, 7, 0, 1, 2, 2, 9, 4, 5, 6};  // 2, 2 and 1 queries share four
+  const std::vector<std::int64_t> excluded_pointers = {0, 1, 1, 1, 2, 2}, excluded = {3, 2};
+  const std::vector<std::int64_t> positives = {0, 1, 2, 3, 4, 5};
   const std::vector<float> low(5, -1e30f), high(5, -1e30f);
   const std::vector<std::int64_t> expected = {2, 4, 4, 2, 4};
   std::vector<std::int64_t> better(5);
@@ -121,8 +125,9 @@ TEST(BestRows, ContainTheBest) {
           for (const QueryRow& pair : found) mine += pair.query == q;
           EXPECT_LE(mine, std::min(shape.rows, 2 * count + 20));
           for (std::int64_t i = 0; i < std::min(count, shape.rows); ++i) {
-            ASSERT_TRUE(std::any_of(found.begin(), found.end(),
-                                    [&](const QueryRow& pair) { return pair.query == q && pair.row == all[i].second; }));
+            ASSERT_TRUE(std::any_of(found.begin(), found.end(), [&](const QueryRow& pair) {
+              return pair.query == q && pair.row == all[i].second;
+            }));
           }
         }
       }
@@ -144,7 +149,7 @@ TEST(TileKernel, BaselineAgreesWithTheChosenOne) {
         }
         for (std::int64_t row = 0; row < rows; ++row) {
           const std::int64_t strip = row / kernel->strip_rows, lane = row % kernel->strip_rows;
-          packed[strip * kernel->strip_rows * dim + k * kernel->strip_rows + lane] = std::cos(static_cast<float>(k * 17 + row));
+          packed[(strip * dim + k) * kernel->strip_rows + lane] = std::cos(static_cast<float>(k * 17 + row));
         }
       }
       (kernel->*function)(queries.data(), packed.data(), dim, rows, tile.data());
