@@ -1,1 +1,1 @@
-"""Ready-made runs: a command each."""
+"""Ready-made runs: a command each, `python -m recipes.NAME`."""

@@ -1,0 +1,61 @@
+"""What all recipes share: a folder of YAML files is a set of training runs, with a small graph to try them on.
+
+    python -m recipes.fb15k                              # TransE_l2 on the real graph
+    python -m recipes.fb15k --recipe complex --gpu 0     # another file of the folder; further flags are dglke_train's
+    python -m recipes.fb15k --small                      # the same on a small graph made here, in seconds
+"""
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence
+
+from dglke_frugal.cli.train import main as dglke_train
+
+DEFAULT = "transe_l2"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A folder of YAML files, each the flags of one run.
+
+    Attributes:
+        package: where the files are, as in "recipes.fb15k".
+        small_graph: makes a small graph below a folder, in the layout of the real one.
+        small_flags: what a small run changes, by the name of its file; "" for all of them.
+    """
+
+    package: str
+    small_graph: Callable[[Path], None]
+    small_flags: Dict[str, Sequence[str]]
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the files."""
+        return Path(__file__).parent / self.package.split(".")[-1]
+
+    def names(self) -> List[str]:
+        """Names of the runs, which are those of the files."""
+        return sorted(path.stem for path in self.folder.glob("*.yaml"))
+
+    def main(self, argv: Optional[Sequence[str]] = None) -> None:
+        """Entry point. argv: the arguments without the program's name."""
+        parser = argparse.ArgumentParser(prog=f"python -m {self.package}", allow_abbrev=False,
+                                         description=f"Train one of the runs in {self.package.replace('.', '/')}.",
+                                         epilog="All other flags go to dglke_train, before those of the file.")
+        parser.add_argument("--recipe", choices=self.names(), default=DEFAULT, help="which run (%(default)s)")
+        parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
+        parser.add_argument("--out", type=Path, help="folder for the small graph and its run (default: a temporary one)")
+        own, flags = parser.parse_known_args(argv)
+        file = self.folder / f"{own.recipe}.yaml"
+        if not own.small:
+            dglke_train(["--config", str(file), *flags])
+            return
+        with tempfile.TemporaryDirectory() as temporary:
+            out = own.out or Path(temporary)
+            self.small_graph(out / "data")
+            changed = [*self.small_flags.get("", ()), *self.small_flags.get(own.recipe, ())]
+            dglke_train(["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"),
+                         *changed, *flags])
