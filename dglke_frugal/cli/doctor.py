@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .errors import reports_input_errors
 
+COMMANDS = ("dglke_train", "dglke_eval", "dglke_predict", "dglke_emb_sim")
 PACKAGES = ("dglke-frugal", "torch", "numpy", "scipy", "dgl", "dglke", "ogb")
 
 
@@ -35,23 +36,11 @@ def _owner(command):
 
 
 def _cuda():
-    """What the extension and torch can do with GPUs."""
+    """What the extension can do with GPUs."""
     from .. import _native
 
-    facts = {"compiled": _native.has_cuda, "devices": [], "reason": None}
-    try:
-        import torch
-    except ImportError as error:
-        facts["reason"] = f"torch cannot be imported: {error}"
-        return facts
-    if not _native.has_cuda:
-        facts["reason"] = "the extension was built without CUDA (no nvcc was found)"
-    if torch.cuda.is_available():
-        facts["devices"] = [{"name": torch.cuda.get_device_name(i), "bytes": torch.cuda.get_device_properties(i).total_memory}
-                            for i in range(torch.cuda.device_count())]
-    elif facts["reason"] is None:
-        facts["reason"] = "no GPU or no driver" if torch.version.cuda else "this torch is a CPU build"
-    return facts
+    devices, reason = _native.cuda_devices(with_free_memory=True)
+    return {"compiled": _native.has_cuda, "devices": devices, "reason": reason or None}
 
 
 def diagnose() -> dict:
@@ -64,7 +53,7 @@ def diagnose() -> dict:
         "packages": {package: _version(package) for package in PACKAGES},
         "threads": _native.num_threads(),
         "cuda": _cuda(),
-        "dglke_train": _owner("dglke_train"),
+        "commands": {command: _owner(command) for command in COMMANDS},
     }
 
 
@@ -75,18 +64,20 @@ def _text(facts):
     lines.append(f"{'threads':<14}{facts['threads']}")
     lines.append(f"{'CUDA kernels':<14}{'compiled' if cuda['compiled'] else 'not compiled'}")
     for i, device in enumerate(cuda["devices"]):
-        lines.append(f"{f'GPU {i}':<14}{device['name']}, {device['bytes'] / 2**30:.1f} GiB")
+        lines.append(f"{f'GPU {i}':<14}{device['name']}, {device['total_bytes'] / 2**30:.1f} GiB")
     if cuda["reason"]:
         lines.append(f"{'GPUs':<14}none used: {cuda['reason']}")
-    command = facts["dglke_train"]
-    if command["path"] is None:
-        lines.append("dglke_train   not on PATH; run python -m dglke_frugal train")
-    elif command["owner"] == "dglke-frugal":
-        lines.append(f"dglke_train   {command['path']}, ours")
-    else:
-        lines.append(f"dglke_train   {command['path']} belongs to {command['owner']}, not to us: "
-                     "reinstall dglke-frugal last, or run python -m dglke_frugal train")
+    lines += [_command_line(name, found) for name, found in facts["commands"].items()]
     return "\n".join(lines)
+
+
+def _command_line(name, found):
+    ours = f"python -m dglke_frugal {name.partition('_')[2]}"
+    if found["path"] is None:
+        return f"{name:<14}not on PATH; run {ours}"
+    if found["owner"] == "dglke-frugal":
+        return f"{name:<14}{found['path']}, ours"
+    return f"{name:<14}{found['path']} belongs to {found['owner']}, not to us: reinstall dglke-frugal last, or run {ours}"
 
 
 @reports_input_errors

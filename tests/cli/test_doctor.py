@@ -1,0 +1,37 @@
+"""`dglke_frugal doctor` says whose commands are on PATH."""
+import json
+import os
+
+import pytest
+
+from dglke_frugal.cli import doctor
+
+
+@pytest.fixture
+def path_with(tmp_path, monkeypatch):
+    def put(name, text):
+        script = tmp_path / name
+        script.write_text(text)
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        return script
+
+    return put
+
+
+def test_commands_of_dglke_are_noticed(path_with, capsys):
+    path_with("dglke_train", "#!/usr/bin/python3\nfrom dglke.train import main\nmain()\n")
+    path_with("dglke_eval", "#!/usr/bin/python3\nfrom dglke_frugal.cli.evaluate import main\nmain()\n")
+    doctor.main([])
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "belongs to dglke, not to us" in lines["dglke_train"] and "python -m dglke_frugal train" in lines["dglke_train"]
+    assert lines["dglke_eval"].endswith("ours")
+    assert "not on PATH" in lines["dglke_predict"]
+
+
+def test_the_same_for_programs(capsys):
+    doctor.main(["--json"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["threads"] >= 1 and facts["packages"]["dglke-frugal"]
+    assert facts["cuda"]["devices"] or facts["cuda"]["reason"]
+    assert os.path.isabs(facts["commands"]["dglke_train"]["path"] or "/")
