@@ -13,7 +13,9 @@ from typing import Sequence
 from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, StoreConfig, TrainConfig
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
     def error(self, message):
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
@@ -21,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
 def new_flags() -> argparse.ArgumentParser:
     """Parser of the flags that DGL-KE does not have."""
-    parser = _Parser(prog="dglke_train", add_help=False, allow_abbrev=False)
+    parser = Parser(prog="dglke_train", add_help=False, allow_abbrev=False)
     group = parser.add_argument_group("dglke_frugal")
     group.add_argument("--backend", choices=["frugal", "vanilla"], default="frugal",
                        help="frugal: rows in our store (default); vanilla: unmodified DGL-KE, for comparison")
@@ -88,7 +90,7 @@ def byte_count(text: str) -> int:
 def dglke_flags() -> argparse.ArgumentParser:
     """Parser of DGL-KE's flags (its git HEAD), with its names, defaults and abbreviations."""
     default = TrainConfig().to_flags()
-    parser = _Parser(prog="dglke_train", add_help=False)
+    parser = Parser(prog="dglke_train", add_help=False)
 
     def value(group, *names, help, **options):
         name = names[-1].lstrip("-")

@@ -10,6 +10,7 @@ COMMANDS = {
     "predict": ("predict", "find the best triples (also: dglke_predict)"),
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
     "export": ("export", "write a run's tables as safetensors or TSV"),
+    "plan": ("plan", "say how much memory and disk a training run would need"),
     "doctor": ("doctor", "say which versions, devices and commands are in use"),
 }
 

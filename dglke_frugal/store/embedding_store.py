@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable, Optional
+from typing import Iterable, Iterator, Optional
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..files import replace_file
 from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
 
-ROWS_PER_WRITE = 65536
+BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
 
@@ -153,8 +153,8 @@ class EmbeddingStore:
         with replace_file(path) as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": table.shape}
             np.lib.format.write_array_header_1_0(file, header)
-            for begin in range(0, len(table), ROWS_PER_WRITE):
-                file.write(np.ascontiguousarray(table[begin : begin + ROWS_PER_WRITE]))
+            for block in self._blocks():
+                file.write(np.ascontiguousarray(table[block]))
 
     def load(self, path: str | os.PathLike) -> None:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
@@ -167,6 +167,11 @@ class EmbeddingStore:
         if values.shape != self.embeddings.shape:
             raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need "
                              f"{self.embeddings.shape}; use the flags that the run was trained with")
-        for begin in range(0, len(values), ROWS_PER_WRITE):
-            self.embeddings[begin : begin + ROWS_PER_WRITE] = values[begin : begin + ROWS_PER_WRITE]
+        for block in self._blocks():
+            self.embeddings[block] = values[block]
         self.state[:] = 0
+
+    def _blocks(self) -> Iterator[slice]:
+        """Ranges of rows of about BLOCK_BYTES."""
+        rows = max(1, BLOCK_BYTES // (4 * self.dim))
+        return (slice(begin, begin + rows) for begin in range(0, self.rows, rows))

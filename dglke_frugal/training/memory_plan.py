@@ -1,79 +1,85 @@
-"""How much memory a run needs, part by part, against what there is: said before anything is allocated."""
+"""How much memory and disk a run needs, part by part, against what there is: said before anything is allocated."""
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional
 
 from ..config import TrainConfig
 from ..errors import InputError
-from ..models import find_model
+from ..models import Model, TorchModel, find_model
+from . import available_memory
 
 FLOAT = 4
 LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
-INTERPRETER_BYTES = 300 << 20  # Python, numpy, scipy and the extension themselves
+INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
+TORCH_BYTES = 250 << 20  # for a model of the user's own
+SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
+RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
+SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
+HOST, DEVICE, DISK = "host", "device", "disk"
 
 
 @dataclass(frozen=True)
 class GraphSize:
-    """What of a graph decides how much memory a run needs. triples: of all splits; id_bytes: of one id in memory."""
+    """What of a graph decides how much memory a run needs.
+
+    triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory.
+    """
 
     entities: int
     relations: int
     triples: int
+    ranked: int = 0
     id_bytes: int = 4
     weighted: bool = False
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes by part, on the host and on each device, and what is available; None where that is not known."""
+    """Bytes by place and part, and what is available by place: all that this process may take, None where that is unknown.
 
-    host: Dict[str, int]
-    device: Dict[str, int]
-    host_available: Optional[int]
-    device_available: Optional[int]
+    remedy: by place, what the user can do if it is not enough.
+    """
+
+    parts: Dict[str, Dict[str, int]]
+    available: Dict[str, Optional[int]]
+    remedy: Dict[str, str]
+
+    def bytes(self, place: str) -> int:
+        """What is needed in a place: host, device or disk."""
+        return sum(self.parts[place].values())
 
     @property
-    def host_bytes(self) -> int:
-        return sum(self.host.values())
-
-    @property
-    def device_bytes(self) -> int:
-        return sum(self.device.values())
+    def problem(self) -> Optional[str]:
+        """One sentence on the first place that has too little, with what would fit; None if all is well."""
+        for place, remedy in self.remedy.items():
+            what = "free disk space" if place == DISK else f"{place} memory"
+            return f"the run needs {_size(self.bytes(place))} of {what}, but can have {_size(self.available[place])}; {remedy}"
+        return None
 
     def check(self) -> None:
-        """Raise InputError, with what would fit, if the run needs more than there is."""
-        for where, need, available, largest in (
-            ("host", self.host_bytes, self.host_available, self.host.get("entity table", 0)),
-            ("device", self.device_bytes, self.device_available, self.device.get("entity cache", 0)),
-        ):
-            if available is None or need <= available:
-                continue
-            room = available - (need - largest)
-            fits = f"a table of {room / largest:.0%} of that size would fit" if largest and room > 0 else "nothing of it would fit"
-            remedy = "reduce --hidden_dim or use a machine with more memory" if where == "host" else "reduce --cache_size"
-            raise InputError(f"the run needs {_gib(need)} of {where} memory, but {_gib(available)} are free; {fits}: {remedy}")
+        """Raise InputError if the run needs more than there is."""
+        if self.problem:
+            raise InputError(self.problem)
 
     def to_dict(self) -> dict:
-        """The plan as plain data."""
-        return {**dataclasses.asdict(self), "host_bytes": self.host_bytes, "device_bytes": self.device_bytes}
+        """The plan as plain data, bytes by place."""
+        places = {place: {"parts": parts, "bytes": self.bytes(place), "available": self.available[place]}
+                  for place, parts in self.parts.items()}
+        return {**places, "fits": self.problem is None, "problem": self.problem}
 
     def lines(self) -> list[str]:
         """The plan as a table for people."""
         lines = []
-        for where, parts, available in (("host", self.host, self.host_available), ("device", self.device, self.device_available)):
+        for place, parts in self.parts.items():
             if not parts:
                 continue
-            lines += [f"{where:<7}{name:<28}{_gib(size):>12}" for name, size in parts.items()]
-            free = "unknown" if available is None else _gib(available)
-            lines.append(f"{where:<7}{'in all':<28}{_gib(sum(parts.values())):>12}   of {free} free")
+            lines += [f"{place:<8}{name:<28}{_size(size):>12}" for name, size in parts.items()]
+            available = self.available[place]
+            of = "" if available is None else f"   of {_size(available)}"
+            lines.append(f"{place:<8}{'in all':<28}{_size(self.bytes(place)):>12}{of}")
         return lines
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB" if size >= 2**27 else f"{size / 2**20:.1f} MiB"
 
 
 def row_bytes(dim: int) -> int:
@@ -81,56 +87,96 @@ def row_bytes(dim: int) -> int:
     return -(-(dim + 1) // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
-def plan_memory(config: TrainConfig, graph: GraphSize) -> MemoryPlan:
-    """What training `config` on a graph of this size takes on this machine."""
+def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
+    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if it has one."""
+    available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
+                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path))}
+    plan = MemoryPlan(_parts(config, graph), available, {})
+    short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
+    return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
+
+
+def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     model = find_model(config.model.model_name)
     dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
-    batch, negatives = config.batch.batch_size, config.batch.neg_sample_size
-    sampled = max(batch, negatives)
-    host = {
-        "entity table": graph.entities * row_bytes(dims.entity),
-        "relation table": graph.relations * row_bytes(dims.relation),
-    }
-    if dims.projection:
-        host["projection table"] = graph.relations * row_bytes(dims.projection)
+    tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),
+              "projection": (graph.relations, dims.projection)}
+    tables = {name: shape for name, shape in tables.items() if shape[1]}
+    host = {f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()}
     host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
-    if config.evaluation.valid or config.evaluation.test:
-        host["index of known triples"] = 2 * graph.triples * (8 + graph.id_bytes)
-    rows = 3 * batch + sampled  # heads, tails and relations, and the negatives
-    gradient_rows = (2 * batch + 2 * sampled) * dims.entity + batch * (dims.relation + (dims.projection or 0))
-    host["step buffers"] = FLOAT * (2 * gradient_rows + batch * (negatives + (batch if config.batch.neg_deg_sample else 0)))
-    host["batches ahead"] = (config.store.lookahead + 16) * rows * 40
-    host["interpreter and libraries"] = INTERPRETER_BYTES
     device: Dict[str, int] = {}
-    slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
+
+    positives, negatives = _batch(config)
+    distinct = min(graph.entities, 2 * positives + negatives)
+    host["training step"] = _step_bytes(config, model, dims, positives, negatives)
+    host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
     if config.uses_engine:
-        host["update engine"] = config.store.lookahead * rows * 64 + 8 * rows * row_bytes(dims.entity) + graph.entities
+        slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
+        host["flush engine"] = (3 << 20) + 8 * distinct * row_bytes(dims.entity) + 200 * distinct  # staging: eight steps
+        host["cache index"] = 56 * slots
+        if config.store.cache_policy != "static":
+            host["cache index"] += 4 * graph.entities + 100 * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row_bytes(dims.entity)
-    return MemoryPlan(host, device, available_host_bytes(), _available_device_bytes(config.device.gpu[0]))
+    if config.evaluation.valid or config.evaluation.test:
+        queries = min(graph.ranked, RANKED_TOGETHER)
+        host["evaluation"] = 48 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 4 * queries * dims.entity * FLOAT
+    host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if isinstance(model, TorchModel) else 0)
+
+    saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
+    states = sum(rows * FLOAT for rows, _ in tables.values())
+    disk = {} if config.run.no_save_emb else {"embeddings": saved}
+    if config.run.checkpoint_interval or config.run.early_stop_patience:
+        # The last one and the one that takes its place; the best one besides.
+        disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved + states)
+    return {HOST: host, DEVICE: device, DISK: disk}
 
 
-def available_host_bytes() -> Optional[int]:
-    """Bytes that this process may still take: the kernel's estimate, or less where a control group limits it."""
-    found = []
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) * 1024)
-    except OSError:
-        return None
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        if limit != "max":
-            found.append(int(limit) - used)
-    except (OSError, ValueError):
-        pass
-    return min(found) if found else None
+def _batch(config: TrainConfig) -> tuple[int, int]:
+    """Positives and negatives of a step: whole chunks."""
+    positives, chunk = config.batch.batch_size, config.batch.neg_sample_size
+    if positives > chunk:
+        positives = -(-positives // chunk) * chunk
+    return positives, max(positives, chunk)
 
 
-def _available_device_bytes(gpu: int) -> Optional[int]:
-    if gpu < 0:
-        return None
-    import torch
+def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
+    """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
+    chunk = min(positives, config.batch.neg_sample_size)
+    own = positives if config.batch.neg_deg_sample else 0
+    columns = config.batch.neg_sample_size + (chunk if own else 0)
+    relation = 4 * dims.entity if model.name == "RESCAL" else dims.relation
+    floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
+    floats += positives * (columns + relation)
+    if dims.projection:
+        floats += positives * (dims.projection + dims.entity + dims.relation)
+    if isinstance(model, TorchModel):  # autograd keeps what it multiplied, for every pair of a positive and a negative
+        floats += 3 * positives * columns * dims.entity
+    return FLOAT * floats
 
-    return torch.cuda.mem_get_info(gpu)[0] if torch.cuda.is_available() else None
+
+def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -> str:
+    if place == DISK:
+        return "free some space, or give another --save_path"
+    if place == DEVICE:
+        return f"--cache_size {max(0, available - (512 << 20)) >> 20}MiB would fit"
+    fitting, too_much = 0, config.model.hidden_dim
+    while too_much - fitting > 1:
+        middle = (fitting + too_much) // 2
+        smaller = replace(config, model=replace(config.model, hidden_dim=middle))
+        if sum(_parts(_even(smaller), graph)[HOST].values()) <= available:
+            fitting = middle
+        else:
+            too_much = middle
+    if fitting < 2:
+        return "no --hidden_dim would fit: use a machine with more memory"
+    return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
+
+
+def _even(config: TrainConfig) -> TrainConfig:
+    """With an even --hidden_dim, which every model takes."""
+    hidden = max(2, config.model.hidden_dim - config.model.hidden_dim % 2)
+    return replace(config, model=replace(config.model, hidden_dim=hidden))
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB" if size >= 2**27 else f"{size / 2**20:.1f} MiB"

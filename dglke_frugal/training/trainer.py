@@ -24,7 +24,7 @@ from ..models import find_model
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .loop import TrainingLoop
-from .memory_plan import GraphSize, plan_memory
+from .memory_plan import HOST, GraphSize, plan_memory
 from .ranker import Ranker
 from .report import Report
 from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, read_result, write_config, write_flags,
@@ -63,7 +63,7 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     threads = thread_count(config)
     _native.set_num_threads(threads)
     graph = load(config)
-    plan = plan_memory(config, graph_size(graph))
+    plan = plan_memory(config, graph_size(graph), resume)
     plan.check()
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
@@ -74,7 +74,7 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         if resume:
             run.restore()
             write_flags(folder, config)
-        run.summary.update(threads=threads, planned_host_bytes=plan.host_bytes)
+        run.summary.update(threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
         began = time.perf_counter()
@@ -130,7 +130,8 @@ def load(config: TrainConfig) -> KnowledgeGraph:
 
 def graph_size(graph: KnowledgeGraph) -> GraphSize:
     """What the memory plan needs to know of a graph."""
-    return GraphSize(graph.n_entities, graph.n_relations, sum(len(triples) for triples in graph.splits.values()),
+    sizes = {split: len(triples) for split, triples in graph.splits.items()}
+    return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), max(sizes.get("valid", 0), sizes.get("test", 0)),
                      graph.train.head.itemsize, graph.train.weight is not None)
 
 

@@ -1,0 +1,66 @@
+"""`dglke_frugal plan`: how much memory and disk a training run would need, and whether that is there."""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ..config import TrainConfig, check
+from ..errors import InputError
+from . import flags
+from .errors import reports_input_errors
+
+# Entities, relations, triples, and those of the larger one of validation and test set, of the data sets with names.
+KNOWN_SIZES = {
+    "FB15k": (14_951, 1_345, 592_213, 59_071), "FB15k-237": (14_541, 237, 310_116, 20_466),
+    "wn18": (40_943, 18, 151_442, 5_000), "wn18rr": (40_943, 11, 93_003, 3_134),
+    "Freebase": (86_054_151, 14_824, 338_586_276, 16_929_318), "wikikg2": (2_500_604, 535, 17_137_181, 598_543),
+    "biokg": (93_773, 51, 5_088_434, 162_886), "wikikg90M": (87_143_637, 1_315, 504_220_369, 0),
+    "wikikg90Mv2": (91_230_610, 1_387, 601_062_811, 0),
+}
+
+
+def _own_flags() -> argparse.ArgumentParser:
+    parser = flags.Parser(prog="dglke_frugal plan", add_help=False, allow_abbrev=False)
+    group = parser.add_argument_group("plan")
+    group.add_argument("--entities", type=int, help="size of a graph that need not be there")
+    group.add_argument("--relations", type=int, default=1000, help="the same (%(default)s)")
+    group.add_argument("--triples", type=int, help="the same, of all splits together (10 per entity)")
+    group.add_argument("--json", action="store_true", help="print JSON, with bytes as numbers")
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. Prints the plan; exit code 2 and a sentence if the run does not fit."""
+    if "-h" in argv or "--help" in argv:
+        argparse.ArgumentParser(
+            prog="dglke_frugal plan", parents=[_own_flags(), flags.new_flags(), flags.dglke_flags()],
+            description="Say how much memory and disk a run of dglke_train with these flags needs.").print_help()
+        return
+    own, rest = _own_flags().parse_known_args(argv)
+    ours, rest = flags.split(rest)
+    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(ours)})
+    check(config)
+    from ..training.memory_plan import plan_memory
+
+    plan = plan_memory(config, _size(own, config))
+    sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
+    plan.check()
+
+
+def _size(own, config: TrainConfig):
+    from ..training.memory_plan import GraphSize
+
+    if own.entities is not None:
+        if min(own.entities, own.relations, own.triples or 1) < 1:
+            raise InputError("--entities, --relations and --triples must be at least 1")
+        triples = own.triples or 10 * own.entities
+        return GraphSize(own.entities, own.relations, triples, triples // 10, weighted=config.graph.has_edge_importance)
+    graph = config.graph
+    if graph.format == "built_in" and graph.dataset in KNOWN_SIZES and not (Path(graph.data_path) / graph.dataset).exists():
+        return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
+    from ..training.trainer import graph_size, load
+
+    return graph_size(load(config))

@@ -1,0 +1,74 @@
+"""How much host memory, device memory and disk a run may take on this machine."""
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Dict, Iterator, Optional, Tuple
+
+NO_LIMIT = 1 << 60  # control groups of version 1 write a limit near 2^63 for none
+
+
+def host_bytes() -> Optional[int]:
+    """What this process may hold in all: what it has, and what is free here and in its control groups; None if unknown."""
+    free = [_field("/proc/meminfo", "MemAvailable")]
+    free += [max(0, limit - used) for limit, used in _control_groups() if limit < NO_LIMIT]
+    known = [size for size in free if size is not None]
+    return min(known) + (_field("/proc/self/status", "RssAnon") or 0) if known else None
+
+
+def device_bytes(gpu: int) -> Optional[int]:
+    """Free memory of a GPU; None for the CPU (-1) and where torch sees no GPU."""
+    if gpu < 0:
+        return None
+    import torch
+
+    return torch.cuda.mem_get_info(gpu)[0] if torch.cuda.is_available() else None
+
+
+def disk_bytes(folder: Path) -> Optional[int]:
+    """What a run in `folder`, which need not exist yet, may hold there: what it has, and what is free."""
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), None)
+    if existing is None:
+        return None
+    return shutil.disk_usage(existing).free + sum(path.stat().st_size for path in folder.glob("**/*.npy"))
+
+
+def _control_groups() -> Iterator[Tuple[int, int]]:
+    """Limit and use of the groups that hold this process, version 1 or 2. Cached files do not count: they give way."""
+    for line in _lines("/proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        root = Path("/sys/fs/cgroup/memory" if "memory" in controllers else "/sys/fs/cgroup")
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        if controllers and "memory" not in controllers:
+            continue
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            limit, used = (_number(folder / name) for name in names)
+            if limit is not None and used is not None:
+                yield limit, used - _cached(folder)
+            if folder == root:
+                break
+
+
+def _cached(group: Path) -> int:
+    fields: Dict[str, str] = dict(line.split(" ", 1) for line in _lines(group / "memory.stat"))
+    names = ("active_file", "inactive_file")
+    return sum(int(fields.get(f"total_{name}", fields.get(name, 0))) for name in names)
+
+
+def _field(path: str, name: str) -> Optional[int]:
+    """Bytes of a field in a file of /proc, which are written as '   123 kB'."""
+    found = next((line for line in _lines(path) if line.startswith(f"{name}:")), None)
+    return int(found.split()[1]) * 1024 if found else None
+
+
+def _number(path: Path) -> Optional[int]:
+    text = "".join(_lines(path))
+    return int(text) if text.isdigit() else None
+
+
+def _lines(path) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
