@@ -201,8 +201,8 @@ def check(config: TrainConfig) -> None:
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
     _check_model(config.model)
-    if config.model.is_own and (config.evaluation.valid or config.evaluation.test):
-        raise InputError("--valid and --test rank the built-in models so far, not one of your own; leave them out")
+    if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
+        raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     if config.store.cache_ratio > 1:
         raise InputError(f"--cache_ratio is {config.store.cache_ratio}; give a share of the rows, at most 1")

@@ -14,7 +14,7 @@ from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, StoreConfig, T
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong."""
+    """Says what is wrong in one line and exits with code 2."""
 
     def error(self, message):
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")

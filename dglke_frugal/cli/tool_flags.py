@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Sequence, Tuple
 
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and exits with code 2."""
-
-    def error(self, message):
-        sys.stderr.write(f"{self.prog}: {message}; see --help\n")
-        raise SystemExit(2)
+from .flags import Parser
 
 
 def own_parser(prog: str) -> Parser:

@@ -35,8 +35,9 @@ def _installed(name: str) -> str:
     except metadata.PackageNotFoundError:
         remedy = f"pip install {name}" + (f"=={DGLKE}" if name == "dglke" else "")
         if name != "torch" and sys.version_info >= (3, 13):
-            remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or --backend frugal"
-        raise InputError(f"--backend vanilla needs {name}, which is not installed: {remedy}") from None
+            remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or our own trainer, which needs neither"
+        raise InputError(f"DGL-KE's own code (--backend vanilla, --trainer dglke, partitions by METIS) needs {name}, which is not "
+                         f"installed: {remedy}") from None
 
 
 def _release(version: str) -> tuple[int, int]:

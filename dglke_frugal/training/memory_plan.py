@@ -119,7 +119,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row_bytes(dims.entity)
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
-        host["evaluation"] = 48 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 4 * queries * dims.entity * FLOAT
+        host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 3 * queries * dims.entity * FLOAT
     host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if isinstance(model, TorchModel) else 0)
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())

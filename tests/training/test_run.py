@@ -159,8 +159,10 @@ def test_a_model_of_the_users_own(runs, tmp_path, monkeypatch):
         "    def score(self, head, relation, tail):\n"
         "        return (head * relation * tail).sum(-1)\n")
     monkeypatch.chdir(tmp_path)
-    flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05]
+    flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
     own = runs(*flags, "--model_name", "own_models:Dot")
     built_in = runs(*flags, "--model_name", "DistMult")
     mine, theirs = (np.load(folder / f"small_{name}_entity.npy") for folder, name in ((own, "own_models:Dot"), (built_in, "DistMult")))
     np.testing.assert_allclose(mine, theirs, atol=1e-4)
+    mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
+    assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)

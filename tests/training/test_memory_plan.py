@@ -1,0 +1,123 @@
+"""The memory plan against what runs really take, and what is said when it is too much."""
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from training.conftest import Runs
+
+from dglke_frugal.cli.main import main
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.training import available_memory, memory_plan
+from dglke_frugal.training.memory_plan import GraphSize, plan_memory
+
+ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
+
+
+def plan(*flags):
+    """What `dglke_frugal plan --json` prints, its exit code, and its error output."""
+    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "plan", "--json", *map(str, flags)], capture_output=True, text=True)
+    return json.loads(done.stdout), done.returncode, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A graph whose tables are large and whose triples are few."""
+    folder = tmp_path_factory.mktemp("wide")
+    for name, count in (("entities", ENTITIES), ("relations", RELATIONS)):
+        (folder / f"{name}.txt").write_text("".join(f"{i}\t{name[0]}{i}\n" for i in range(count)))
+    random = np.random.default_rng(0)
+    for split in ("train", "valid", "test"):
+        columns = [random.integers(0, bound, TRIPLES if split == "train" else 500) for bound in (ENTITIES, RELATIONS, ENTITIES)]
+        np.savetxt(folder / f"{split}.txt", np.stack(columns, 1), fmt="%d", delimiter="\t")
+    return folder
+
+
+@pytest.mark.parametrize("flags", [
+    [], ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--batch_size", 4096, "--neg_sample_size", 512],
+    ["--test"]], ids=["in place", "through a cache", "with a test"])
+def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
+    """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
+    arguments, folder = Runs(wide, tmp_path).arguments(
+        "--format", "udd_hrt", "--data_files", "entities.txt", "relations.txt", "train.txt", "valid.txt", "test.txt",
+        "--hidden_dim", 400, "--max_step", 20, *flags)
+    process = Runs.process(arguments)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    result = json.loads((folder / "result.json").read_text())
+    assert result["peak_host_bytes"] > ENTITIES * 1600
+    assert 0.9 < result["planned_host_bytes"] / result["peak_host_bytes"] < 1.1
+
+
+def test_the_disk_is_what_a_run_writes(runs):
+    folder = runs("--max_step", 3, "--checkpoint_interval", 1)
+    written = sum(path.stat().st_size for path in folder.rglob("*.npy"))
+    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 20, "checkpoint_interval": 1})
+    planned = plan_memory(config, GraphSize(1649, 368, 11397)).parts["disk"]
+    assert planned["checkpoints"] == 2 * (planned["embeddings"] + 4 * (1649 + 368))
+    assert written == pytest.approx(planned["embeddings"] + planned["checkpoints"] / 2, abs=1000)  # headers of files
+
+
+def test_parts_grow_with_what_they_are_for():
+    def parts(**flags):
+        return plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", **flags}), GraphSize(10**6, 100, 10**7, 10**5)).parts
+
+    assert parts()["host"]["entity table"] == 10**6 * 416 * 4
+    assert parts()["host"]["triples"] == 12 * 10**7
+    assert parts(flush="p2f", cache_ratio=0.1)["host"]["entity cache"] == 10**5 * 416 * 4
+    assert "entity cache" not in parts(flush="none")["host"]
+    assert parts(flush="p2f", gpu=[0])["device"]["entity cache"] == 50_000 * 416 * 4
+    assert parts(test=True)["host"]["evaluation"] > 36 * 8 * 10**6
+    assert parts(model_name="TransR", hidden_dim=100)["host"]["projection table"] == 100 * 4 * 10016
+    assert parts(batch_size=2048)["host"]["training step"] == 2 * parts()["host"]["training step"]
+
+
+def test_what_does_not_fit_is_said_with_what_would(monkeypatch):
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: 4 << 30)
+    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 400})
+    size = GraphSize(10_000_000, 100, 1000)
+    problem = plan_memory(config, size).problem
+    assert problem.startswith("the run needs 15.56 GiB of host memory, but can have 4.00 GiB; --hidden_dim ")
+    fitting = int(problem.split("--hidden_dim ")[1].split()[0])
+    for hidden, fits in ((fitting, True), (fitting + 2, False)):
+        assert (plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": hidden}), size).problem is None) == fits
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: 1 << 20)
+    assert "no --hidden_dim would fit" in plan_memory(config, size).problem
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: None)
+    monkeypatch.setattr(available_memory, "disk_bytes", lambda folder: 1 << 20)
+    assert "of free disk space, but can have 1.0 MiB; free some space" in plan_memory(config, size).problem
+
+
+def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: memory_plan.INTERPRETER_BYTES)
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 3)
+    assert stopped.value.code == 2 and "of host memory, but can have" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command(small, capsys):
+    found, code, _ = plan("--entities", 1000, "--relations", 10, "--triples", 5000, "--model_name", "TransE_l2")
+    assert code == 0 and found["fits"] and found["host"]["parts"]["entity table"] == 1000 * 1664
+    found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
+    assert code == 2 and not found["fits"] and found["problem"] in error
+    assert found["host"]["parts"]["triples"] == 12 * 601_062_811
+    main(["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files", "train.txt"])
+    assert "entity table" in capsys.readouterr().out
+
+
+def test_what_is_free_is_known_here():
+    """At least what this process holds already; no more than the machine has."""
+    total = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal"))
+    assert 0 < available_memory.host_bytes() < 1.01 * total
+    assert available_memory.device_bytes(-1) is None
+
+
+def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
+    """Version 2: a limit of 1 GB, 700 MB used of which 300 MB are cached files, leaves 600 MB."""
+    files = {"/proc/self/cgroup": "0::/job", "/sys/fs/cgroup/job/memory.max": "1000000000", "/proc/meminfo": "MemAvailable: 9000000 kB",
+             "/sys/fs/cgroup/job/memory.current": "700000000", "/proc/self/status": "RssAnon: 1000 kB",
+             "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000"}
+    monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
+    assert available_memory.host_bytes() == 600_000_000 + 1_024_000
