@@ -24,7 +24,7 @@ class DGLKEAdapter:
     With `flushing`, rows are cached and flushed by the engine, and every step must be announced (see lookahead.py).
     """
 
-    def __init__(self, args, num, dim, device, flushing=None, hot_rows=None):
+    def __init__(self, args, num, dim, device, flushing=None, hot_rows=()):
         shared = args.num_proc > 1 or args.async_update
         self.store = EmbeddingStore(num, dim, args.lr, shared=shared, square_root=torch_square_root, flushing=flushing,
                                     hot_rows=hot_rows)

@@ -133,7 +133,7 @@ class _Stores:
             adapter = DGLKEAdapter(args, num, dim, device)
         else:
             flushing = entity_flushing(self._config, num, dim)
-            adapter = DGLKEAdapter(args, num, dim, device, flushing, hot_entities(self._graph))
+            adapter = DGLKEAdapter(args, num, dim, device, flushing, [hot_entities(self._graph)])
         self.entity = self.entity or adapter
         return adapter
 
