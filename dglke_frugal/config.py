@@ -12,6 +12,7 @@ MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "C
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
 FLUSH_MODES = ("p2f", "sync", "none")
+PARTITIONS = ("random", "relation", "metis")
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,14 @@ class DeviceConfig:
     num_thread: int = 1
     mix_cpu_gpu: bool = False
     rel_part: bool = False
+    partition: Optional[str] = None  # how edges are divided over ranks; None: by relation with rel_part, else at random
     async_update: bool = False
     force_sync_interval: int = -1
+
+    @property
+    def edge_partition(self) -> str:
+        """One of PARTITIONS."""
+        return self.partition or ("relation" if self.rel_part else "random")
 
 
 @dataclass(frozen=True)
@@ -228,6 +235,8 @@ def _check_device(device: DeviceConfig) -> None:
     gpus = list(device.gpu)
     if any(gpu < -1 for gpu in gpus) or (-1 in gpus and len(gpus) > 1):
         raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
+    if device.rel_part and device.edge_partition != "relation":
+        raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
     if device.mix_cpu_gpu and gpus == [-1]:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):

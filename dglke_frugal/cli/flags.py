@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Sequence
 
-from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, StoreConfig, TrainConfig
+from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, PARTITIONS, StoreConfig, TrainConfig
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,6 +43,9 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
                        help="where metrics go besides metrics.jsonl in the run's folder")
     group.add_argument("--config", metavar="FILE.yaml", help="read flags from a file; flags on the command line go before it")
+    group.add_argument("--partition", choices=PARTITIONS,
+                       help="how the edges are divided over several processes: at random, by relation (as --rel_part), or by "
+                            "METIS, which keeps neighbouring entities together (default: random)")
     store = parser.add_argument_group("store (never changes a bit of the result)")
     default = StoreConfig()
     store.add_argument("--cache_ratio", type=float, default=default.cache_ratio,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional
 
-from ..config import TrainConfig
+from ..config import BatchConfig, TrainConfig
 from ..errors import InputError
-from ..models import Model, TorchModel, find_model
+from ..models import Model, RowDims, TorchModel, find_model
 from . import available_memory
 
 FLOAT = 4
@@ -17,6 +17,8 @@ TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
+PER_PROCESS = ("training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation", "interpreter")
+RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
 
 
@@ -87,6 +89,32 @@ def row_bytes(dim: int) -> int:
     return -(-(dim + 1) // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
+def largest_batch(batch: BatchConfig) -> int:
+    """Positives of a step at most, and negatives at most: whole chunks."""
+    return -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
+
+
+def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
+    """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for several.
+
+    rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back per
+    slot, or per row that any rank uses. Twice that, because the gradients of a row do not wrap around the end of the ring.
+    """
+    step = 2 * (gradients + min(slots, ranks * rows)) * bytes_of_row
+    return max(step, min(8 * rows * bytes_of_row, RANK_STAGING_BYTES))
+
+
+def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
+    """Bytes of staging of all ranks and tables."""
+    ranks, edges = config.device.num_proc, largest_batch(config.batch)
+    tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
+              (min(graph.relations, edges), edges, 0, dims.relation)]
+    if dims.projection:
+        tables.append((min(graph.relations, edges), 2 * edges, 0, dims.projection))
+    return ranks * sum(rank_staging_bytes(rows, gradients, cached, row_bytes(dim), ranks)
+                       for rows, gradients, cached, dim in tables)
+
+
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
     """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if it has one."""
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
@@ -121,6 +149,13 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 3 * queries * dims.entity * FLOAT
     host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if isinstance(model, TorchModel) else 0)
+
+    if config.device.num_proc > 1:
+        slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
+        host["entity cache"] = slots * row_bytes(dims.entity)
+        for name in PER_PROCESS:
+            host[name] = config.device.num_proc * host.get(name, 0)
+        host["updates of processes"] = updates_between_ranks(config, graph, dims, slots)
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
     states = sum(rows * FLOAT for rows, _ in tables.values())

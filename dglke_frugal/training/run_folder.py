@@ -58,7 +58,8 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     checksum = 0
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
-    return {**{name: flags[name] for name in IDENTITY}, "entities": graph.n_entities, "relations": graph.n_relations,
+    partition = config.device.edge_partition if config.device.num_proc > 1 else None
+    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities, "relations": graph.n_relations,
             "training_triples": len(graph.train), "training_checksum": checksum}
 
 

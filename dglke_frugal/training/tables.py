@@ -11,7 +11,7 @@ from ..data import KnowledgeGraph
 from ..models import RowDims, find_model
 from ..store import EmbeddingStore, FlushConfig
 from .counters import StoreCounters
-from .memory_plan import row_bytes
+from .memory_plan import largest_batch, row_bytes
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
 
@@ -23,9 +23,8 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     """
     if not config.uses_engine:
         return None
-    store, batch = config.store, config.batch
-    negatives = -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
-    return FlushConfig(max_rows_per_step=min(n_entities, 3 * negatives), mode=store.flush or "p2f", lookahead=store.lookahead,
+    store = config.store
+    return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f", lookahead=store.lookahead,
                        flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
                        policy=store.cache_policy)
 

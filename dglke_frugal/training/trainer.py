@@ -115,11 +115,11 @@ def thread_count(config: TrainConfig) -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
 
 
-def load(config: TrainConfig) -> KnowledgeGraph:
+def load(config: TrainConfig, write_maps: bool = True) -> KnowledgeGraph:
     """The graph that the flags name. As in DGL-KE, raw_udd formats leave their id maps beside the data."""
     graph = config.graph
     loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                        graph.has_edge_importance, map_folder=graph.data_path)
+                        graph.has_edge_importance, map_folder=graph.data_path if write_maps else None)
     for flag, wanted, split in (("--valid", config.evaluation.valid, loaded.valid), ("--test", config.evaluation.test, loaded.test)):
         if wanted and (split is None or not len(split)):
             raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give another file")

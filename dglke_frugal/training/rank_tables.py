@@ -1,0 +1,90 @@
+"""The tables of several ranks: rank 0 makes them and runs their engines, the others attach."""
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Dict, Optional
+
+from ..config import TrainConfig
+from ..data import KnowledgeGraph
+from ..store import EmbeddingStore, FlushConfig
+from ..store.flushing import StoreAddress
+from .counters import StoreCounters
+from .edge_partition import EdgePartition
+from .memory_plan import largest_batch, rank_staging_bytes, row_bytes
+from .tables import Tables, table_dims
+
+
+class RankTables(Tables):
+    """Tables of one of several ranks. Draining is collective: all ranks do it after the same step.
+
+    still: while true, nobody trains and the tables hold everything, so there is nothing to drain.
+    """
+
+    still = False
+
+    def drain(self) -> None:
+        if not self.still:
+            super().drain()
+
+    def counters(self) -> Optional[StoreCounters]:
+        """Of this rank's entity rows, and of the flush threads if they run in this process."""
+        statistics = self.entity.statistics()
+        if statistics is None:
+            return None
+        own = self.own_statistics(statistics)
+        return StoreCounters.of({"ranks": [own], "shards": statistics["shards"]}, self.dims.entity)
+
+    @staticmethod
+    def own_statistics(statistics: Dict) -> Dict:
+        """This rank's share of what a store's statistics() returns: the first, or the only one."""
+        return statistics["ranks"][0]
+
+    def addresses(self) -> Dict[str, dict]:
+        """Where other ranks find each table, as JSON."""
+        return {name: asdict(store.address) for name, store in self.stores.items()}
+
+    def fail(self, sentence: str) -> None:
+        """Stop all ranks with this sentence."""
+        for store in self.stores.values():
+            store.fail(sentence)
+
+
+def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition) -> RankTables:
+    """Allocate and fill all tables, and start their engines. Raises InputError if the machine refuses the memory."""
+    dims, lr, store = table_dims(config), config.loss.lr, config.store
+    own_relations = partition.own_relations(graph)
+    edges = largest_batch(config.batch)
+    entities = 3 * edges  # heads, tails and negatives
+
+    def flushing(rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str) -> FlushConfig:
+        used = min(rows, rows_per_step)
+        slots = 0 if store.flush == "none" else slots
+        return FlushConfig(used, entries, partition.ranks, {"none": "off"}.get(store.flush, store.flush or "p2f"),
+                           store.lookahead, store.flush_threads, slots, policy,
+                           staging_bytes=rank_staging_bytes(used, gradients, slots, row_bytes(dim), partition.ranks))
+
+    def relations(dim: int, entries: int) -> EmbeddingStore:
+        # What a rank has for itself stays in its cache; what several train travels as gradients.
+        slots = max(len(ids) for ids in own_relations)
+        return EmbeddingStore(graph.n_relations, dim, lr, hot_rows=own_relations,
+                              flushing=flushing(graph.n_relations, dim, entries, edges, entries * edges, slots, "static"))
+
+    entity = EmbeddingStore(
+        graph.n_entities, dims.entity, lr, hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
+        flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
+                          store.cache_slots(graph.n_entities, row_bytes(dims.entity)), store.cache_policy))
+    tables = RankTables(dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None)
+    tables.fill(config, config.run.seed)
+    return tables
+
+
+def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int) -> RankTables:
+    """The tables of the leader, for another rank. Raises RuntimeError if the leader has ended."""
+
+    def attach(name: str) -> Optional[EmbeddingStore]:
+        if name not in addresses:
+            return None
+        address = StoreAddress(**addresses[name])
+        return EmbeddingStore.attach(address, rank, config.loss.lr)
+
+    return RankTables(table_dims(config), attach("entity"), attach("relation"), attach("projection"))

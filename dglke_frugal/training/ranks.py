@@ -1,0 +1,297 @@
+"""A run of several ranks, each a process: they train through host memory exactly as one would. See docs/ranks.md.
+
+Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree on, and writes all files.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+import threading
+import time
+import traceback
+from dataclasses import asdict, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from .. import _native
+from ..config import TrainConfig
+from ..data import KnowledgeGraph
+from ..errors import InputError
+from ..evaluation import SIDES, Evaluation
+from ..evaluation.ranking import Comparison
+from ..store.engine import EngineError
+from .edge_partition import EdgePartition, SharedArray, partition_edges
+from .interrupt import Interrupt
+from .launch import find_processes
+from .peers import Follower, Leader, Peers, RankError
+from .rank_report import RankReport
+from .rank_tables import RankTables, attach_tables, host_tables
+from .ranker import Ranker
+from .tracker import Trackers
+from .trainer import Run, carry_out, load
+
+ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
+
+
+def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
+    """As trainer.train, by several ranks: --num_proc of them, or those that torchrun has started.
+
+    Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
+    """
+    if ":" in config.model.model_name:
+        raise InputError(f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
+                         "--num_proc out")
+    processes = find_processes(config)
+    config = replace(config, device=replace(config.device, num_proc=processes.ranks))
+    try:
+        if processes.rank > 0:
+            raise SystemExit(follow(processes.connect(), processes.rank))
+        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes))
+    except (EngineError, RankError) as error:
+        sys.stderr.write(f"dglke_train: {error}\n")
+        raise SystemExit(1) from None
+    finally:
+        processes.close()
+
+
+class RankRun(Run):
+    """One rank's part in a run.
+
+    Everything that is not a step happens in a pause: all ranks stand between the same two steps, the tables are drained, and
+    nobody goes on before the leader does.
+    """
+
+    peers: Peers
+    tables: RankTables
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path):
+        super().__init__(config, graph, folder)
+        self.ranker = RankRanker(self)
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def _make_interrupt(self) -> Interrupt:
+        return AgreedInterrupt(self)
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Between two steps of all ranks; pauses within a pause are the same one."""
+        if self.tables.still:
+            yield
+            return
+        self.tables.drain()
+        self.peers.meet()
+        self.tables.still = True
+        yield
+        self.tables.still = False
+        self.summary["stopped_early"] = self.peers.meet(self.summary["stopped_early"])
+
+    def checkpoint(self) -> None:
+        with self.pause():
+            if self.leads:
+                super().checkpoint()
+
+    def _validate(self) -> None:
+        with self.pause():
+            if self.leads:
+                super()._validate()
+            else:
+                self.ranker.rank("Valid", self.graph.valid, self.tables)
+
+    def _end_training(self) -> None:
+        """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
+        own = {name: self.tables.own_statistics(store.statistics()) for name, store in self.tables.stores.items()}
+        dims = {name: store.dim for name, store in self.tables.stores.items()}
+        report = RankReport.of(self.rank, self.summary["training"]["seconds"], own, dims)
+        self.tables.drain()
+        gathered = self.peers.gather(json.dumps(asdict(report)).encode())
+        if gathered is not None:
+            reports = [RankReport(**json.loads(part)) for part in gathered]
+            print("\n".join(each.line() for each in reports), flush=True)
+            self.summary["ranks"] = [each.to_dict() for each in reports]
+        self.peers.meet()
+        self.tables.still = True
+        self.tables.close()
+
+
+class LeaderRun(RankRun):
+    """Rank 0."""
+
+    peers: Leader
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes):
+        self._processes = processes
+        self._partition: EdgePartition = partition_edges(config.device.edge_partition, graph, processes.ranks)
+        self._peers: Optional[Leader] = None
+        super().__init__(config, graph, folder)
+        self.tables.still = True  # the others have not come yet
+
+    @property
+    def peers(self) -> Leader:
+        return self._peers
+
+    def _make_tables(self) -> RankTables:
+        return host_tables(self.config, self.graph, self._partition)
+
+    def _make_sampler(self, part=None, ranks: int = 1):
+        return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
+
+    def __exit__(self, kind, error, trace):
+        failed = error is not None and not isinstance(error, SystemExit)
+        if failed:
+            self.tables.fail(f"Rank 0 stopped: {str(error) or kind.__name__}")
+        if self._peers is not None:
+            self._peers.close(failed)
+        super().__exit__(kind, error, trace)
+
+    def train(self) -> None:
+        self._peers = self._processes.start()
+        parts = [SharedArray(part) for part in self._partition.parts or ()]
+        self._peers.greet({
+            "ranks": self._peers.ranks, "pid": os.getpid(), "flags": self.config.to_flags(), "folder": str(self.folder),
+            "steps_done": self.steps_done, "tables": self.tables.addresses(), "parts": [part.address for part in parts]})
+        self.tables.still = False
+        super().train()
+
+    def finish(self) -> None:
+        self._end_training()
+        super().finish()
+
+
+class FollowerRun(RankRun):
+    """Another rank than 0."""
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
+        self.rank, self.peers, self._hello = peers.rank, peers, hello
+        super().__init__(config, graph, Path(hello["folder"]))
+        self.steps_done = hello["steps_done"]
+        self.tracker = Trackers([])
+
+    def _make_tables(self) -> RankTables:
+        return attach_tables(self.config, self._hello["tables"], self.rank)
+
+    def _make_sampler(self, part=None, ranks: int = 1):
+        parts = self._hello["parts"]
+        return super()._make_sampler(SharedArray.attach(parts[self.rank]) if parts else None, self.peers.ranks)
+
+    def _say_batch_size(self) -> None:
+        pass
+
+    def _stop(self, interrupt) -> None:
+        raise SystemExit(interrupt.exit_code)
+
+    def finish(self) -> None:
+        self._end_training()
+        if self.config.evaluation.test:
+            self.ranker.rank("Test", self.graph.test, self.tables)
+
+
+class AgreedInterrupt(Interrupt):
+    """A signal to any rank, which all ranks meet after the same step. Ask once after each step."""
+
+    def __init__(self, run: RankRun):
+        super().__init__()
+        self._run = run
+
+    def __bool__(self) -> bool:
+        run = self._run
+        return run.peers.stops_after(run.steps_done, self.signal, run.config.store.lookahead, run.config.run.max_step)
+
+    @property
+    def exit_code(self) -> int:
+        agreed = self._run.peers.stop_signal
+        return 128 + agreed if agreed else 0
+
+    def _receive(self, number, frame):
+        if self.signal is None and not self._run.leads:
+            self.signal = number  # the leader says it for all
+        else:
+            super()._receive(number, frame)
+
+
+class RankRanker(Ranker):
+    """Each rank ranks a share of the triples; the leader puts the ranks together in their order."""
+
+    def __init__(self, run: RankRun):
+        super().__init__(run.config, run.graph)
+        self._run = run
+
+    def rank(self, mode, triples, tables):
+        with self._run.pause():
+            self._run.peers.meet()
+            if self._run.leads:
+                return super().rank(mode, triples, tables)
+            return self._evaluate(self._share(triples), tables)
+
+    def _evaluate(self, triples, tables) -> Optional[Evaluation]:
+        peers = self._run.peers
+        protocol = self._protocol()
+        if protocol.sampling:  # which candidates a triple meets depends on its place among all triples
+            return super()._evaluate(triples, tables) if self._run.leads else None
+        shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]
+        own = shares[peers.rank]
+        compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
+        parts = peers.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
+                                      for numbers in (compared[side].better, compared[side].equal)))
+        return None if parts is None else Evaluation(triples, _joined(parts), protocol)
+
+
+def _nothing() -> Dict[str, Comparison]:
+    none = np.empty(0, np.int64)
+    return {side: Comparison(none, none, 0) for side in SIDES}
+
+
+def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
+    """Comparisons of all triples from the shares of the ranks, in rank order."""
+    numbers = [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
+    return {side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)}
+
+
+def follow(connection: Connection, rank: int) -> int:
+    """A whole run as rank `rank` > 0. Returns the exit code of the process."""
+    peers = Follower(connection, rank)
+    tables: Optional[RankTables] = None
+    try:
+        hello = peers.hello()
+        _end_with(hello["pid"])
+        config = TrainConfig.from_flags(hello["flags"])
+        _native.set_num_threads(config.device.num_thread)
+        run = FollowerRun(config, load(config, write_maps=False), peers, hello)
+        tables = run.tables
+        with run:
+            peers.ready()
+            run.train()
+            run.finish()
+        return 0
+    except SystemExit as stopped:
+        return int(stopped.code)
+    except (EngineError, RankError):
+        return 1  # another rank has failed, and says so
+    except BaseException as error:
+        sentence = f"Rank {rank} stopped: {str(error) or type(error).__name__}"
+        if not isinstance(error, (InputError, KeyboardInterrupt)):
+            traceback.print_exc()
+        if tables is not None:
+            tables.fail(sentence)
+        peers.tell_error(sentence)
+        return 1
+
+
+def _end_with(leader: int) -> None:
+    """End this process soon after the leader's, whatever it is doing then."""
+    process = os.pidfd_open(leader)
+
+    def watch():
+        select.select([process], [], [])
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
