@@ -78,6 +78,11 @@ class RankRun(Run):
     def leads(self) -> bool:
         return self.rank == 0
 
+    def __exit__(self, kind, error, trace):
+        if error is not None and not isinstance(error, SystemExit):
+            self.tables.fail(sentence_of(self.rank, error))
+        super().__exit__(kind, error, trace)
+
     def _make_interrupt(self) -> Interrupt:
         return AgreedInterrupt(self)
 
@@ -145,12 +150,9 @@ class LeaderRun(RankRun):
         return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
 
     def __exit__(self, kind, error, trace):
-        failed = error is not None and not isinstance(error, SystemExit)
-        if failed:
-            self.tables.fail(f"Rank 0 stopped: {str(error) or kind.__name__}")
-        if self._peers is not None:
-            self._peers.close(failed)
         super().__exit__(kind, error, trace)
+        if self._peers is not None:
+            self._peers.close(failed=error is not None and not isinstance(error, SystemExit))
 
     def train(self) -> None:
         self._peers = self._processes.start()
@@ -258,15 +260,12 @@ def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
 def follow(connection: Connection, rank: int) -> int:
     """A whole run as rank `rank` > 0. Returns the exit code of the process."""
     peers = Follower(connection, rank)
-    tables: Optional[RankTables] = None
     try:
         hello = peers.hello()
         _end_with(hello["pid"])
         config = TrainConfig.from_flags(hello["flags"])
         _native.set_num_threads(config.device.num_thread)
-        run = FollowerRun(config, load(config, write_maps=False), peers, hello)
-        tables = run.tables
-        with run:
+        with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
             peers.ready()
             run.train()
             run.finish()
@@ -276,13 +275,15 @@ def follow(connection: Connection, rank: int) -> int:
     except (EngineError, RankError):
         return 1  # another rank has failed, and says so
     except BaseException as error:
-        sentence = f"Rank {rank} stopped: {str(error) or type(error).__name__}"
         if not isinstance(error, (InputError, KeyboardInterrupt)):
             traceback.print_exc()
-        if tables is not None:
-            tables.fail(sentence)
-        peers.tell_error(sentence)
+        peers.tell_error(sentence_of(rank, error))
         return 1
+
+
+def sentence_of(rank: int, error: BaseException) -> str:
+    """What the other ranks are told when one fails."""
+    return f"Rank {rank} stopped: {str(error) or type(error).__name__}"
 
 
 def _end_with(leader: int) -> None:

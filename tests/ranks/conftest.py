@@ -1,0 +1,166 @@
+"""Training runs of several processes on a small real graph, and the oracle's tables for them."""
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ranks.ranks_oracle import Oracle
+
+from dglke_frugal.cli import flags
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.training.checkpoint import CheckpointFolder
+from dglke_frugal.training.edge_partition import partition_edges
+from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.tables import Tables
+from dglke_frugal.training.trainer import load, step_config
+
+FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
+         "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma", "8",
+         "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10"]
+
+# Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
+SUFFERING = """
+import os, random, signal, time
+words = open("/proc/self/cmdline").read().split("\\0")
+rank = int(words[-2]) if any("rank_process" in word for word in words) else 0
+{first}
+from dglke_frugal.training.tables import Tables
+begin = Tables.begin
+def suffer(self, step):
+    {what}
+    begin(self, step)
+Tables.begin = suffer
+"""
+
+
+class Ranks:
+    """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones."""
+
+    def __init__(self, data, folder):
+        self.data, self.folder = data, folder
+        self._count = 0
+
+    def arguments(self, *given):
+        self._count += 1
+        parent = self.folder / f"runs-{self._count}"
+        model = given[given.index("--model_name") + 1] if "--model_name" in given else "TransE_l2"
+        return ([*FLAGS, "--data_path", str(self.data), "--save_path", str(parent), *map(str, given)],
+                parent / f"{model}_small_0")
+
+    def start(self, arguments, suffering="pass", first="pass", module=("dglke_frugal", "train"), **environment):
+        """The command in a session of its own, its output in one pipe.
+
+        suffering, first: Python that each rank runs before a step, and before anything else.
+        """
+        hurt = self.folder / f"suffering-{self._count}"
+        hurt.mkdir(exist_ok=True)
+        (hurt / "sitecustomize.py").write_text(SUFFERING.format(what=suffering, first=first))
+        paths = [str(hurt), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
+        return subprocess.Popen([sys.executable, "-m", *module, *map(str, arguments)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
+
+    def run(self, *given, resume=None, **options):
+        """Run to the end; returns the run's folder and the output."""
+        arguments, folder = self.arguments(*given)
+        if resume:
+            arguments, folder = ["--resume", resume, *given], resume
+        process = self.start(arguments, **options)
+        output, _ = process.communicate(timeout=100)
+        assert process.returncode == 0, output
+        return folder, output
+
+    def config(self, *given):
+        """What these flags mean, for one process that updates its tables in place."""
+        own, rest = flags.split(self.arguments(*given)[0])
+        config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
+        return replace(config, store=replace(config.store, flush="none"))
+
+    def oracle(self, *given, steps):
+        """Tables and optimizer states after `steps` steps of the run with these flags, by plain loops."""
+        config = self.config(*given)
+        graph, ranks = load(config), config.device.num_proc
+        partition = partition_edges(config.device.edge_partition, graph, ranks)
+        start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
+        oracle = Oracle(step_config(config), {name: np.array(store.embeddings) for name, store in start.stores.items()})
+        samplers = [Sampler(*graph.train, graph.n_entities, graph.n_relations,
+                            SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank, ranks),
+                            part=partition.parts and partition.parts[rank]) for rank in range(ranks)]
+        for step in range(steps):
+            oracle.train([sampler.batch(step) for sampler in samplers])
+        return oracle.arrays()
+
+
+def trained(folder):
+    """Everything in the last checkpoint of a run, by name."""
+    checkpoint = CheckpointFolder(folder / "checkpoints").last()
+    arrays = {name: np.empty(stored.shape, stored.dtype) for name, stored in checkpoint.arrays.items()}
+    checkpoint.load_into(arrays)
+    return arrays
+
+
+def assert_same(arrays, expected):
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array.view(np.uint32), expected[name].view(np.uint32), err_msg=name)
+
+
+def followers(leader):
+    """Process ids of the ranks that a leader has started, by rank."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as command:
+                parent, words = int(stat.read().rpartition(")")[2].split()[1]), command.read().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == leader and any("rank_process" in word for word in words):
+            found[int(words[-2])] = pid
+    return found
+
+
+def wait_for(process, text):
+    """Read the process's output until a line has the text; returns what was read."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError("".join(lines))
+
+
+def assert_gone(pids, seconds=5.0):
+    """All processes end within some seconds."""
+    deadline = time.monotonic() + seconds
+    while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}") and "Z" not in _state(pid)]:
+        if time.monotonic() > deadline:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"still there after {seconds} seconds: {left}")
+        time.sleep(0.02)
+
+
+def _state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+@pytest.fixture(scope="session")
+def small(graphs, tmp_path_factory):
+    """The small graph in a folder that may be written to, for the id maps of raw_udd formats."""
+    data = tmp_path_factory.mktemp("small")
+    for split in ("train", "valid", "test"):
+        (data / f"{split}.txt").symlink_to(graphs / "fb15k-small" / f"{split}.txt")
+    return data
+
+
+@pytest.fixture
+def ranks(small, tmp_path):
+    return Ranks(small, tmp_path)

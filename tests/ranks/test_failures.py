@@ -1,0 +1,96 @@
+"""A rank that dies or throws stops all others within seconds, and nothing stays behind; the last checkpoint goes on."""
+import os
+import random
+import signal
+
+import pytest
+from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
+
+LONG = ["--max_step", 1_000_000, "--log_interval", 20]
+
+
+@pytest.fixture
+def left_behind():
+    """Checks that a test leaves nothing in the shared memory's file system."""
+    before = set(os.listdir("/dev/shm"))
+    yield
+    assert set(os.listdir("/dev/shm")) == before
+
+
+def start(ranks, *given, until="[proc 1][Train](20/", **options):
+    """A run that has begun to train: process, folder, process ids of the other ranks."""
+    arguments, folder = ranks.arguments(*given)
+    process = ranks.start(arguments, **options)
+    wait_for(process, until)
+    return process, folder, followers(process.pid)
+
+
+def finish(process, others, seconds=5.0):
+    output, _ = process.communicate(timeout=20)
+    assert_gone(others.values(), seconds)
+    return output
+
+
+@pytest.mark.usefixtures("left_behind")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_rank_that_is_killed_stops_all(ranks, number):
+    process, _, others = start(ranks, "--num_proc", 3, *LONG)
+    os.kill(others[2], number)
+    output = finish(process, others)
+    assert process.returncode == 1
+    assert "Rank 2" in output.splitlines()[-1] and "has ended" in output.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_no_rank_outlives_rank_0(ranks):
+    process, _, others = start(ranks, "--num_proc", 3, *LONG)
+    process.kill()
+    finish(process, others)
+
+
+@pytest.mark.usefixtures("left_behind")
+@pytest.mark.parametrize("thrower", [0, 1])
+def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
+    arguments, _ = ranks.arguments("--num_proc", 3, *LONG)
+    process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 30: raise RuntimeError('the disk is on fire')")
+    wait_for(process, "[proc 2][Train](20/")
+    others = followers(process.pid)
+    output = finish(process, others)
+    assert process.returncode == 1
+    assert "the disk is on fire" in output.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_a_rank_that_cannot_start_is_reported(ranks):
+    arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
+    process = ranks.start(arguments, first="if rank == 1: os._exit(7)")
+    output = finish(process, {})
+    assert process.returncode == 1 and "Rank 1" in output.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
+    given = ["--num_proc", 2, "--checkpoint_interval", 7]
+    process, folder, others = start(ranks, *given, *LONG)
+    os.kill(random.choice([process.pid, *others.values()]), signal.SIGKILL)
+    finish(process, others)
+    done = max(int(path.name[5:]) for path in (folder / "checkpoints").glob("step-*"))
+    ranks.run("--max_step", done + 11, "--flush_threads", 3, "--cache_ratio", 0.4, "--lookahead", 4, resume=folder)
+    assert_same(trained(folder), ranks.oracle(*given, steps=done + 11))
+
+
+@pytest.mark.usefixtures("left_behind")
+@pytest.mark.parametrize("whom", ["all", "one"])
+def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom):
+    process, folder, others = start(ranks, "--num_proc", 3, *LONG)
+    if whom == "all":
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal's Ctrl-C
+    else:
+        os.kill(others[1], signal.SIGTERM)
+    output = finish(process, others)
+    assert process.returncode == 128 + (signal.SIGINT if whom == "all" else signal.SIGTERM), output
+    assert "go on with: dglke_train --resume" in output
+    (checkpoint,) = (folder / "checkpoints").glob("step-*")
+    steps = int(checkpoint.name[5:]) + 5
+    ranks.run("--max_step", steps, resume=folder)
+    assert_same(trained(folder), ranks.oracle("--num_proc", 3, steps=steps))

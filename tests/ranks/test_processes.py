@@ -1,0 +1,57 @@
+"""Runs of several processes: tables and optimizer states equal the plain oracle's to the bit."""
+import json
+
+import pytest
+from ranks.conftest import assert_same, trained
+
+from dglke_frugal.training.ranker import Ranker
+from dglke_frugal.training.tables import Tables
+from dglke_frugal.training.trainer import load
+
+STEPS = 30
+DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
+
+
+@pytest.mark.parametrize("processes, given, suffering", [
+    (2, ["--cache_ratio", 0.3, "--flush_threads", 1], "pass"),
+    (3, ["--cache_ratio", 0.1, "--lookahead", 1], DELAYS),
+    (4, ["--rel_part", "--cache_policy", "lru", "--lookahead", 25, "--flush_threads", 3], "pass"),
+    (2, ["--flush", "sync", "--rel_part"], DELAYS),
+    (2, ["--flush", "none"], "pass"),
+    (2, ["--model_name", "TransR", "--hidden_dim", 6, "--rel_part"], "pass"),
+    pytest.param(8, ["--cache_ratio", 0.2], DELAYS, marks=pytest.mark.slow),
+], ids=str)
+def test_the_run_equals_the_oracle(ranks, processes, given, suffering):
+    flags = ["--num_proc", processes, "--max_step", STEPS, *given]
+    folder, output = ranks.run(*flags, suffering=suffering)
+    assert_same(trained(folder), ranks.oracle(*flags, steps=STEPS))
+    for rank in range(processes):
+        assert f"[proc {rank}][Train]({STEPS}/{STEPS}) average loss:" in output
+    reports = json.loads((folder / "result.json").read_text())["ranks"]
+    assert [report["rank"] for report in reports] == list(range(processes))
+    assert all(report["steps"] == STEPS and report["gradients"] > 0 for report in reports)
+
+
+@pytest.mark.parametrize("sampled", [[], ["--neg_sample_size_eval", 50]], ids=["all", "sampled"])
+def test_evaluation_by_three_ranks_is_that_of_one(ranks, sampled):
+    common = ["--max_step", 20, "--valid", "--eval_interval", 10, "--test", "--eval_percent", 0.1, *sampled]
+    folder, output = ranks.run("--num_proc", 3, *common)
+    lines = [line for line in output.splitlines() if line.startswith("[0]Test average")]
+    assert len(lines) == 5 and output.count("[0]Valid average MRR") == 2
+    config, arrays = ranks.config(*common), trained(folder)
+    graph = load(config)
+    tables = Tables.create(config, graph.n_entities, graph.n_relations, 3)
+    for name, store in tables.stores.items():
+        store.embeddings[:] = arrays[name]
+    metrics = Ranker(config, graph).rank("Test", graph.test, tables)
+    assert lines == [f"[0]Test average {name}: {value}" for name, value in metrics.named().items()]
+
+
+def test_another_number_of_ranks_or_partition_is_refused(ranks):
+    folder, _ = ranks.run("--num_proc", 2, "--max_step", 5)
+    for changed in (["--num_proc", 3], ["--rel_part"]):
+        process = ranks.start(["--resume", folder, "--max_step", 10, *changed])
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2 and "of another configuration" in output
+    folder, _ = ranks.run("--max_step", 10, "--flush_threads", 3, "--cache_ratio", 0.5, resume=folder)
+    assert_same(trained(folder), ranks.oracle("--num_proc", 2, steps=10))
