@@ -17,7 +17,7 @@ TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
-PER_PROCESS = ("training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation", "interpreter")
+PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation", "interpreter"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
 
@@ -153,8 +153,8 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     if config.device.num_proc > 1:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
         host["entity cache"] = slots * row_bytes(dims.entity)
-        for name in PER_PROCESS:
-            host[name] = config.device.num_proc * host.get(name, 0)
+        for name in host.keys() & PER_PROCESS:
+            host[name] *= config.device.num_proc
         host["updates of processes"] = updates_between_ranks(config, graph, dims, slots)
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
