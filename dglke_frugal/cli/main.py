@@ -11,6 +11,7 @@ COMMANDS = {
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
     "export": ("export", "write a run's tables as safetensors or TSV"),
     "plan": ("plan", "say how much memory and disk a training run would need"),
+    "report": ("report", "draw one or more runs on an HTML page"),
     "doctor": ("doctor", "say which versions, devices and commands are in use"),
 }
 

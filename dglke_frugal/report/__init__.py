@@ -1,0 +1,1 @@
+"""A run as pictures: one HTML page that needs nothing else, and image files."""

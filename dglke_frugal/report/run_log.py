@@ -1,0 +1,101 @@
+"""What a run's folder says about the run: its flags, its curves, its result."""
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+from ..errors import InputError
+from ..training.run_folder import read_result
+
+METRICS_FILE = "metrics.jsonl"
+EVALUATION_FILE = "evaluation.json"  # what dglke_eval --json wrote into the folder, if anything
+NOT_METRICS = ("step", "time", "event", "config")
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """One run.
+
+    Attributes:
+        folder, name: where it is, and what it is called in legends.
+        flags: by DGL-KE's names; empty if the run did not say.
+        curves: (step, value) pairs in order of the step, by the names that training/report.py gives.
+        result: result.json; empty if the run is not finished.
+        by_relation: rows of evaluation/breakdown.py as dictionaries; empty if there is no evaluation.json with them.
+    """
+
+    folder: Path
+    name: str
+    flags: Dict[str, Any] = field(default_factory=dict)
+    curves: Dict[str, List[Tuple[int, float]]] = field(default_factory=dict)
+    result: Dict[str, Any] = field(default_factory=dict)
+    by_relation: List[Dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder) -> "RunLog":
+        """Read a run's folder. Raises InputError if it is none, or if nothing in it can be read."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a folder; give the folder of a run, as the training printed it")
+        flags, curves = _read_metrics(folder / METRICS_FILE)
+        return cls(folder, folder.resolve().name, flags, curves, read_result(folder) or {}, _read_breakdown(folder))
+
+    def metric(self, name: str) -> List[Tuple[int, float]]:
+        """The curve of a metric; empty where the run has none."""
+        return self.curves.get(name, [])
+
+
+def _read_metrics(path: Path):
+    """Flags and curves. Lines that a kill cut short are left out; steps after a resume replace those from before it."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} has no {path.name}, so it is no run of the native trainer; give the folder of one") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; give the folder of a run") from error
+    flags: Dict[str, Any] = {}
+    curves: Dict[str, Dict[int, float]] = {}
+    found = False
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            step = int(entry["step"])
+        except (ValueError, TypeError, KeyError):
+            continue
+        found = True
+        if entry.get("event") == "start":
+            flags = entry.get("config") if isinstance(entry.get("config"), dict) else flags
+            for curve in curves.values():
+                for later in [at for at in curve if at > step]:
+                    del curve[later]
+        for name, value in entry.items():
+            if name not in NOT_METRICS and isinstance(value, (int, float)) and math.isfinite(value):
+                curves.setdefault(name, {})[step] = float(value)
+    if not found:
+        raise InputError(f"{path} holds no line of metrics; it is empty or damaged, so train the run again")
+    return flags, {name: sorted(curve.items()) for name, curve in curves.items() if curve}
+
+
+def _read_breakdown(folder: Path) -> List[Dict[str, Any]]:
+    path = folder / EVALUATION_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; write it again with dglke_eval --breakdown --json") from error
+    rows = content.get("by_relation") if isinstance(content, dict) else None
+    return [row for row in rows or [] if isinstance(row, dict) and isinstance(row.get("MRR"), (int, float))]
+
+
+def unique_names(runs: List[RunLog]) -> List[str]:
+    """Names for a legend: the folders' own, with as much of the path before them as tells them apart."""
+    paths = [run.folder.resolve().parts for run in runs]
+    for length in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(path[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({number})" for number, name in enumerate(names, 1)]
