@@ -12,5 +12,6 @@ NB_MODULE(_native, module) {
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);
   frugal::bind_step(module);
+  frugal::bind_step_cuda(module);
   frugal::bind_kernels(module);
 }

@@ -4,6 +4,14 @@
 // were the AVX-512 one, an older processor would meet it.
 #pragma once
 
+#ifdef __CUDACC__
+#define FRUGAL_ISA cuda
+#define FRUGAL_DEVICE __device__ __forceinline__
+#define FRUGAL_LANES static __device__ __forceinline__
+#else
 #ifndef FRUGAL_ISA
 #define FRUGAL_ISA baseline
+#endif
+#define FRUGAL_DEVICE               // a member function that a CUDA device may run
+#define FRUGAL_LANES static inline  // a function on vectors
 #endif

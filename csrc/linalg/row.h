@@ -8,7 +8,7 @@ namespace frugal::FRUGAL_ISA {
 // The sum of term(i, read) over the vectors of a row of `dim` floats, i the first element of each. read gives 0 beyond the
 // end of the row, where the term must be 0 then.
 template <typename Term>
-static inline float sum_row(std::int64_t dim, Term term) {
+FRUGAL_LANES float sum_row(std::int64_t dim, Term term) {
   Vec sum = broadcast(0.0f);
   std::int64_t i = 0;
   for (; i + kLanes <= dim; i += kLanes)
@@ -23,7 +23,7 @@ static inline float sum_row(std::int64_t dim, Term term) {
 // Calls body(i, read, write) for each vector of a row of `dim` floats; at the end of the row, read gives 0 beyond it and
 // write stops there.
 template <typename Body>
-static inline void for_row(std::int64_t dim, Body body) {
+FRUGAL_LANES void for_row(std::int64_t dim, Body body) {
   std::int64_t i = 0;
   for (; i + kLanes <= dim; i += kLanes)
     body(i, [](const float* p) { return load(p); }, [](float* p, Vec x) { store(p, x); });
@@ -33,7 +33,7 @@ static inline void for_row(std::int64_t dim, Body body) {
   }
 }
 
-static inline float dot(const float* a, const float* b, std::int64_t dim) {
+FRUGAL_LANES float dot(const float* a, const float* b, std::int64_t dim) {
   return sum_row(dim, [&](std::int64_t i, auto read) { return read(a + i) * read(b + i); });
 }
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(__CUDACC__)
 #include <immintrin.h>
 #endif
 
@@ -18,7 +18,11 @@ namespace frugal::FRUGAL_ISA {
 
 inline constexpr int kLanes = 16;
 
-#if defined(__AVX512F__)
+#if defined(__CUDACC__)
+
+#include "linalg/simd_cuda.inc"
+
+#elif defined(__AVX512F__)
 
 struct Vec {
   __m512 v;
@@ -27,48 +31,48 @@ struct Mask {
   __mmask16 v;
 };
 
-static inline Vec broadcast(float x) { return {_mm512_set1_ps(x)}; }
-static inline Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
-static inline void store(float* p, Vec a) { _mm512_storeu_ps(p, a.v); }
-static inline Vec load_part(const float* p, int n) {
+FRUGAL_LANES Vec broadcast(float x) { return {_mm512_set1_ps(x)}; }
+FRUGAL_LANES Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+FRUGAL_LANES void store(float* p, Vec a) { _mm512_storeu_ps(p, a.v); }
+FRUGAL_LANES Vec load_part(const float* p, int n) {
   return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)};
 }
-static inline void store_part(float* p, Vec a, int n) {
+FRUGAL_LANES void store_part(float* p, Vec a, int n) {
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), a.v);
 }
-static inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
-static inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
-static inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
-static inline Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
-static inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-static inline Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
-static inline Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
-static inline Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
-static inline Vec round(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
-static inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
-static inline Vec select(Mask m, Vec yes, Vec no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
-static inline Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
+FRUGAL_LANES Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+FRUGAL_LANES Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
+FRUGAL_LANES Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
+FRUGAL_LANES Vec round(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+FRUGAL_LANES Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+FRUGAL_LANES Vec select(Mask m, Vec yes, Vec no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
+FRUGAL_LANES Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
 // a with the sign of s flipped into it: a * sign(s) for s != 0.
-static inline Vec flip_sign(Vec a, Vec s) {
+FRUGAL_LANES Vec flip_sign(Vec a, Vec s) {
   const __m512i sign = _mm512_and_si512(_mm512_castps_si512(s.v), _mm512_set1_epi32(INT32_MIN));
   return {_mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a.v), sign))};
 }
 // a, but 0 in the lanes where x is 0.
-static inline Vec zero_where_zero(Vec x, Vec a) {
+FRUGAL_LANES Vec zero_where_zero(Vec x, Vec a) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_NEQ_UQ), a.v)};
 }
 // -1, 0 or 1: the sign of each lane.
-static inline Vec sign(Vec x) {
+FRUGAL_LANES Vec sign(Vec x) {
   // One answer of four bits per class of number: 0x9 is -1, 0xA is 1, 0x8 is 0; from NaN, NaN, 0, 1, -inf, inf, < 0, > 0.
   const __m512i answers = _mm512_set1_epi32(static_cast<int>(0xA9A9A800u));
   return {_mm512_fixupimm_ps(x.v, x.v, answers, 0)};
 }
 // 2^n for whole n in [-126, 127].
-static inline Vec power_of_two(Vec n) {
+FRUGAL_LANES Vec power_of_two(Vec n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
 }
 // yes where bit `bit` of the whole number n is set.
-static inline Mask has_bit(Vec n, int bit) {
+FRUGAL_LANES Mask has_bit(Vec n, int bit) {
   return {_mm512_test_epi32_mask(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(1 << bit))};
 }
 
@@ -81,64 +85,64 @@ struct Mask {
   __m256 lo, hi;
 };
 
-static inline __m256i part_mask(int n) {  // the first n of 8 lanes
+FRUGAL_LANES __m256i part_mask(int n) {  // the first n of 8 lanes
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-static inline Vec broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-static inline Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
-static inline void store(float* p, Vec a) {
+FRUGAL_LANES Vec broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+FRUGAL_LANES Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+FRUGAL_LANES void store(float* p, Vec a) {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);
 }
-static inline Vec load_part(const float* p, int n) {
+FRUGAL_LANES Vec load_part(const float* p, int n) {
   return {_mm256_maskload_ps(p, part_mask(n)), n > 8 ? _mm256_maskload_ps(p + 8, part_mask(n - 8)) : _mm256_setzero_ps()};
 }
-static inline void store_part(float* p, Vec a, int n) {
+FRUGAL_LANES void store_part(float* p, Vec a, int n) {
   _mm256_maskstore_ps(p, part_mask(n), a.lo);
   if (n > 8) _mm256_maskstore_ps(p + 8, part_mask(n - 8), a.hi);
 }
-static inline Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
-static inline Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
-static inline Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
-static inline Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
-static inline Vec fma(Vec a, Vec b, Vec c) {
+FRUGAL_LANES Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec fma(Vec a, Vec b, Vec c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-static inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
-static inline Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
-static inline Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
-static inline Vec round(Vec a) {
+FRUGAL_LANES Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+FRUGAL_LANES Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
+FRUGAL_LANES Vec round(Vec a) {
   constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(a.lo, mode), _mm256_round_ps(a.hi, mode)};
 }
-static inline Mask operator<(Vec a, Vec b) {
+FRUGAL_LANES Mask operator<(Vec a, Vec b) {
   return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
 }
-static inline Vec select(Mask m, Vec yes, Vec no) {
+FRUGAL_LANES Vec select(Mask m, Vec yes, Vec no) {
   return {_mm256_blendv_ps(no.lo, yes.lo, m.lo), _mm256_blendv_ps(no.hi, yes.hi, m.hi)};
 }
-static inline Vec abs(Vec a) {
+FRUGAL_LANES Vec abs(Vec a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
-static inline Vec flip_sign(Vec a, Vec s) {
+FRUGAL_LANES Vec flip_sign(Vec a, Vec s) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_xor_ps(a.lo, _mm256_and_ps(sign, s.lo)), _mm256_xor_ps(a.hi, _mm256_and_ps(sign, s.hi))};
 }
-static inline Vec zero_where_zero(Vec x, Vec a) {
+FRUGAL_LANES Vec zero_where_zero(Vec x, Vec a) {
   return {_mm256_and_ps(_mm256_cmp_ps(x.lo, _mm256_setzero_ps(), _CMP_NEQ_UQ), a.lo),
           _mm256_and_ps(_mm256_cmp_ps(x.hi, _mm256_setzero_ps(), _CMP_NEQ_UQ), a.hi)};
 }
-static inline Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
-static inline __m256 power_of_two(__m256 n) {
+FRUGAL_LANES Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
+FRUGAL_LANES __m256 power_of_two(__m256 n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
-static inline Vec power_of_two(Vec n) { return {power_of_two(n.lo), power_of_two(n.hi)}; }
-static inline __m256 has_bit(__m256 n, int bit) {
+FRUGAL_LANES Vec power_of_two(Vec n) { return {power_of_two(n.lo), power_of_two(n.hi)}; }
+FRUGAL_LANES __m256 has_bit(__m256 n, int bit) {
   const __m256i wanted = _mm256_set1_epi32(1 << bit);
   return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_cvtps_epi32(n), wanted), wanted));
 }
-static inline Mask has_bit(Vec n, int bit) { return {has_bit(n.lo, bit), has_bit(n.hi, bit)}; }
+FRUGAL_LANES Mask has_bit(Vec n, int bit) { return {has_bit(n.lo, bit), has_bit(n.hi, bit)}; }
 
 #else  // any other processor: arrays, which the compiler turns into its own vectors
 
@@ -150,75 +154,75 @@ struct Mask {
 };
 
 template <typename F>
-static inline Vec lanes(F f) {
+FRUGAL_LANES Vec lanes(F f) {
   Vec out;
   for (int l = 0; l < kLanes; ++l) out.x[l] = f(l);
   return out;
 }
-static inline Vec broadcast(float x) {
+FRUGAL_LANES Vec broadcast(float x) {
   return lanes([&](int) { return x; });
 }
-static inline Vec load(const float* p) {
+FRUGAL_LANES Vec load(const float* p) {
   return lanes([&](int l) { return p[l]; });
 }
-static inline void store(float* p, Vec a) {
+FRUGAL_LANES void store(float* p, Vec a) {
   for (int l = 0; l < kLanes; ++l) p[l] = a.x[l];
 }
-static inline Vec load_part(const float* p, int n) {
+FRUGAL_LANES Vec load_part(const float* p, int n) {
   return lanes([&](int l) { return l < n ? p[l] : 0.0f; });
 }
-static inline void store_part(float* p, Vec a, int n) {
+FRUGAL_LANES void store_part(float* p, Vec a, int n) {
   for (int l = 0; l < n; ++l) p[l] = a.x[l];
 }
-static inline Vec operator+(Vec a, Vec b) {
+FRUGAL_LANES Vec operator+(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] + b.x[l]; });
 }
-static inline Vec operator-(Vec a, Vec b) {
+FRUGAL_LANES Vec operator-(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] - b.x[l]; });
 }
-static inline Vec operator*(Vec a, Vec b) {
+FRUGAL_LANES Vec operator*(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] * b.x[l]; });
 }
-static inline Vec operator/(Vec a, Vec b) {
+FRUGAL_LANES Vec operator/(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] / b.x[l]; });
 }
-static inline Vec fma(Vec a, Vec b, Vec c) {
+FRUGAL_LANES Vec fma(Vec a, Vec b, Vec c) {
   return lanes([&](int l) { return __builtin_fmaf(a.x[l], b.x[l], c.x[l]); });
 }
-static inline Vec max(Vec a, Vec b) {
+FRUGAL_LANES Vec max(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] > b.x[l] ? a.x[l] : b.x[l]; });
 }
-static inline Vec min(Vec a, Vec b) {
+FRUGAL_LANES Vec min(Vec a, Vec b) {
   return lanes([&](int l) { return a.x[l] < b.x[l] ? a.x[l] : b.x[l]; });
 }
-static inline Vec sqrt(Vec a) {
+FRUGAL_LANES Vec sqrt(Vec a) {
   return lanes([&](int l) { return __builtin_sqrtf(a.x[l]); });
 }
-static inline Vec round(Vec a) {
+FRUGAL_LANES Vec round(Vec a) {
   return lanes([&](int l) { return __builtin_rintf(a.x[l]); });
 }
-static inline Mask operator<(Vec a, Vec b) {
+FRUGAL_LANES Mask operator<(Vec a, Vec b) {
   Mask out;
   for (int l = 0; l < kLanes; ++l) out.x[l] = a.x[l] < b.x[l];
   return out;
 }
-static inline Vec select(Mask m, Vec yes, Vec no) {
+FRUGAL_LANES Vec select(Mask m, Vec yes, Vec no) {
   return lanes([&](int l) { return m.x[l] ? yes.x[l] : no.x[l]; });
 }
-static inline Vec abs(Vec a) {
+FRUGAL_LANES Vec abs(Vec a) {
   return lanes([&](int l) { return __builtin_fabsf(a.x[l]); });
 }
-static inline Vec flip_sign(Vec a, Vec s) {
+FRUGAL_LANES Vec flip_sign(Vec a, Vec s) {
   return lanes([&](int l) { return __builtin_signbit(s.x[l]) ? -a.x[l] : a.x[l]; });
 }
-static inline Vec zero_where_zero(Vec x, Vec a) {
+FRUGAL_LANES Vec zero_where_zero(Vec x, Vec a) {
   return lanes([&](int l) { return x.x[l] != 0.0f ? a.x[l] : 0.0f; });
 }
-static inline Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
-static inline Vec power_of_two(Vec n) {
+FRUGAL_LANES Vec sign(Vec x) { return zero_where_zero(x, flip_sign(broadcast(1.0f), x)); }
+FRUGAL_LANES Vec power_of_two(Vec n) {
   return lanes([&](int l) { return __builtin_ldexpf(1.0f, static_cast<int>(n.x[l])); });
 }
-static inline Mask has_bit(Vec n, int bit) {
+FRUGAL_LANES Mask has_bit(Vec n, int bit) {
   Mask out;
   for (int l = 0; l < kLanes; ++l) out.x[l] = (static_cast<std::int32_t>(n.x[l]) >> bit) & 1;
   return out;
@@ -226,20 +230,37 @@ static inline Mask has_bit(Vec n, int bit) {
 
 #endif
 
+#ifndef __CUDACC__
+// x^exponent in lanes above 0, else 0. Slow, and as exact as the platform's pow.
+FRUGAL_LANES Vec positive_power(Vec x, float exponent) {
+  float lanes[kLanes];
+  store(lanes, x);
+  for (float& each : lanes) each = each > 0.0f ? __builtin_powf(each, exponent) : 0.0f;
+  return load(lanes);
+}
+// What every lane holds.
+FRUGAL_LANES float common_value(Vec a) {
+  float x[kLanes];
+  store(x, a);
+  return x[0];
+}
+// Lanes are one thread here; on a CUDA device they wait for each other.
+FRUGAL_LANES void meet_lanes() {}
 // The lanes folded in halves: always the same tree.
-static inline float fold_sum(Vec a) {
+FRUGAL_LANES float fold_sum(Vec a) {
   float x[kLanes];
   store(x, a);
   for (int half = kLanes / 2; half > 0; half /= 2)
     for (int l = 0; l < half; ++l) x[l] += x[l + half];
   return x[0];
 }
-static inline float fold_max(Vec a) {
+FRUGAL_LANES float fold_max(Vec a) {
   float x[kLanes];
   store(x, a);
   float largest = x[0];
   for (int l = 1; l < kLanes; ++l) largest = x[l] > largest ? x[l] : largest;
   return largest;
 }
+#endif
 
 }  // namespace frugal::FRUGAL_ISA

@@ -8,7 +8,7 @@
 namespace frugal::FRUGAL_ISA {
 
 // e^x for x <= 88; 0 below -87 (where the result would be subnormal).
-static inline Vec exp(Vec x) {
+FRUGAL_LANES Vec exp(Vec x) {
   const Vec lowest = broadcast(-87.0f);
   const Mask vanishes = x < lowest;
   const Vec clamped = max(x, lowest);
@@ -26,7 +26,7 @@ static inline Vec exp(Vec x) {
 }
 
 // log(1 + x) for x in [0, 1]: 2 artanh(z) with z = x / (2 + x) <= 1/3, whose series converges fast.
-static inline Vec log1p_unit(Vec x) {
+FRUGAL_LANES Vec log1p_unit(Vec x) {
   const Vec z = x / (broadcast(2.0f) + x);
   const Vec s = z * z;
   Vec p = broadcast(2.0f / 15.0f);
@@ -44,7 +44,7 @@ struct SineCosine {
 };
 
 // For |x| up to a few thousand: x minus the nearest multiple of pi/2 in three parts, then a polynomial each.
-static inline SineCosine sine_cosine(Vec x) {
+FRUGAL_LANES SineCosine sine_cosine(Vec x) {
   const Vec n = round(x * broadcast(0.636619772367581343f));
   Vec r = fma(n, broadcast(-1.5703125f), x);
   r = fma(n, broadcast(-4.837512969970703125e-4f), r);

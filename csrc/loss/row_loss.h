@@ -14,7 +14,7 @@ struct LossVec {
 };
 
 struct Softplus {  // l(x) = log(1 + e^-x), computed from e^-|x|, which cannot overflow
-  inline LossVec operator()(Vec x) const {
+  FRUGAL_DEVICE LossVec operator()(Vec x) const {
     const Vec zero = broadcast(0.0f), one = broadcast(1.0f);
     const Vec e = exp(zero - abs(x));
     const Vec sigmoid = select(x < zero, one, e) / (one + e);  // of -x
@@ -24,7 +24,7 @@ struct Softplus {  // l(x) = log(1 + e^-x), computed from e^-|x|, which cannot o
 
 struct Hinge {  // l(x) = max(0, margin - x); its derivative at the kink is -1, as in DGL-KE
   Vec margin;
-  inline LossVec operator()(Vec x) const {
+  FRUGAL_DEVICE LossVec operator()(Vec x) const {
     const Vec zero = broadcast(0.0f), loss = margin - x;
     return {max(loss, zero), select(loss < zero, zero, broadcast(-1.0f))};
   }
@@ -37,7 +37,7 @@ struct RowLoss {
 
 // scores: `vectors` vectors, the first n scores and then kNoScore; replaced by scale * d loss / d score.
 template <typename Loss>
-static inline RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score, float scale, std::int64_t n,
+FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score, float scale, std::int64_t n,
                                std::int64_t vectors, float* scores) {
   const Vec zero = broadcast(0.0f);
   Vec loss = zero;
@@ -80,20 +80,17 @@ static inline RowLoss row_loss(Loss l, const LossSpec& spec, float positive_scor
   return {fold_sum(loss) / sum, 0.0f};
 }
 
-static inline RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
+FRUGAL_LANES RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
                                std::int64_t vectors, float* scores) {
   if (spec.genre == LossGenre::kHinge)
     return row_loss(Hinge{broadcast(spec.margin)}, spec, positive_score, scale, n, vectors, scores);
   return row_loss(Softplus{}, spec, positive_score, scale, n, vectors, scores);
 }
 
-static inline LossValue positive_loss(const LossSpec& spec, float score) {
-  float loss[kLanes], derivative[kLanes];
+FRUGAL_LANES LossValue positive_loss(const LossSpec& spec, float score) {
   const LossVec value = spec.genre == LossGenre::kHinge ? Hinge{broadcast(spec.margin)}(broadcast(score))
                                                          : Softplus{}(broadcast(score));
-  store(loss, value.loss);
-  store(derivative, value.derivative);
-  return {loss[0], derivative[0]};
+  return {common_value(value.loss), common_value(value.derivative)};
 }
 
 }  // namespace frugal::FRUGAL_ISA

@@ -17,7 +17,7 @@ struct ComplEx {
     require_even(spec);
   }
 
-  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
     const std::int64_t half = model.entity_dim / 2;
     const Sides side(x, corrupt_head);
     const Vec conjugate = broadcast(corrupt_head ? -1.0f : 1.0f);
@@ -31,7 +31,7 @@ struct ComplEx {
       return read(query + i) * read(side.corrupted + i) + read(query + half + i) * read(side.corrupted + half + i);
     });
   }
-  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
                        const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.entity_dim / 2;
     const Sides side(x, corrupt_head);

@@ -12,7 +12,7 @@ struct DistMult {
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) { require_equal_dims(spec); }
 
-  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
     const Sides side(x, corrupt_head);
     for_row(model.entity_dim,
             [&](std::int64_t i, auto read, auto write) { write(query + i, read(side.fixed + i) * read(x.relation + i)); });
@@ -20,7 +20,7 @@ struct DistMult {
       return read(side.fixed + i) * read(x.relation + i) * read(side.corrupted + i);
     });
   }
-  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
                        const float* query_gradient, const TripleGradient& out) {
     const Sides side(x, corrupt_head);
     const SideGradients gradient(out, corrupt_head);

@@ -19,7 +19,7 @@ struct RotatE {
     require(spec.embedding_range > 0.0f, spec, "needs an embedding range above 0");
   }
 
-  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
     const std::int64_t half = model.relation_dim;
     const Sides side(x, corrupt_head);
     const Vec direction = broadcast(corrupt_head ? -1.0f : 1.0f), unit = broadcast(model.phase_unit);
@@ -35,7 +35,7 @@ struct RotatE {
              return sqrt(dx * dx + dy * dy);
            });
   }
-  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
                        const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.relation_dim;
     const Sides side(x, corrupt_head);

@@ -1,6 +1,7 @@
 // A positive's two ends by what happens to them: one is fixed, the other is what negatives replace.
 #pragma once
 
+#include "linalg/instruction_set.h"
 #include "models/model.h"
 
 namespace frugal {
@@ -9,7 +10,7 @@ struct Sides {
   const float* fixed;
   const float* corrupted;
 
-  Sides(const Triple& x, bool corrupt_head)
+  FRUGAL_DEVICE Sides(const Triple& x, bool corrupt_head)
       : fixed(corrupt_head ? x.tail : x.head), corrupted(corrupt_head ? x.head : x.tail) {}
 };
 
@@ -18,7 +19,7 @@ struct SideGradients {
   float* corrupted;
   float* relation;
 
-  SideGradients(const TripleGradient& x, bool corrupt_head)
+  FRUGAL_DEVICE SideGradients(const TripleGradient& x, bool corrupt_head)
       : fixed(corrupt_head ? x.tail : x.head), corrupted(corrupt_head ? x.head : x.tail), relation(x.relation) {}
 };
 

@@ -6,7 +6,7 @@
 #include "models/checks.h"
 #include "models/row_model.h"
 #include "models/sides.h"
-#include "models/similarity/dot.h"
+#include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {
 
@@ -20,7 +20,7 @@ struct SimplE {
   }
 
   // *memo: the slope of the clamp, 1 or 0.
-  static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float* memo) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float* memo) {
     const std::int64_t half = model.entity_dim / 2, p_at = corrupt_head ? 0 : half, q_at = half - p_at;
     const Sides side(x, corrupt_head);
     const Vec one_half = broadcast(0.5f);
@@ -34,7 +34,7 @@ struct SimplE {
     *memo = raw < -kClamp || raw > kClamp ? 0.0f : 1.0f;
     return raw < -kClamp ? -kClamp : raw > kClamp ? kClamp : raw;
   }
-  static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float slope, float score_gradient,
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float slope, float score_gradient,
                        const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.entity_dim / 2, p_at = corrupt_head ? 0 : half, q_at = half - p_at;
     const Sides side(x, corrupt_head);

@@ -11,6 +11,8 @@
 namespace frugal {
 namespace {
 
+using FRUGAL_ISA::regularize;
+
 // What a step does to one row: applies its entries by row-wise Adagrad, or hands its gradients over.
 class RowChange {
  public:
@@ -71,7 +73,7 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized()) {
     const std::int32_t reads = (last > first) + (last_negative - first_negative);
-    entity_regularization_[entity] = reads * regularize(loss_, rows.entities.source[entity], entity_dim_, penalty);
+    entity_regularization_[entity] = reads * static_cast<double>(regularize(loss_, rows.entities.source[entity], entity_dim_, penalty));
     for (std::int32_t o = first_negative; o < last_negative; ++o)
       add_to(gradients.negative[batch.negative_occurrence[o]], penalty, entity_dim_);
   }
@@ -95,7 +97,7 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized())
-    relation_regularization_[relation] = (end - begin) * regularize(loss_, rows.relations.source[relation], relation_dim_, penalty);
+    relation_regularization_[relation] = (end - begin) * static_cast<double>(regularize(loss_, rows.relations.source[relation], relation_dim_, penalty));
   RowChange row(rows.relations, relation, relation_dim_, learning_rate_);
   // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it is.
   const auto gradient_of = [&](std::int32_t o) {

@@ -23,6 +23,7 @@ TrainStep::TrainStep(const ModelSpec& model, const LossSpec& loss, float learnin
                      const Kernels& kernels)
     : model_(make_model(model)),
       loss_(checked(loss)),
+      degree_negatives_(degree_negatives),
       pool_(threads),
       pass_((model_->projected() ? make_projected_pass : make_shared_pass)({*model_, loss_, degree_negatives, pool_, kernels})),
       updates_(*model_, loss_, learning_rate, pool_.threads()) {

@@ -38,6 +38,8 @@ class TrainStep {
   const LeafGradients& gradients() const { return gradients_; }
 
   const Model& model() const { return *model_; }
+  const LossSpec& loss() const { return loss_; }
+  bool degree_negatives() const { return degree_negatives_; }
   // Nanoseconds that the phases took so far.
   const std::array<std::int64_t, PhaseClock::kPhases>& phase_nanoseconds() const { return clock_.nanoseconds(); }
 
@@ -46,6 +48,7 @@ class TrainStep {
 
   const std::unique_ptr<Model> model_;
   const LossSpec loss_;
+  const bool degree_negatives_;
   ThreadPool pool_;
   const std::unique_ptr<GradientPass> pass_;
   RowUpdates updates_;

@@ -2,18 +2,14 @@
 #pragma once
 
 #include "linalg/tile.h"
-#include "models/similarity/similarity.h"
+#include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {
 
-struct L1 {
+struct L1 : DistanceScores {
   static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
     for_tiles<AbsoluteDifference>(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values.data,
                                   values.stride);
-  }
-  static Vec score(const QueryRow& row, std::int64_t, Vec raw, Vec& slope) {
-    slope = broadcast(-1.0f);
-    return broadcast(row.gamma) - raw;
   }
 
   // The sum over j of weight(i, j) * sign(mine_i - theirs_j), for a few rows i and one vector of columns.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "linalg/tile.h"
-#include "models/similarity/similarity.h"
+#include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {
 
@@ -27,17 +27,9 @@ static inline void weight_sums(std::int64_t rows, std::int64_t others, const flo
   }
 }
 
-struct L2 {
+struct L2 : L2Scores {
   static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
     multiply(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values);
-  }
-  // The slope of the distance is left without its numerator a - b, which gradient() supplies.
-  static Vec score(const QueryRow& row, std::int64_t v, Vec raw, Vec& slope) {
-    const Vec least = broadcast(1e-30f);
-    const Vec square = fma(broadcast(-2.0f), raw, load(row.negative_square + v * kLanes)) + broadcast(row.query_square);
-    const Vec distance = sqrt(max(square, least));
-    slope = select(square < least, broadcast(0.0f), broadcast(-1.0f) / distance);
-    return broadcast(row.gamma) - distance;
   }
   static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
                        std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "linalg/tile.h"
-#include "models/similarity/similarity.h"
+#include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {
 
-struct Modulus {
+struct Modulus : DistanceScores {
   template <int Count>
   static inline void moduli(std::int64_t half, const float* query, std::int64_t query_stride, const float* panel, float* values,
                             std::int64_t value_stride) {
@@ -34,10 +34,6 @@ struct Modulus {
         moduli<kCount>(k / 2, query[i], query.stride, panel, values[i] + v * kLanes, values.stride);
       for (; i < rows; ++i) moduli<1>(k / 2, query[i], query.stride, panel, values[i] + v * kLanes, values.stride);
     }
-  }
-  static Vec score(const QueryRow& row, std::int64_t, Vec raw, Vec& slope) {
-    slope = broadcast(-1.0f);
-    return broadcast(row.gamma) - raw;
   }
   // The direction of a difference is 0 where the difference is.
   static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
