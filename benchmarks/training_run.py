@@ -1,0 +1,80 @@
+"""One run of the training command for a benchmark: started, read line by line, ended when enough has been seen."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Sequence
+
+INTERVAL = re.compile(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """steps_per_second: by interval of the log, the first one left out. metrics: means of metrics.jsonl, if there is one."""
+
+    steps_per_second: List[float]
+    start_seconds: float  # from the command to the end of the first interval
+    metrics: Dict[str, float] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.steps_per_second)
+
+
+def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, processes: int = 1) -> Measured:
+    """Train until the intervals after the first add up to `seconds`. With several processes, their rates are added."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, "--max_step", "100000000", "--no_save_emb",
+                   "--log_interval", str(log_interval), "--save_path", folder]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        began = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                                   start_new_session=True)
+        try:
+            intervals, first, said = _watch(process, seconds, processes, began)
+        finally:
+            os.killpg(process.pid, 9)
+            process.communicate()
+        if not intervals:
+            raise RuntimeError(f"{' '.join(command)} ended early:\n{said}")
+        return Measured(intervals, first, _metrics(Path(folder)))
+
+
+def _watch(process, seconds, processes, began):
+    seen: Dict[str, int] = {}
+    intervals, total, first, said = [], 0.0, 0.0, ""
+    for line in process.stdout:
+        said = said[-4000:] + line
+        found = INTERVAL.match(line)
+        if not found:
+            continue
+        rank, steps, took = found[1], int(found[2]), float(found[3])
+        seen[rank] = seen.get(rank, 0) + 1
+        if seen[rank] == 1:
+            first = first or time.perf_counter() - began
+            continue
+        intervals.append(processes * steps / max(took, 1e-9))
+        total += took / processes
+        if total >= seconds and len(intervals) >= 2 * processes:
+            break
+    return intervals, first, said
+
+
+def _metrics(folder: Path) -> Dict[str, float]:
+    """Means over the lines of metrics.jsonl but the first, which holds the start."""
+    values: Dict[str, List[float]] = {}
+    for path in folder.glob("*/metrics.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        for line in [line for line in lines if "train/loss" in line][1:]:
+            for name, value in line.items():
+                if "/" in name and value is not None:
+                    values.setdefault(name, []).append(value)
+    return {name: statistics.mean(found) for name, found in values.items()}
