@@ -6,10 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from ..config import TrainConfig, check
+from ..config import TrainConfig
 from ..errors import InputError
 from . import flags
 from .errors import reports_input_errors
+from .train import configuration
 
 # Entities, relations, triples, and those of the larger one of validation and test set, of the data sets with names.
 KNOWN_SIZES = {
@@ -40,9 +41,7 @@ def main(argv):
             description="Say how much memory and disk a run of dglke_train with these flags needs.").print_help()
         return
     own, rest = _own_flags().parse_known_args(argv)
-    ours, rest = flags.split(rest)
-    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(ours)})
-    check(config)
+    _, config = configuration(rest)
     from ..training.memory_plan import plan_memory
 
     plan = plan_memory(config, _size(own, config))

@@ -19,9 +19,7 @@ def main(argv):
     if own.backend == "vanilla":
         _vanilla(own, rest)
         return
-    own, rest = flags.split([*_from_files(own), *argv])
-    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
-    check(config)
+    own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers")
         from ..adapter.trainer import train
@@ -31,6 +29,18 @@ def main(argv):
         from ..training.trainer import train
 
         train(config, Path(own.resume) if own.resume else None)
+
+
+def configuration(argv):
+    """Our own flags as given, and the checked configuration of all: those of files, and those of the command line, which win.
+
+    Raises InputError.
+    """
+    own, _ = flags.split(argv)
+    own, rest = flags.split([*_from_files(own), *argv])
+    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
+    check(config)
+    return own, config
 
 
 def _from_files(own) -> list[str]:

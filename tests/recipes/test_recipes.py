@@ -3,17 +3,20 @@ import importlib
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dglke_frugal.cli import config_file, flags
-from dglke_frugal.config import TrainConfig, check
-from dglke_frugal.training.memory_plan import row_bytes
+from dglke_frugal.cli.plan import KNOWN_SIZES
+from dglke_frugal.cli.plan import main as plan
+from dglke_frugal.cli.train import configuration
+from dglke_frugal.training import available_memory
+from dglke_frugal.training.memory_plan import GraphSize, plan_memory, row_bytes
 
 FOLDERS = ("fb15k", "freebase", "wikikg")
 ROOT = Path(__file__).resolve().parents[2]
-ENTITIES = {"fb15k": 14_951, "freebase": 86_054_151, "wikikg2": 2_500_604, "wikikg90Mv2": 91_230_610}
+LARGE = {"freebase": "transe_l2", "wikikg": "wikikg90mv2_transe_l2"}  # runs that need more memory than most machines have
 
 
 def recipe(folder):
@@ -25,15 +28,14 @@ def every_file():
 
 
 def parse(arguments):
-    """The configuration that dglke_train would make of its arguments; those of --config come first."""
-    own, _ = flags.split(arguments)
-    if own.config:
-        names = set(TrainConfig().to_flags()) | {"trainer"}
-        arguments = [*config_file.arguments_from(ROOT / own.config, names), *arguments]
-    own, rest = flags.split(arguments)
-    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
-    check(config)
-    return config
+    """The configuration that dglke_train makes of its arguments, whose files are named from the top of the repository."""
+    return configuration([str(ROOT / item) if item.endswith(".yaml") else item for item in arguments])[1]
+
+
+def host_gigabytes(config, **model):
+    """What the run needs by plan, with another model."""
+    smaller = replace(config, model=replace(config.model, **model))
+    return plan_memory(smaller, GraphSize(*KNOWN_SIZES[config.graph.dataset])).bytes("host") / 1e9
 
 
 def commands(folder):
@@ -92,8 +94,30 @@ def test_memory_in_the_readme_follows_from_the_row(folder):
     assert rows
     for dataset, dim, row, size, unit in rows:
         assert int(row.replace(",", "")) == row_bytes(int(dim))
-        entities = ENTITIES.get(dataset) or ENTITIES[dataset.lower()]
+        entities = KNOWN_SIZES[dataset][0]
         assert float(size) == pytest.approx(entities * row_bytes(int(dim)) / {"GB": 1e9, "MB": 1e6}[unit], rel=0.005)
+
+
+@pytest.mark.parametrize("folder", LARGE)
+def test_dims_that_fit_follow_from_the_plan(folder):
+    text = (ROOT / "recipes" / folder / "README.md").read_text(encoding="utf-8")
+    config = parse(["--config", f"recipes/{folder}/{LARGE[folder]}.yaml"])
+    assert f"needs {host_gigabytes(config):.4g} GB" in text
+    rows = re.findall(r"^\| (\d+) GB \| (\d+) \|", text, re.MULTILINE)
+    assert len(rows) == 4
+    for memory, dim in rows:
+        assert host_gigabytes(config, hidden_dim=int(dim)) <= int(memory) < host_gigabytes(config, hidden_dim=int(dim) + 32)
+
+
+def test_plan_reads_the_file(capsys, monkeypatch):
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: 24 << 30)
+    with pytest.raises(SystemExit) as stopped:
+        plan(["--config", str(ROOT / "recipes/freebase/transe_l2.yaml"), "--data_path", "nowhere"])
+    said = capsys.readouterr()
+    assert stopped.value.code == 2 and "hidden_dim" in said.err
+    readme = (ROOT / "recipes/freebase/README.md").read_text(encoding="utf-8")
+    for line in said.out.splitlines():
+        assert line.split("   of")[0] in readme
 
 
 def test_one_command_asks_for_help(capsys):
