@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
     if len(rows) < 3 or not np.isfinite(rows).all():
         return None
     points, explained = principal_components(rows)
-    names = _names(run, chosen)
+    names = list(map(namer("entity", lambda: run.entity_names), chosen.tolist()))
     graph = _graph(flags, count)
     if graph is None:
         plain = ColouredMap("Entities", points, np.zeros(len(points), int), [("entity", COLOURS[0])], names)
@@ -71,15 +71,19 @@ def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
     degrees, relation = _degree_and_relation(graph, chosen)
     labels = [f"{name}, {degree:,} triples" for name, degree in zip(names, degrees.tolist())]
     by_degree = ColouredMap("By degree", points, *_degree_groups(degrees), labels)
-    by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, graph.relation_names), labels)
+    by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, namer("relation", lambda: graph.relation_names)), labels)
     return EntityMap(explained, [by_degree, by_relation])
 
 
-def _names(run: Run, ids: np.ndarray) -> List[str]:
+def namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Callable[[int], str]:
+    """A function from ids to names, or to "entity 7" where there are none: data sets such as Freebase may have files of names
+    with only a count in them. names: fetches them, and may raise InputError, as may their first use."""
     try:
-        return [run.entity_names[i] for i in ids.tolist()]
+        found = names()
+        known = 0 if found is None else len(found)
     except InputError:
-        return [f"entity {i}" for i in ids.tolist()]
+        known = 0
+    return lambda number: found[number] if number < known else f"{what} {number}"
 
 
 def _graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
@@ -130,12 +134,12 @@ def _degree_groups(degrees: np.ndarray):
     return np.searchsorted(used, groups), list(zip(legend, shades))
 
 
-def _relation_groups(relation: np.ndarray, names: Optional[Sequence[str]]):
+def _relation_groups(relation: np.ndarray, name_of: Callable[[int], str]):
     """The relations that are most often the most frequent have colours of their own."""
     present, counts = np.unique(relation[relation >= 0], return_counts=True)
     shown = present[np.argsort(-counts, kind="stable")][: len(COLOURS)]
     groups = np.full(len(relation), len(shown))
     for number, value in enumerate(shown):
         groups[relation == value] = number
-    labels = [names[value] if names is not None else f"relation {value}" for value in shown.tolist()]
+    labels = map(name_of, shown.tolist())
     return groups, [*zip(labels, COLOURS), ("others", REST)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..inference.run import Run
 from .charts import Chart, charts, short_label
-from .entity_map import EntityMap, map_entities
+from .entity_map import EntityMap, map_entities, namer
 from .run_log import EVALUATION_FILE, RunLog, unique_names
 from .svg import legend, line_chart, scatter
 
@@ -65,19 +66,24 @@ def _cell(value: Any, form: str = "{}") -> str:
     return f"<td>{form.format(value)}</td>" if value is not None else '<td class="note">-</td>'
 
 
+def _times(value: Optional[float], factor: int) -> Optional[float]:
+    return None if value is None else value * factor
+
+
 def _summary(runs: Sequence[RunLog], names: Sequence[str]) -> str:
     heads = ("run", "steps", "training", "triples/s", "stalled", "cache hits", "best valid MRR", "test MRR", "MR", "HITS@1", "@3",
              "@10", "peak memory")
     rows = []
     for run, name in zip(runs, names):
         result, training = run.result, run.result.get("training") or {}
+        processes = len(result.get("ranks") or [0])
         test, store = result.get("test") or {}, training.get("store") or {}
         seconds = (result.get("seconds") or {}).get("training")
         last = max((curve[-1][0] for curve in run.curves.values()), default=None)
         best = max((value for _, value in run.metric("valid/MRR")), default=None)
         peak = result.get("peak_host_bytes")
         rows.append(f"<tr><td>{escape(name)}</td>" + "".join([
-            _cell(result.get("steps", last), "{:,}"), _cell(seconds, "{:,.1f} s"), _cell(training.get("triples_per_second"), "{:,.0f}"),
+            _cell(result.get("steps", last), "{:,}"), _cell(seconds, "{:,.1f} s"), _cell(_times(training.get("triples_per_second"), processes), "{:,.0f}"),
             _cell(training.get("stall_share"), "{:.1%}"), _cell(store.get("hit_share"), "{:.1%}"), _cell(best, "{:.4f}"),
             _cell(test.get("MRR"), "{:.4f}"), _cell(test.get("MR"), "{:,.1f}"), _cell(test.get("HITS@1"), "{:.4f}"),
             _cell(test.get("HITS@3"), "{:.4f}"), _cell(test.get("HITS@10"), "{:.4f}"),
@@ -114,8 +120,8 @@ def _relations_section(run: RunLog, name: str) -> str:
     rows: Dict[Optional[int], Dict[Optional[str], Dict[str, Any]]] = {}
     for row in run.by_relation:
         rows.setdefault(row.get("relation"), {})[row.get("side")] = row
-    labels = _relation_names(run)
-    lines = [_relation_line("all" if relation is None else labels(relation), sides)
+    name_of = namer("relation", lambda: Run.load(run.folder, check_values=False).relation_names)
+    lines = [_relation_line("all" if relation is None else name_of(relation), sides)
              for relation, sides in list(rows.items())[: RELATIONS_SHOWN + 1]]
     more = len(rows) - 1 - RELATIONS_SHOWN
     note = f"The {RELATIONS_SHOWN} most frequent of {len(rows) - 1} relations." if more > 0 else ""
@@ -136,17 +142,6 @@ def _relation_line(label: str, sides: Dict[Optional[str], Dict[str, Any]]) -> st
     cells = [_cell(count, "{:,}"), *(_cell(row and row["MRR"], "{:.3f}") for row in both), f'<td class="bars">{bars}</td>',
              *(_cell(row and row.get("HITS@10"), "{:.3f}") for row in both)]
     return f"<tr><td>{escape(short_label(label))}</td>{''.join(cells)}</tr>"
-
-
-def _relation_names(run: RunLog):
-    from ..errors import InputError
-    from ..inference.run import Run
-
-    try:
-        names = Run.load(run.folder, check_values=False).relation_names
-        return lambda relation: names[relation]
-    except InputError:
-        return lambda relation: f"relation {relation}"
 
 
 def _flags(runs: Sequence[RunLog], names: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
 """A report holds the curves of its runs, is whole in itself, and says in a sentence what is wrong with a folder."""
+import importlib
 import json
 import re
 import shutil
@@ -122,6 +123,17 @@ def test_run_with_nothing_but_a_few_numbers(tmp_path):
     page = Page(page_of(tmp_path, "--out", tmp_path / "page.html"))
     assert "Training loss" in page.text and "Throughput" not in page.text
     assert "saved no tables" in page.text and "Not finished" in page.text and "Not evaluated by relation" in page.text
+
+
+def test_several_processes_and_a_data_set_without_names(tmp_path):
+    """Freebase's files of names hold a count alone; result.json tells rates of one process."""
+    recipe = importlib.import_module("recipes.freebase.__main__").RECIPE
+    recipe.main(["--small", "--out", str(tmp_path), "--num_proc", "2", "--max_step", "40", "--log_interval", "10"])
+    run = tmp_path / "ckpts" / "TransE_l2_Freebase_0"
+    page = Page(page_of(run, "--out", tmp_path / "page.html"))
+    assert re.search(r"relation \d+", page.text) and "By degree" in page.text
+    rate = json.loads((run / "result.json").read_text())["training"]["triples_per_second"]
+    assert f"{2 * rate:,.0f}" in page.text
 
 
 def test_resumed_steps_replace_those_from_before(tmp_path):
