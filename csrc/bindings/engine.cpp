@@ -100,6 +100,7 @@ nb::dict as_dict(const ShardStatistics& s) {
   d["gradients"] = s.gradients;
   d["queue_operations"] = s.queue_operations;
   d["due_flushes"] = s.due_flushes;
+  d["urgent"] = s.urgent;
   d["busy_nanoseconds"] = s.busy_nanoseconds;
   d["live_records"] = s.live_records;
   return d;
@@ -192,6 +193,9 @@ void bind_engine(nb::module_& module) {
       .def("__init__", [](StaticHotSet* self, const Vector<std::int64_t>& rows) {
         new (self) StaticHotSet({rows.data(), rows.size()});
       }, "rows"_a);
+  nb::class_<ReuseWindow, CachePolicy>(module, "ReuseWindow",
+                                       "Keeps rows that are used again within `distance` steps; needs that horizon.")
+      .def(nb::init<std::int64_t, std::int64_t>(), "slots"_a, "distance"_a);
   nb::class_<RandomAdmission, CachePolicy>(module, "RandomAdmission", "Rejects at random, evicts in turn; for tests.")
       .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
 

@@ -167,7 +167,7 @@ EngineStatistics Engine::statistics() const {
   for (const auto& flusher : parts_->flushers) {
     const FlushCounters& c = flusher->counters();
     statistics.shards.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
-                                 get(c.queue_operations), get(c.due_flushes), get(c.busy_nanoseconds),
+                                 get(c.queue_operations), get(c.due_flushes), get(c.urgent), get(c.busy_nanoseconds),
                                  get(c.live_records)});
     statistics.engine_bytes += get(c.memory);
   }

@@ -17,6 +17,7 @@ struct ShardStatistics {
   std::int64_t values = 0, gradients = 0;                  // of them
   std::int64_t queue_operations = 0;                       // enqueue, move, take
   std::int64_t due_flushes = 0;                            // landed with a finite due step
+  std::int64_t urgent = 0;                                 // of them, read by the very next step
   std::int64_t busy_nanoseconds = 0;
   std::int64_t live_records = 0;                           // planned and not yet landed, now
 };

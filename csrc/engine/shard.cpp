@@ -9,7 +9,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::size_t kFlushChunk = 64;    // records between two looks at what has arrived
+constexpr std::size_t kFlushChunk = 16;    // records between two looks at what has arrived: the next gate may wait for it
 constexpr std::size_t kRegisterEvery = 8;  // records between two looks at the inbox: registration opens gates
 constexpr std::size_t kPrefetch = 2;
 constexpr std::int64_t kSleepMicroseconds = 100'000;
@@ -40,9 +40,9 @@ void Shard::run(const std::atomic<bool>& stopping) {
   while (!stopping.load(std::memory_order_acquire) && !segment_->failed()) {
     const std::uint32_t ticket = segment_->work().ticket();
     const auto start = std::chrono::steady_clock::now();
-    bool worked = take_arrivals();
+    bool worked = take_arrivals(true);
     worked |= register_steps();
-    worked |= flush_some();
+    worked |= flush_some(true);
     publish_open();
     if (worked) {
       add(counters_.busy_nanoseconds, (std::chrono::steady_clock::now() - start).count());
@@ -74,7 +74,7 @@ bool Shard::register_steps() {
 }
 
 void Shard::register_step(const StepOperations& step) {
-  take_arrivals();  // so that the lists of step - window, which used the same cells, are empty
+  take_arrivals(false);  // so that the lists of step - window, which used the same cells, are empty
   for (const Operation& operation : step.write_backs) {
     const std::int32_t record = add_record(operation, step);
     at(record).write_back = true;
@@ -89,10 +89,10 @@ void Shard::register_step(const StepOperations& step) {
         read_at(operation.row, step.step);
         break;
       case Operation::Kind::kGradient:
-        arrivals_of(step.step, ranks_).push_back(add_record(operation, step));
+        arrivals_of(step.step, ranks_).records.push_back(add_record(operation, step));
         break;
       default:
-        arrivals_of(step.step, operation.rank).push_back(add_record(operation, step));
+        arrivals_of(step.step, operation.rank).records.push_back(add_record(operation, step));
     }
   }
   registered_ = step.step + 1;
@@ -111,6 +111,8 @@ void Shard::read_at(std::int64_t row, std::int64_t step) {
     count(step, +1);
   }
   record.due = step;
+  if (record.stage == Stage::kPlanned && record.block == step - 1 && !record.write_back)
+    arrivals_of(step - 1, record.gradient == kNone ? record.rank : ranks_).urgent.push_back(of_row->last);
   if (record.stage == Stage::kQueued) {
     queue_.move(of_row->last, step);
     add(counters_.queue_operations, 1);
@@ -160,7 +162,7 @@ std::int32_t Shard::add_record(const Operation& operation, const StepOperations&
 
 // ---- arrival
 
-bool Shard::take_arrivals() {
+bool Shard::take_arrivals(bool flush_urgent) {
   bool any = false;
   std::int64_t everywhere = kNever;
   for (int r = 0; r < ranks_; ++r) {
@@ -168,11 +170,8 @@ bool Shard::take_arrivals() {
     std::int64_t& arrived = arrived_[static_cast<std::size_t>(r)];
     const auto published = static_cast<std::int64_t>(area.published.value.load(std::memory_order_acquire));
     for (; arrived < std::min(published, registered_); ++arrived) {
-      std::vector<std::int32_t>& records = arrivals_of(arrived, r);
-      // Those that the next step reads go first into their level, which is the front one.
-      for (const std::int32_t record : records) arrive(record);
-      any |= !records.empty();
-      records.clear();
+      take_step(arrivals_of(arrived, r), arrived, flush_urgent);
+      any = true;
       if (mutated(Mutation::kArrivalOrder)) {
         std::erase(arrival_order_, r);
         arrival_order_.push_back(r);
@@ -189,12 +188,24 @@ bool Shard::take_arrivals() {
     }
   }
   for (; arrived_everywhere_ < everywhere; ++arrived_everywhere_) {
-    std::vector<std::int32_t>& records = arrivals_of(arrived_everywhere_, ranks_);
-    for (const std::int32_t record : records) arrive(record);
-    any |= !records.empty();
-    records.clear();
+    take_step(arrivals_of(arrived_everywhere_, ranks_), arrived_everywhere_, flush_urgent);
   }
   return any;
+}
+
+// What the next step reads is brought home before the others are even queued: its gate waits for just that. No step is
+// registered in between, so the lists and the pool stay as they are.
+void Shard::take_step(Arrivals& arrivals, std::int64_t step, bool flush_urgent) {
+  if (!arrivals.urgent.empty()) {
+    for (const std::int32_t record : arrivals.urgent) arrive(record);
+    add(counters_.urgent, static_cast<std::int64_t>(arrivals.urgent.size()));
+    arrivals.urgent.clear();
+    while (flush_urgent && queue_.front() <= step + 1 && flush_some(false)) {
+    }
+  }
+  for (const std::int32_t record : arrivals.records)
+    if (at(record).stage == Stage::kPlanned) arrive(record);  // else it was urgent
+  arrivals.records.clear();
 }
 
 void Shard::arrive(std::int32_t record) {
@@ -223,7 +234,7 @@ std::int64_t Shard::next_level() {
   return queue_.front();
 }
 
-bool Shard::flush_some() {
+bool Shard::flush_some(bool register_between) {
   if (queue_.empty()) return false;
   const std::int64_t level = next_level();
   if (level == kNever && mutated(Mutation::kInfinityNeverDrained)) return false;
@@ -236,7 +247,7 @@ bool Shard::flush_some() {
   }
   if (mutated(Mutation::kInflightNotCounted)) publish_open();
   for (std::size_t i = 0; i < taken_.size(); ++i) {
-    if (i % kRegisterEvery == 0 && i > 0) register_steps();
+    if (register_between && i % kRegisterEvery == 0 && i > 0) register_steps();
     FRUGAL_SYNC_POINT("shard:in_flight", at(taken_[i]).row);
     if (i + kPrefetch < taken_.size()) {
       const Record& next = at(taken_[i + kPrefetch]);

@@ -44,6 +44,11 @@ class Shard final : public Flusher {
   struct RowRecords {
     std::int32_t first = kNone, last = kNone;
   };
+  // Records of one step that arrive together: from one rank, or the gradients, which need all ranks.
+  struct Arrivals {
+    std::vector<std::int32_t> records;
+    std::vector<std::int32_t> urgent;  // those that the next step reads
+  };
   struct PendingWriteBack {
     std::uint64_t sequence;
     std::int32_t record;
@@ -55,11 +60,12 @@ class Shard final : public Flusher {
   void read_at(std::int64_t row, std::int64_t step) FRUGAL_REQUIRES(thread_);
   std::int32_t add_record(const Operation& operation, const StepOperations& step) FRUGAL_REQUIRES(thread_);
   // Arrival.
-  bool take_arrivals() FRUGAL_REQUIRES(thread_);
+  bool take_arrivals(bool flush_urgent) FRUGAL_REQUIRES(thread_);
+  void take_step(Arrivals& arrivals, std::int64_t step, bool flush_urgent) FRUGAL_REQUIRES(thread_);
   void arrive(std::int32_t record) FRUGAL_REQUIRES(thread_);
   void enqueue(std::int32_t record) FRUGAL_REQUIRES(thread_);
   // Flushing.
-  bool flush_some() FRUGAL_REQUIRES(thread_);
+  bool flush_some(bool register_between) FRUGAL_REQUIRES(thread_);
   std::int64_t next_level() FRUGAL_REQUIRES(thread_);
   void write(std::int32_t record) FRUGAL_REQUIRES(thread_);
   void land(std::int32_t record) FRUGAL_REQUIRES(thread_);
@@ -70,7 +76,7 @@ class Shard final : public Flusher {
   void publish_open() FRUGAL_REQUIRES(thread_);
 
   Record& at(std::int32_t record) FRUGAL_REQUIRES(thread_) { return records_[static_cast<std::size_t>(record)]; }
-  auto& arrivals_of(std::int64_t step, int rank) FRUGAL_REQUIRES(thread_) {
+  Arrivals& arrivals_of(std::int64_t step, int rank) FRUGAL_REQUIRES(thread_) {
     return arrivals_[static_cast<std::size_t>(step % window_ * (ranks_ + 1) + rank)];
   }
 
@@ -90,8 +96,8 @@ class Shard final : public Flusher {
   std::vector<std::int32_t> free_gradients_ FRUGAL_GUARDED_BY(thread_);
   LevelQueue queue_ FRUGAL_GUARDED_BY(thread_);
 
-  // Records of a step that have not arrived: per rank its values, and behind them the gradients, which need all ranks.
-  std::vector<std::vector<std::int32_t>> arrivals_ FRUGAL_GUARDED_BY(thread_);
+  // What of a step has not arrived: per rank its values, and behind them the gradients.
+  std::vector<Arrivals> arrivals_ FRUGAL_GUARDED_BY(thread_);
   std::vector<std::deque<PendingWriteBack>> write_backs_ FRUGAL_GUARDED_BY(thread_);  // per rank, in order of requests
   std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);                       // per rank: steps that have arrived
   std::int64_t arrived_everywhere_ FRUGAL_GUARDED_BY(thread_) = 0;

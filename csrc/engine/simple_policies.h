@@ -1,7 +1,8 @@
-// Two cache policies that need no index: enough for tests, stress and a static hot set.
+// Cache policies that need no index: a static hot set, a window of short reuse, and a random one for tests.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,63 @@ class StaticHotSet final : public CachePolicy {
  private:
   RowMap<std::int32_t> slot_of_;
   std::int64_t slots_;
+};
+
+// Keeps the rows that are used again within `distance` steps, and nothing else: their records, which a gate would soon wait
+// for, need not travel at all, and what does travel has time. Needs a horizon of at least `distance`.
+class ReuseWindow final : public CachePolicy {
+ public:
+  ReuseWindow(std::int64_t slots, std::int64_t distance) : held_(static_cast<std::size_t>(slots)), distance_(distance) {
+    for (std::int64_t slot = slots; slot-- > 0;) free_.push_back(static_cast<std::int32_t>(slot));
+  }
+
+  std::int64_t slots() const override { return static_cast<std::int64_t>(held_.size()); }
+  bool wants_next_use() const override { return true; }
+  void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override {
+    use(slot, row, step, next_use);
+  }
+  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
+    if (!soon(step, next_use)) return {};
+    Admission admission;
+    if (!free_.empty()) {
+      admission.slot = free_.back();
+      free_.pop_back();
+    } else {
+      // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has left.
+      while (!expired_.empty() && !held_[static_cast<std::size_t>(expired_.front().slot)].is(expired_.front()))
+        expired_.pop_front();
+      if (expired_.empty() || expired_.front().step == step) return {};
+      admission = {expired_.front().slot, held_[static_cast<std::size_t>(expired_.front().slot)].row};
+      expired_.pop_front();
+    }
+    use(admission.slot, row, step, next_use);
+    return admission;
+  }
+  void release(std::int64_t, std::int32_t slot) override {
+    held_[static_cast<std::size_t>(slot)] = {};
+    free_.push_back(slot);
+  }
+
+ private:
+  struct Expired {
+    std::int32_t slot;
+    std::int64_t step;  // of the use after which the row was not used soon
+  };
+  struct Held {
+    std::int64_t row = -1, last_use = -1;
+    bool is(const Expired& expired) const { return row >= 0 && last_use == expired.step; }
+  };
+
+  bool soon(std::int64_t step, std::int64_t next_use) const { return next_use != kNever && next_use - step <= distance_; }
+  void use(std::int32_t slot, std::int64_t row, std::int64_t step, std::int64_t next_use) {
+    held_[static_cast<std::size_t>(slot)] = {row, step};
+    if (!soon(step, next_use)) expired_.push_back({slot, step});
+  }
+
+  std::vector<Held> held_;
+  std::vector<std::int32_t> free_;
+  std::deque<Expired> expired_;
+  std::int64_t distance_;
 };
 
 // Rejects at random and evicts round-robin: makes every kind of plan happen, in tests.

@@ -69,6 +69,7 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
   const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
   const Oracle oracle(shape, trace, layout, *update, std::vector<float>(table.begin(), table.end()));
   const auto child = [&](int rank) -> int {
+    bool attached = rank == 0;
     try {
       std::unique_ptr<Engine> engine;
       std::shared_ptr<Segment> segment;
@@ -82,6 +83,7 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
         if (control.abandoned) return kNeverStarted;
         segment = Segment::attach(control.path);
       }
+      attached = true;
       RankPort port(segment, rank);
       train_rank(port, shape, trace, oracle, table.data(), update, control.stale, options.before_step, {});
       return kDone;
@@ -90,7 +92,7 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
       return kStoppedByEngine;
     } catch (const std::exception& error) {
       std::strncpy(control.errors[rank], error.what(), 255);
-      return control.ready && control.abandoned ? kNeverStarted : kOtherError;
+      return attached ? kOtherError : kNeverStarted;  // the engine's process was gone already
     }
   };
   std::vector<pid_t> processes;
