@@ -50,7 +50,7 @@ struct EngineHandle {
 
 void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, int ranks, int lookahead, int flush_threads,
                  const std::string& mode, const std::string& value_path, std::int64_t max_rows_per_step, int entries,
-                 std::int64_t staging_bytes, int horizon, std::int64_t poll_microseconds,
+                 std::int64_t staging_bytes, int horizon, std::int64_t poll_microseconds, double attach_seconds,
                  std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches, bool shared) {
   EngineConfig config;
   config.ranks = ranks;
@@ -68,6 +68,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, i
   config.staging_bytes = staging_bytes;
   config.horizon = horizon;
   config.poll_microseconds = poll_microseconds;
+  config.attach_seconds = attach_seconds;
   config.update = std::move(update);
   config.caches = std::move(caches);
   auto engine = std::make_unique<Engine>(std::move(config), shared);
@@ -203,7 +204,7 @@ void bind_engine(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table; see dglke_frugal.store.engine.")
       .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "ranks"_a, "lookahead"_a, "flush_threads"_a,
            "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
-           "poll_microseconds"_a, "update"_a, "caches"_a, "shared"_a, nb::keep_alive<1, 2>())
+           "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a, nb::keep_alive<1, 2>())
       .def("close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def("port", [](const EngineHandle& self, int rank) { return std::make_shared<RankPort>(self.open().segment(), rank); },
            "rank"_a)

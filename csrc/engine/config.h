@@ -39,6 +39,7 @@ struct EngineConfig {
   int horizon = 0;                        // a step is planned when this many later ones are registered (for next_use)
   std::int64_t poll_microseconds = 0;     // > 0: flush threads look at the counters this often even if nobody wakes
                                           // them; needed where a device advances the counters
+  double attach_seconds = 300;            // how long ranks that train wait for one that has never attached
   std::shared_ptr<const RowUpdate> update;              // applies gradients at the host
   std::vector<std::shared_ptr<CachePolicy>> caches;     // one per rank, or empty: no caches
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -24,9 +25,13 @@ constexpr int kWatchMilliseconds = 100;
 
 // Notices ranks that have gone: their process has ended, or they left while others wait for their next step.
 class RankWatch {
+  using Clock = std::chrono::steady_clock;
+
  public:
-  explicit RankWatch(std::shared_ptr<Segment> segment)
-      : segment_(std::move(segment)), processes_(static_cast<std::size_t>(segment_->shape().ranks), -1) {}
+  RankWatch(std::shared_ptr<Segment> segment, double attach_seconds)
+      : segment_(std::move(segment)),
+        attach_until_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(attach_seconds))),
+        processes_(static_cast<std::size_t>(segment_->shape().ranks), -1) {}
   ~RankWatch() {
     for (const int process : processes_)
       if (process >= 0) close(process);
@@ -50,11 +55,14 @@ class RankWatch {
       RankArea& area = segment_->rank(r);
       const std::int32_t pid = area.pid.load(std::memory_order_acquire);
       const std::string name = "Rank " + std::to_string(r);
-      if (pid == kClosed) {
-        const std::uint64_t registered = area.registered.value.load(std::memory_order_acquire);
+      const std::uint64_t registered = area.registered.value.load(std::memory_order_acquire);
+      if (pid == 0) {
+        if (registered < wanted && Clock::now() > attach_until_)
+          segment_->fail(name + " has not attached to the engine, and other ranks wait for it.");
+      } else if (pid == kClosed) {
         if (registered < wanted)
           segment_->fail(name + " left before step " + std::to_string(registered) + ", which other ranks wait for.");
-      } else if (pid != 0 && pid != getpid() && process_ended(processes_[static_cast<std::size_t>(r)], pid)) {
+      } else if (pid != getpid() && process_ended(processes_[static_cast<std::size_t>(r)], pid)) {
         if (area.pid.load(std::memory_order_acquire) != kClosed)
           segment_->fail(name + " (process " + std::to_string(pid) + ") has ended.");
       }
@@ -70,6 +78,7 @@ class RankWatch {
   }
 
   const std::shared_ptr<Segment> segment_;
+  const Clock::time_point attach_until_;
   std::vector<int> processes_;  // pidfds; of the thread in run()
   Event wake_{};
 };
@@ -122,7 +131,7 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
     inboxes.push_back(&parts.flushers.back()->inbox());
   }
   parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes);
-  parts.watch = std::make_unique<RankWatch>(parts.segment);
+  parts.watch = std::make_unique<RankWatch>(parts.segment, parts.config.attach_seconds);
   parts.ports.resize(static_cast<std::size_t>(parts.config.ranks));
   try {
     parts.start("planner", [&parts] { parts.planner->run(parts.stopping); });

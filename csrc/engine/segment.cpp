@@ -247,9 +247,16 @@ void Segment::fail(const std::string& sentence) {
   h.planning.notify();
 }
 
-bool Segment::failed() const { return header().error_state.load(std::memory_order_acquire) == 2; }
+bool Segment::failed() const { return header().error_state.load(std::memory_order_acquire) != 0; }
 
-std::string Segment::error() const { return failed() ? header().error : ""; }
+std::string Segment::error() const {
+  if (!failed()) return "";
+  for (int i = 0; i < 100; ++i) {
+    if (header().error_state.load(std::memory_order_acquire) == 2) return header().error;
+    usleep(100);
+  }
+  return "The engine failed, and who noticed ended before saying why.";
+}
 
 void Segment::check_engine_lives() {
   if (engine_process_ < 0) return;

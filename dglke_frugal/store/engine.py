@@ -36,6 +36,7 @@ class EngineConfig:
     staging_bytes: int = 0  # per rank; 0: eight steps of values
     horizon: int = 0  # steps that a plan looks ahead, for cache policies that want the next use
     poll_microseconds: int = 0  # > 0 where a device advances the counters
+    attach_seconds: float = 300.0  # how long ranks wait for one that has never attached
     shared: bool = False  # ranks may attach from other processes
 
 
@@ -64,6 +65,7 @@ class Engine:
             staging_bytes=config.staging_bytes,
             horizon=config.horizon,
             poll_microseconds=config.poll_microseconds,
+            attach_seconds=config.attach_seconds,
             update=update,
             caches=list(caches),
             shared=config.shared,

@@ -6,7 +6,7 @@
 // The rank does what a trainer with a GPU does on the host: register ahead, take the plan, wait at the gate, publish. Rows
 // are brought home for real. Stall is all the time inside write_backs (room in staging) and wait_gate. Both modes run with
 // the same caches: none, and 10 % of the rows that the trace touches (5 % too), for the rows that are used next (next_use) or
-// that are used again within two steps (reuse).
+// that the next step uses again (reuse).
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -79,7 +79,7 @@ Result run(const RowTrace& trace, std::int64_t rows, const RowLayout& layout, fl
     if (policy == "next_use")
       config.caches = {std::make_shared<ScoredPolicy>(rows, slots, Eviction::kNextUse)};
     else
-      config.caches = {std::make_shared<ReuseWindow>(slots, 2)};
+      config.caches = {std::make_shared<ReuseWindow>(slots, 1)};
     config.horizon = lookahead / 2;
   }
   Engine engine(config);

@@ -47,6 +47,7 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.entries = shape.entries;
   config.staging_bytes = shape.staging_bytes ? shape.staging_bytes : 8 * layout.bytes() * std::max(shape.batch, 1) * shape.ranks;
   config.horizon = shape.horizon;
+  config.attach_seconds = 10;  // a killed process may never have attached
   config.update = std::move(update);
   if (shape.slots > 0)
     for (int r = 0; r < shape.ranks; ++r) {

@@ -317,6 +317,18 @@ TEST(EngineRules, ARankThatLeavesIsMissedByTheOthers) {
   EXPECT_EQ(s.engine().error(), "Rank 1 left before step 0, which other ranks wait for.");
 }
 
+TEST(EngineRules, ARankThatNeverComesIsMissedByTheOthers) {
+  Shape shape;
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  std::vector<float> table = initial_table(shape, layout);
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  config.attach_seconds = 0.01;
+  Engine engine(config);
+  engine.port(0).register_step(0, {}, {});
+  EXPECT_THROW(engine.port(0).plan(0), EngineError);
+  EXPECT_EQ(engine.error(), "Rank 1 has not attached to the engine, and other ranks wait for it.");
+}
+
 TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
   Scenario s(Mutation::kNone, 2, 4);
   s.register_step({{3}, {}});

@@ -1,0 +1,115 @@
+"""The engine's benchmarks: python -m benchmarks.engine --json FILE [--data_path FOLDER] [--build FOLDER]
+
+Drives the C++ programs of csrc/benchmarks/engine (built here if --build holds none; needs cmake, ninja and oneTBB).
+--data_path: a folder with FB15k in DGL-KE's built-in layout, for the real access pattern; a synthetic one otherwise.
+
+queue_over_best_peer     two-level queue over the best of a binary heap with an index map and oneTBB's concurrent priority
+                         queue (shared, and one per thread), same trace, same threads
+flush_bandwidth_share    bytes brought home per second over what memcpy of large blocks reaches with as many threads
+stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest over 1, 3 and 10 ms of simulated compute, with a
+                         cache of 10 % of the touched rows for what the next step uses again, in both modes
+engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
+The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ["engine_queue", "engine_flush", "engine_stall"]
+
+
+def build(folder):
+    configure = ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DFRUGAL_PYTHON=OFF", "-DFRUGAL_CUDA=OFF"]
+    subprocess.run([*configure, "-DFRUGAL_BENCHMARKS=ON"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder, "--target", *PROGRAMS], check=True, stdout=subprocess.DEVNULL)
+    return Path(folder) / "csrc" / "benchmarks" / "engine"
+
+
+def call(program, **options):
+    arguments = [str(x) for key, value in options.items() for x in (f"--{key}", value)]
+    output = subprocess.run([program, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(output)
+
+
+def write_edges(folder, file):
+    """FB15k's training edges as int32 pairs (head, tail)."""
+    dataset = Path(folder) / "FB15k"
+    ids = {}
+    for line in open(dataset / "entities.dict", encoding="utf-8"):
+        number, name = line.rstrip("\n").split("\t")
+        ids[name] = int(number)
+    lines = (line.rstrip("\n").split("\t") for line in open(dataset / "train.txt", encoding="utf-8"))
+    np.array([(ids[head], ids[tail]) for head, _, tail in lines], np.int32).tofile(file)
+
+
+def wake_microseconds(rounds=200):
+    """Median time to wake a sleeping thread of this process and to be woken by it: two system wake-ups."""
+    ping, pong, times = threading.Semaphore(0), threading.Semaphore(0), []
+
+    def answer():
+        for _ in range(rounds):
+            ping.acquire()
+            pong.release()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    for _ in range(rounds):
+        time.sleep(0.001)
+        start = time.perf_counter()
+        ping.release()
+        pong.acquire()
+        times.append(time.perf_counter() - start)
+    thread.join()
+    return statistics.median(times) * 1e6
+
+
+def lowest_ratio(result):
+    runs = [run for run in result["runs"] if run["cache"] == "reuse" and run["cache_share"] == 0.10]
+    return min(run["sync_over_p2f"] for run in runs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", required=True)
+    parser.add_argument("--data_path")
+    parser.add_argument("--build", default=str(ROOT / "build" / "benchmarks"))
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, max(1, (os.cpu_count() or 2) // 2), 2}))
+    options = parser.parse_args()
+    programs = build(options.build)
+    result = {"cores": os.cpu_count(), "floors": {"wake_us": wake_microseconds()}}
+    result["queue"] = [call(programs / "engine_queue", threads=n) for n in options.threads]
+    result["queue_over_best_peer"] = min(run["over_best_peer"] for run in result["queue"])
+    result["flush"] = [call(programs / "engine_flush", threads=n) for n in options.threads]
+    result["flush_bandwidth_share"] = max(run["bandwidth_share"] for run in result["flush"])
+    with tempfile.TemporaryDirectory() as folder:
+        edges = {}
+        if options.data_path:
+            edges["edges"] = Path(folder) / "edges"
+            write_edges(options.data_path, edges["edges"])
+        fb15k = call(programs / "engine_stall", trace="fb15k", steps=options.steps, **edges)
+    freebase = call(programs / "engine_stall", trace="freebase", steps=min(options.steps, 150))
+    result.update(stall_fb15k=fb15k, stall_freebase=freebase)
+    result["stall_sync_over_p2f_fb15k"] = lowest_ratio(fb15k)
+    result["stall_sync_over_p2f_freebase"] = lowest_ratio(freebase)
+    result["engine_bytes_86m"] = max(run[mode]["memory_bytes"] for run in freebase["runs"] for mode in ("p2f", "sync"))
+    with open(options.json, "w") as file:
+        json.dump(result, file, indent=1)
+    for key, value in result.items():
+        if not isinstance(value, (list, dict)):
+            print(f"{key}: {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()
