@@ -3,11 +3,11 @@
 Drives the C++ programs of csrc/benchmarks/engine (built here if --build holds none; needs cmake, ninja and oneTBB).
 --data_path: a folder with FB15k in DGL-KE's built-in layout, for the real access pattern; a synthetic one otherwise.
 
-queue_over_best_peer     two-level queue over the best of a binary heap with an index map and oneTBB's concurrent priority
-                         queue (shared, and one per thread), same trace, same threads
+queue_over_best_peer     two-level queue over the best of a binary heap with an index map and oneTBB's concurrent
+                         priority queue (shared, and one per thread), same trace, same threads
 flush_bandwidth_share    bytes brought home per second over what memcpy of large blocks reaches with as many threads
-stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest over 1, 3 and 10 ms of simulated compute, with a
-                         cache of 10 % of the touched rows for what the next step uses again, in both modes
+stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest over 1, 3 and 10 ms of simulated compute,
+                         with a cache of 10 % of the touched rows for what the next step uses again, in both modes
 engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
 The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
 """

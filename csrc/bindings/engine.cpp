@@ -48,18 +48,19 @@ struct EngineHandle {
   }
 };
 
-void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, int ranks, int lookahead, int flush_threads,
-                 const std::string& mode, const std::string& value_path, std::int64_t max_rows_per_step, int entries,
-                 std::int64_t staging_bytes, int horizon, std::int64_t poll_microseconds, double attach_seconds,
-                 std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches, bool shared) {
+void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, int ranks, int lookahead,
+                 int flush_threads, const std::string& mode, const std::string& value_path,
+                 std::int64_t max_rows_per_step, int entries, std::int64_t staging_bytes, int horizon,
+                 std::int64_t poll_microseconds, double attach_seconds, std::shared_ptr<RowUpdate> update,
+                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared) {
   EngineConfig config;
   config.ranks = ranks;
   config.lookahead = lookahead;
   config.flush_threads = flush_threads;
   config.mode = named<FlushMode>({{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode,
                                  "flush mode");
-  config.value_path = named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path,
-                                       "value path");
+  config.value_path =
+      named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
   config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1))};
   config.rows = static_cast<std::int64_t>(host_rows.shape(0));
   config.host_rows = host_rows.data();
@@ -129,7 +130,8 @@ nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
     plan = port.plan(step);
   }
   static_assert(sizeof(Leave) == 1);
-  return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self), view(plan.source.data(), plan.source.size(), self),
+  return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self),
+                        view(plan.source.data(), plan.source.size(), self),
                         view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),
                         view(plan.target.data(), plan.target.size(), self));
 }
@@ -191,9 +193,12 @@ void bind_engine(nb::module_& module) {
   nb::class_<CachePolicy>(module, "CachePolicy", "Which rows a rank's cache takes in and gives up.")
       .def_prop_ro("slots", &CachePolicy::slots);
   nb::class_<StaticHotSet, CachePolicy>(module, "StaticHotSet", "A fixed set of rows, int64 (slots,), never evicted.")
-      .def("__init__", [](StaticHotSet* self, const Vector<std::int64_t>& rows) {
-        new (self) StaticHotSet({rows.data(), rows.size()});
-      }, "rows"_a);
+      .def(
+          "__init__",
+          [](StaticHotSet* self, const Vector<std::int64_t>& rows) {
+            new (self) StaticHotSet({rows.data(), rows.size()});
+          },
+          "rows"_a);
   nb::class_<ReuseWindow, CachePolicy>(module, "ReuseWindow",
                                        "Keeps rows that are used again within `distance` steps; needs that horizon.")
       .def(nb::init<std::int64_t, std::int64_t>(), "slots"_a, "distance"_a);
@@ -204,48 +209,64 @@ void bind_engine(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table; see dglke_frugal.store.engine.")
       .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "ranks"_a, "lookahead"_a, "flush_threads"_a,
            "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
-           "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a, nb::keep_alive<1, 2>())
-      .def("close", [](EngineHandle& self) { self.engine.reset(); }, Release())
-      .def("port", [](const EngineHandle& self, int rank) { return std::make_shared<RankPort>(self.open().segment(), rank); },
-           "rank"_a)
+           "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a,
+           nb::keep_alive<1, 2>())
+      .def(
+          "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
+      .def(
+          "port",
+          [](const EngineHandle& self, int rank) { return std::make_shared<RankPort>(self.open().segment(), rank); },
+          "rank"_a)
       .def("statistics", &statistics)
-      .def("fail", [](const EngineHandle& self, const std::string& sentence) { self.segment->fail(sentence); }, "sentence"_a)
+      .def(
+          "fail", [](const EngineHandle& self, const std::string& sentence) { self.segment->fail(sentence); },
+          "sentence"_a)
       .def_prop_ro("error", [](const EngineHandle& self) { return self.segment->error(); })
       .def_prop_ro("segment_path", [](const EngineHandle& self) { return self.segment->path(); });
 
-  nb::class_<RankPort>(module, "RankPort", "One rank's side of the engine; see csrc/engine/rank_port.h for the order of calls.")
-      .def("register_step",
-           [](RankPort& self, std::int64_t step, const Vector<std::int64_t>& rows, const Vector<std::int32_t>& occurrences) {
-             nb::gil_scoped_release release;
-             self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
-           },
-           "step"_a, "rows"_a, "occurrences"_a)
+  nb::class_<RankPort>(module, "RankPort",
+                       "One rank's side of the engine; see csrc/engine/rank_port.h for the order of calls.")
+      .def(
+          "register_step",
+          [](RankPort& self, std::int64_t step, const Vector<std::int64_t>& rows,
+             const Vector<std::int32_t>& occurrences) {
+            nb::gil_scoped_release release;
+            self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
+          },
+          "step"_a, "rows"_a, "occurrences"_a)
       .def("wait_window", &RankPort::wait_window, "step"_a, Release())
-      .def("plan", &plan_arrays, "step"_a, "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
-      .def("write_backs", &write_back_arrays, "step"_a, "(row int64, slot int32, leave uint8, target int64), each (n,).")
+      .def("plan", &plan_arrays, "step"_a,
+           "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
+      .def("write_backs", &write_back_arrays, "step"_a,
+           "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
       .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
       .def("gate_open", &RankPort::gate_open, "step"_a)
       .def("publish", &RankPort::publish, "step"_a, Release())
       .def("drain", &drain, "(row int64, slot int32), each (n,): the cached rows to store into host rows.")
       .def("finish_drain", &RankPort::finish_drain, Release())
-      .def("staging", [](nb::handle self) {
-        const std::span<float> staging = nb::cast<RankPort&>(self).staging();
-        return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
-      })
-      .def_prop_ro("published_counter", [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
-                   "Address of the 64-bit counter that a device may advance instead of publish().")
+      .def("staging",
+           [](nb::handle self) {
+             const std::span<float> staging = nb::cast<RankPort&>(self).staging();
+             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
+           })
+      .def_prop_ro(
+          "published_counter",
+          [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },
+          "Address of the 64-bit counter that a device may advance instead of publish().")
       .def_prop_ro("write_backs_counter",
                    [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.write_backs_counter()); })
       .def("note_published", &RankPort::note_published, "step"_a)
       .def("note_write_backs", &RankPort::note_write_backs, "count"_a)
       .def("statistics", [](const RankPort& self) { return as_dict(self.statistics()); })
-      .def("fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
+      .def(
+          "fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
       .def_prop_ro("rank", &RankPort::rank);
 
-  module.def("attach_rank", [](const std::string& path, int rank) {
-    return std::make_shared<RankPort>(Segment::attach(path), rank);
-  }, "path"_a, "rank"_a, "The port of a rank in another process than the engine's. Raises RuntimeError.");
+  module.def(
+      "attach_rank",
+      [](const std::string& path, int rank) { return std::make_shared<RankPort>(Segment::attach(path), rank); },
+      "path"_a, "rank"_a, "The port of a rank in another process than the engine's. Raises RuntimeError.");
 }
 
 }  // namespace frugal

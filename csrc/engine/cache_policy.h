@@ -1,9 +1,9 @@
 // Which rows a rank's cache takes in and which it gives up. One policy object per rank.
 //
-// The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs no
-// lock and never sees the device. The planner keeps the directory (row -> rank and slot) itself: a policy need not find
-// rows, it only owns the slots. Every cached row is dirty (a step writes each row it reads), so each eviction becomes a
-// write-back. Whatever a policy answers, the trained table has the same bits; only speed depends on it.
+// The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs
+// no lock and never sees the device. The planner keeps the directory (row -> rank and slot) itself: a policy need not
+// find rows, it only owns the slots. Every cached row is dirty (a step writes each row it reads), so each eviction
+// becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends on it.
 //
 // Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
 // leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,

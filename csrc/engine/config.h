@@ -1,4 +1,5 @@
-// What an engine is built from. One engine serves one table; a trainer has one for entities and may have one for relations.
+// What an engine is built from. One engine serves one table; a trainer has one for entities and may have one for
+// relations.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,18 @@ struct EngineConfig {
   FlushMode mode = FlushMode::kP2F;
   ValuePath value_path = ValuePath::kStaging;
 
-  RowLayout layout{};                     // of a host row, and of every vector in staging
-  std::int64_t rows = 0;                  // of the table
-  float* host_rows = nullptr;             // rows * layout.stride floats, as the engine's process sees them
-  std::int64_t max_rows_per_step = 0;     // unique rows of one rank in one step, at most
-  int entries = 2;                        // entries of a step: 2 for entities (positives, negatives), 1 for relations
-  std::int64_t staging_bytes = 0;         // per rank; 0: room for 8 steps of max_rows_per_step values
-  int horizon = 0;                        // a step is planned when this many later ones are registered (for next_use)
-  std::int64_t poll_microseconds = 0;     // > 0: flush threads look at the counters this often even if nobody wakes
-                                          // them; needed where a device advances the counters
-  double attach_seconds = 300;            // how long ranks that train wait for one that has never attached
-  std::shared_ptr<const RowUpdate> update;              // applies gradients at the host
-  std::vector<std::shared_ptr<CachePolicy>> caches;     // one per rank, or empty: no caches
+  RowLayout layout{};                       // of a host row, and of every vector in staging
+  std::int64_t rows = 0;                    // of the table
+  float* host_rows = nullptr;               // rows * layout.stride floats, as the engine's process sees them
+  std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
+  int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
+  std::int64_t staging_bytes = 0;           // per rank; 0: room for 8 steps of max_rows_per_step values
+  int horizon = 0;                          // a step is planned when this many later ones are registered (for next_use)
+  std::int64_t poll_microseconds = 0;       // > 0: flush threads look at the counters this often even if nobody wakes
+                                            // them; needed where a device advances the counters
+  double attach_seconds = 300;              // how long ranks that train wait for one that has never attached
+  std::shared_ptr<const RowUpdate> update;  // applies gradients at the host
+  std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, or empty: no caches
 };
 
 }  // namespace frugal

@@ -30,7 +30,8 @@ class RankWatch {
  public:
   RankWatch(std::shared_ptr<Segment> segment, double attach_seconds)
       : segment_(std::move(segment)),
-        attach_until_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(attach_seconds))),
+        attach_until_(Clock::now() +
+                      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(attach_seconds))),
         processes_(static_cast<std::size_t>(segment_->shape().ranks), -1) {}
   ~RankWatch() {
     for (const int process : processes_)
@@ -168,8 +169,8 @@ EngineStatistics Engine::statistics() const {
   for (int r = 0; r < parts_->config.ranks; ++r) {
     const RankArea& area = parts_->segment->rank(r);
     statistics.ranks.push_back({get(area.steps), get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
-                                get(area.staging_stall), get(area.plan_wait), get(area.cache_reads), get(area.host_reads),
-                                get(area.values), get(area.gradients), get(area.write_backs),
+                                get(area.staging_stall), get(area.plan_wait), get(area.cache_reads),
+                                get(area.host_reads), get(area.values), get(area.gradients), get(area.write_backs),
                                 get(area.gradient_vectors)});
   }
   statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();

@@ -1,5 +1,5 @@
-// The P2F engine: plans what travels, flushes it in the background by next use, and opens a step's gate when it may open.
-// See docs/p2f.md. No CUDA, no Python, no torch.
+// The P2F engine: plans what travels, flushes it in the background by next use, and opens a step's gate when it may
+// open. See docs/p2f.md. No CUDA, no Python, no torch.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace frugal {
 
 struct ShardStatistics {
-  std::int64_t flushed_rows = 0, flushed_bytes = 0;        // landed records
-  std::int64_t values = 0, gradients = 0;                  // of them
-  std::int64_t queue_operations = 0;                       // enqueue, move, take
-  std::int64_t due_flushes = 0;                            // landed with a finite due step
-  std::int64_t urgent = 0;                                 // of them, read by the very next step
+  std::int64_t flushed_rows = 0, flushed_bytes = 0;  // landed records
+  std::int64_t values = 0, gradients = 0;            // of them
+  std::int64_t queue_operations = 0;                 // enqueue, move, take
+  std::int64_t due_flushes = 0;                      // landed with a finite due step
+  std::int64_t urgent = 0;                           // of them, read by the very next step
   std::int64_t busy_nanoseconds = 0;
-  std::int64_t live_records = 0;                           // planned and not yet landed, now
+  std::int64_t live_records = 0;  // planned and not yet landed, now
 };
 
 struct EngineStatistics {

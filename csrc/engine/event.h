@@ -30,7 +30,8 @@ class Event {
 
   // Sleeps unless notify was called since `ticket` was read; at most `microseconds`. May wake for no reason.
   void wait(std::uint32_t ticket, std::int64_t microseconds) {
-    // seq_cst on sleepers_ and sequence_: either notify sees the sleeper, or the sleeper's futex call sees the new sequence.
+    // seq_cst on sleepers_ and sequence_: either notify sees the sleeper, or the sleeper's futex call sees the new
+    // sequence.
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     timespec timeout{static_cast<time_t>(microseconds / 1'000'000), static_cast<long>(microseconds % 1'000'000 * 1000)};
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sequence_), FUTEX_WAIT, ticket, &timeout, nullptr, 0);

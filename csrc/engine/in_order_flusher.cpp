@@ -17,7 +17,8 @@ void InOrderFlusher::run(const std::atomic<bool>& stopping) {
     const StepOperations* step = inbox_.front();
     bool published = step != nullptr;
     for (int r = 0; published && r < segment_->shape().ranks; ++r)
-      published = static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire)) > step->step;
+      published =
+          static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire)) > step->step;
     if (published) {
       apply(*step);
       segment_->opened(0).value.store(static_cast<std::uint64_t>(step->step) + 2, std::memory_order_release);
@@ -42,7 +43,8 @@ void InOrderFlusher::apply(const StepOperations& step) {
       add(counters_.bytes, writer_.apply_gradients(operation.row, sources));
       add(counters_.gradients, 1);
       for (const GradientSource& source : sources)
-        if (source.entry == 0) segment_->block(source.rank, step.step).remaining.fetch_sub(1, std::memory_order_acq_rel);
+        if (source.entry == 0)
+          segment_->block(source.rank, step.step).remaining.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
 }

@@ -33,7 +33,8 @@ struct Operation {
 
 inline constexpr std::int64_t kInHostRow = -1;
 
-// Everything that step `step` means for one shard. Operations of a row are in their order; write-backs come before them.
+// Everything that step `step` means for one shard. Operations of a row are in their order; write-backs come before
+// them.
 struct StepOperations {
   std::int64_t step = -1;
   std::vector<Operation> write_backs, operations;

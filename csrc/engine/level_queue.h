@@ -1,11 +1,12 @@
-// The two-level priority queue of P2F: level 1 is a ring of due steps and one level for "never", level 2 the items of a level.
+// The two-level priority queue of P2F: level 1 is a ring of due steps and one level for "never", level 2 the items of a
+// level.
 //
-// Due steps of queued items lie in a window of `span` steps that only moves forward, so a level is found by its step modulo
-// the ring and nothing is ever sorted. A level is an array in order of arrival; an item that leaves early leaves a hole, and
-// a level that is mostly holes is closed up. So enqueue, move and take touch one place in an array and one per item: O(1),
-// amortised; finding the front looks at span/64 words at most.
-// When to use: small integer priorities in a moving window, one owner thread. When not: arbitrary keys.
-// Items are small integers (indices into the owner's pool). Allocates only when a level or the item index is the largest so far.
+// Due steps of queued items lie in a window of `span` steps that only moves forward, so a level is found by its step
+// modulo the ring and nothing is ever sorted. A level is an array in order of arrival; an item that leaves early leaves
+// a hole, and a level that is mostly holes is closed up. So enqueue, move and take touch one place in an array and one
+// per item: O(1), amortised; finding the front looks at span/64 words at most.
+// When to use: small integer priorities in a moving window, one owner thread. When not: arbitrary keys. Items are small
+// integers (indices into the owner's pool). Allocates only when a level or the item index is the largest so far.
 #pragma once
 
 #include <bit>
@@ -36,7 +37,8 @@ class LevelQueue {
   // No item is due before `step` any more: the window starts here.
   void advance(std::int64_t step) { base_ = step > base_ ? step : base_; }
 
-  // Puts an item that is not queued behind the others of its level. due < base counts as base; kNever is the last level.
+  // Puts an item that is not queued behind the others of its level. due < base counts as base; kNever is the last
+  // level.
   void enqueue(std::int32_t item, std::int64_t due) {
     const auto i = static_cast<std::size_t>(item);
     if (i >= places_.size()) places_.resize(i + 1 + places_.size() / 2);
@@ -141,7 +143,7 @@ class LevelQueue {
   std::size_t size_ = 0;
   std::vector<Level> levels_;
   std::vector<std::uint64_t> occupied_;  // one bit per level of the ring
-  std::vector<Place> places_;  // of queued items
+  std::vector<Place> places_;            // of queued items
 };
 
 }  // namespace frugal

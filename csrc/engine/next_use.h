@@ -26,7 +26,8 @@ class NextUse {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       const auto number = static_cast<int>(r);
-      const auto end = static_cast<std::int64_t>(segment_->rank(number).registered.value.load(std::memory_order_acquire));
+      const auto end =
+          static_cast<std::int64_t>(segment_->rank(number).registered.value.load(std::memory_order_acquire));
       for (; rank.seen < end; ++rank.seen) {
         const std::int64_t* rows = segment_->inbox_rows(number, rank.seen);
         const std::int64_t count = segment_->inbox_count(number, rank.seen);

@@ -36,7 +36,7 @@ struct WriteBack {
   std::int64_t target;  // float in this rank's staging, or the row itself if leave is kHostRow
   std::int64_t block;   // the step whose plan asked for it: it leaves before that step's gate at the latest
   std::int32_t slot;
-  Leave leave;          // kValue or kHostRow
+  Leave leave;  // kValue or kHostRow
 };
 
 // A row that lies in a cache slot at this moment (see RankPort::drain).

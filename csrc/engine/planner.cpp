@@ -63,7 +63,8 @@ bool Planner::ready(std::int64_t step) const {
     // The cell of step - block_ring is reused; a fresh cell has nothing remaining.
     if (segment_->block(r, step).remaining.load(std::memory_order_acquire) != 0) return false;
   }
-  const std::uint64_t needed = static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(config_.horizon));
+  const std::uint64_t needed =
+      static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(config_.horizon));
   return registered >= needed &&
          std::all_of(inboxes_.begin(), inboxes_.end(), [](const Inbox* inbox) { return inbox->has_room(); });
 }
@@ -144,7 +145,8 @@ void Planner::visit(std::int64_t row, std::span<const User> users) {
   if (users.size() > 1) {
     send_gradients(row, users);
   } else if (caching_) {
-    candidates_.push_back(users[0]);  // admitted only when all hits of the step are known, so that none of them is evicted
+    candidates_.push_back(
+        users[0]);  // admitted only when all hits of the step are known, so that none of them is evicted
   } else {
     send_value(users[0].rank, users[0].index);
   }
@@ -245,8 +247,8 @@ void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
                              .sources = static_cast<std::uint32_t>(mine.sources.size() - first)});
 }
 
-// A stretch of the rank's staging that does not wrap. Positions are given out ahead; whether the bytes are free again is
-// checked when the rank comes to write them.
+// A stretch of the rank's staging that does not wrap. Positions are given out ahead; whether the bytes are free again
+// is checked when the rank comes to write them.
 std::int64_t Planner::allocate(std::int32_t rank, std::int64_t floats) {
   Part& mine = part(rank);
   if (mine.end % staging_floats_ + floats > staging_floats_) mine.end += staging_floats_ - mine.end % staging_floats_;

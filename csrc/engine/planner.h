@@ -48,8 +48,8 @@ class Planner {
     const std::int64_t* rows;         // as registered
     const std::int32_t* occurrences;  // entry after entry
     std::int64_t count;
-    std::int64_t head;                // of the merge: the next row to visit
-    std::int32_t* source;             // the plan
+    std::int64_t head;     // of the merge: the next row to visit
+    std::int32_t* source;  // the plan
     Leave* leave;
     std::int64_t* target;
     std::int64_t begin = 0, end = 0;  // positions in staging
@@ -86,7 +86,7 @@ class Planner {
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
-  RowMap<Place> directory_ FRUGAL_GUARDED_BY(thread_);              // cached rows only
+  RowMap<Place> directory_ FRUGAL_GUARDED_BY(thread_);               // cached rows only
   std::vector<std::vector<Slot>> slots_ FRUGAL_GUARDED_BY(thread_);  // per rank
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in

@@ -15,9 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::int64_t nanoseconds_since(Clock::time_point start) {
-  return (Clock::now() - start).count();
-}
+std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() - start).count(); }
 
 // For a counter with one writer that others only report.
 void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
@@ -27,11 +25,11 @@ void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
 }  // namespace
 
 struct RankPort::Executed {
-  std::vector<std::int64_t> slot_row;    // what each slot of the cache holds now; -1: nothing
-  std::int64_t steps = 0;                // noted as published
-  std::uint64_t write_backs = 0;         // noted as published
-  std::int64_t tail_block = 0;           // every older block of staging has landed
-  std::int64_t room_until = 0;           // staging has room up to this step, as last seen
+  std::vector<std::int64_t> slot_row;  // what each slot of the cache holds now; -1: nothing
+  std::int64_t steps = 0;              // noted as published
+  std::uint64_t write_backs = 0;       // noted as published
+  std::int64_t tail_block = 0;         // every older block of staging has landed
+  std::int64_t room_until = 0;         // staging has room up to this step, as last seen
   std::int64_t drains = 0;
 };
 
@@ -66,8 +64,9 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
     throw std::logic_error("Step " + std::to_string(step) + " is beyond the lookahead of " +
                            std::to_string(shape.lookahead) + " steps after step " + std::to_string(published) + ".");
   if (count > shape.max_rows)
-    throw std::invalid_argument("A step of " + std::to_string(count) + " rows was registered; the engine was made for " +
-                                std::to_string(shape.max_rows) + ".");
+    throw std::invalid_argument("A step of " + std::to_string(count) +
+                                " rows was registered; the engine was made for " + std::to_string(shape.max_rows) +
+                                ".");
   for (std::int64_t i = 0; i < count; ++i)
     if (rows[i] < 0 || rows[i] >= shape.rows || (i > 0 && rows[i] <= rows[i - 1]))
       throw std::invalid_argument("Row " + std::to_string(rows[i]) + " at position " + std::to_string(i) +
@@ -119,8 +118,8 @@ std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
   check();
   Executed& mine = *executed_;
   const std::int64_t capacity = segment_->shape().staging_floats;
-  // Whether everything that the plan of `block` sends fits behind what has not landed. Blocks land in any order, but their
-  // bytes are given back in the order of blocks.
+  // Whether everything that the plan of `block` sends fits behind what has not landed. Blocks land in any order, but
+  // their bytes are given back in the order of blocks.
   const auto has_room = [&](std::int64_t block) {
     if (block < mine.room_until) return true;
     const Block& wanted = segment_->block(rank_, block);
@@ -182,7 +181,8 @@ std::int64_t RankPort::wait_gate(std::int64_t step) {
   const auto start = Clock::now();
   const auto peers_finished = [&] {
     for (int r = 0; r < segment_->shape().ranks; ++r)
-      if (segment_->rank(r).published.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(step)) return false;
+      if (segment_->rank(r).published.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(step))
+        return false;
     return true;
   };
   if (!segment_->wait(segment_->gate(), [&] { return peers_finished() || gate_open(step); })) check();
@@ -240,7 +240,8 @@ std::vector<CachedRow> RankPort::drain() {
   segment_->gate().notify();
   const auto everybody_here = [&] {
     for (int r = 0; r < ranks; ++r)
-      if (segment_->rank(r).drain_entered.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(mine.drains))
+      if (segment_->rank(r).drain_entered.value.load(std::memory_order_acquire) <
+          static_cast<std::uint64_t>(mine.drains))
         return false;
     return true;
   };
@@ -248,8 +249,8 @@ std::vector<CachedRow> RankPort::drain() {
   for (int r = 0; r < ranks; ++r)
     if (static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire)) != mine.steps)
       throw std::logic_error("The ranks asked for a drain after different steps.");
-  // Blocks up to the last step hold everything that was sent for those steps; write-backs that left ahead of the step that
-  // asked for them are counted on their own.
+  // Blocks up to the last step hold everything that was sent for those steps; write-backs that left ahead of the step
+  // that asked for them are counted on their own.
   std::vector<std::int64_t> tail(static_cast<std::size_t>(ranks),
                                  std::max<std::int64_t>(0, mine.steps - segment_->shape().block_ring));
   const auto landed = [&] {
@@ -272,11 +273,13 @@ std::vector<CachedRow> RankPort::drain() {
 
 void RankPort::finish_drain() {
   check();
-  segment_->rank(rank_).drain_left.value.store(static_cast<std::uint64_t>(executed_->drains), std::memory_order_release);
+  segment_->rank(rank_).drain_left.value.store(static_cast<std::uint64_t>(executed_->drains),
+                                               std::memory_order_release);
   segment_->gate().notify();
   const auto everybody_left = [&] {
     for (int r = 0; r < segment_->shape().ranks; ++r)
-      if (segment_->rank(r).drain_left.value.load(std::memory_order_acquire) < static_cast<std::uint64_t>(executed_->drains))
+      if (segment_->rank(r).drain_left.value.load(std::memory_order_acquire) <
+          static_cast<std::uint64_t>(executed_->drains))
         return false;
     return true;
   };
@@ -295,8 +298,7 @@ RankStatistics RankPort::statistics() const {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
   return {get(area.steps),         get(area.steps_with_stall), get(area.gate_stall),  get(area.peer_wait),
           get(area.staging_stall), get(area.plan_wait),        get(area.cache_reads), get(area.host_reads),
-          get(area.values),        get(area.gradients),        get(area.write_backs),
-          get(area.gradient_vectors)};
+          get(area.values),        get(area.gradients),        get(area.write_backs), get(area.gradient_vectors)};
 }
 
 void RankPort::fail(const char* sentence) { segment_->fail(sentence); }

@@ -35,12 +35,12 @@ class EngineError : public std::runtime_error {
 
 struct RankStatistics {
   std::int64_t steps = 0;
-  std::int64_t steps_with_stall = 0;         // steps that waited at all at the gate
-  std::int64_t gate_stall_nanoseconds = 0;   // in wait_gate
-  std::int64_t peer_wait_nanoseconds = 0;    // of it: until all ranks had finished the step before; the rest is flushing
-  std::int64_t staging_stall_nanoseconds = 0;  // waiting for room in staging; a stall too
-  std::int64_t plan_wait_nanoseconds = 0;    // waiting for the plan, which the lookahead should have hidden
-  std::int64_t cache_reads = 0, host_reads = 0;   // rows by source
+  std::int64_t steps_with_stall = 0;        // steps that waited at all at the gate
+  std::int64_t gate_stall_nanoseconds = 0;  // in wait_gate
+  std::int64_t peer_wait_nanoseconds = 0;   // of it: until all ranks had finished the step before; the rest is flushing
+  std::int64_t staging_stall_nanoseconds = 0;    // waiting for room in staging; a stall too
+  std::int64_t plan_wait_nanoseconds = 0;        // waiting for the plan, which the lookahead should have hidden
+  std::int64_t cache_reads = 0, host_reads = 0;  // rows by source
   std::int64_t values_sent = 0, gradients_sent = 0, write_backs_sent = 0;  // records by kind
   std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
@@ -56,8 +56,8 @@ class RankPort {
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
-  // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered it.
-  // Throws std::invalid_argument for a wrong list, std::logic_error beyond the lookahead.
+  // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered
+  // it. Throws std::invalid_argument for a wrong list, std::logic_error beyond the lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences);
   // Waits until `step` is within the lookahead of what this rank has published.
   void wait_window(std::int64_t step);
@@ -65,14 +65,15 @@ class RankPort {
   // Waits until the step is decided. Valid until publish(step).
   StepPlan plan(std::int64_t step);
 
-  // Write-backs that may leave now that all steps before `step` have run; empty when there are none. Always contains, over
-  // repeated calls, those that must leave before gate `step`. Waits for room in staging for what step `step` sends.
+  // Write-backs that may leave now that all steps before `step` have run; empty when there are none. Always contains,
+  // over repeated calls, those that must leave before gate `step`. Waits for room in staging for what step `step`
+  // sends.
   std::span<const WriteBack> write_backs(std::int64_t step);
   // The first `count` of the last span are in staging.
   void publish_write_backs(std::int64_t count);
 
-  // Waits until step `step` may read host rows. Returns the nanoseconds it waited. Throws std::logic_error if write-backs
-  // that are due have not been published.
+  // Waits until step `step` may read host rows. Returns the nanoseconds it waited. Throws std::logic_error if
+  // write-backs that are due have not been published.
   std::int64_t wait_gate(std::int64_t step);
   // Whether wait_gate would return at once.
   bool gate_open(std::int64_t step) const;
@@ -82,8 +83,8 @@ class RankPort {
 
   // Collective, between two steps: waits until all ranks are here and all records that they published have landed.
   // Returns the rows that this rank's cache holds now: the executor stores their records into the host rows, then calls
-  // finish_drain, after which the table holds every update and nothing but the updates of the finished steps. Steps that are
-  // registered already are not disturbed, and the cache stays as it is.
+  // finish_drain, after which the table holds every update and nothing but the updates of the finished steps. Steps
+  // that are registered already are not disturbed, and the cache stays as it is.
   std::vector<CachedRow> drain();
   void finish_drain();
 

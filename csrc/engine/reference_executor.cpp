@@ -5,7 +5,8 @@
 namespace frugal {
 
 ReferenceExecutor::ReferenceExecutor(RankPort& port, const RowLayout& layout, int entries, float* host_rows,
-                                     std::int64_t cache_slots, std::shared_ptr<const RowUpdate> update, Gradient gradient)
+                                     std::int64_t cache_slots, std::shared_ptr<const RowUpdate> update,
+                                     Gradient gradient)
     : port_(port),
       layout_(layout),
       entries_(entries),

@@ -24,8 +24,8 @@ struct StepWork {
 class ReferenceExecutor {
  public:
   // One gradient: of occurrence `k` of `row` in `entry`, from the row's value at the start of the step.
-  using Gradient = std::function<void(std::int64_t step, int rank, int entry, std::int64_t row, int k, const float* value,
-                                      float* gradient)>;
+  using Gradient = std::function<void(std::int64_t step, int rank, int entry, std::int64_t row, int k,
+                                      const float* value, float* gradient)>;
   // Called with every row (dim floats and state) that a step reads, before anything is updated.
   using Read = std::function<void(std::int64_t step, std::int64_t row, const float* record)>;
 

@@ -34,7 +34,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.lookahead >= 1, "The lookahead must be at least one step.");
   require(config.flush_threads >= 1, "The engine needs at least one flush thread.");
   require(config.entries >= 1, "A step has at least one entry.");
-  require(config.layout.dim >= 1 && config.layout.stride > config.layout.dim, "A row is dim >= 1 floats and its state.");
+  require(config.layout.dim >= 1 && config.layout.stride > config.layout.dim,
+          "A row is dim >= 1 floats and its state.");
   require(config.rows >= 1 && config.host_rows != nullptr, "The engine needs a table with at least one row.");
   require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
@@ -65,8 +66,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
-  // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a step
-  // are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
+  // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
+  // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
   shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.ranks * shape.max_rows));
   return shape;
 }
@@ -85,7 +86,8 @@ struct Segment::Header {
 // Offsets of everything behind the header, in bytes.
 struct Segment::Layout {
   std::int64_t opened, ranks, total;
-  std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests, staging;  // within a rank
+  std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests,
+      staging;  // within a rank
 
   explicit Layout(const SegmentShape& s) {
     const auto place = [](std::int64_t& end, std::int64_t bytes, std::int64_t alignment = 128) {
@@ -117,7 +119,8 @@ void Segment::map(int file, std::int64_t bytes) {
   const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, 0);
   if (memory == MAP_FAILED)
-    throw std::runtime_error(system_error("The engine could not map " + std::to_string(bytes) + " bytes for its ranks"));
+    throw std::runtime_error(
+        system_error("The engine could not map " + std::to_string(bytes) + " bytes for its ranks"));
   base_ = static_cast<char*>(memory);
   bytes_ = bytes;
   file_ = file;
@@ -133,8 +136,8 @@ std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared
     file = memfd_create("frugal-engine", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, layout.total) != 0) {
       if (file >= 0) close(file);
-      throw std::runtime_error(system_error("The engine could not create a shared segment of " +
-                                            std::to_string(layout.total) + " bytes"));
+      throw std::runtime_error(
+          system_error("The engine could not create a shared segment of " + std::to_string(layout.total) + " bytes"));
     }
   }
   std::shared_ptr<Segment> segment(new Segment);
@@ -147,15 +150,16 @@ std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared
   header.magic = kMagic;
   segment->layout_ = std::make_unique<Layout>(shape);
   for (int r = 0; r < shape.ranks; ++r)
-    segment->rank(r).cache_slots =
-        config.caches.empty() || config.mode == FlushMode::kOff ? 0 : config.caches[static_cast<std::size_t>(r)]->slots();
+    segment->rank(r).cache_slots = config.caches.empty() || config.mode == FlushMode::kOff
+                                       ? 0
+                                       : config.caches[static_cast<std::size_t>(r)]->slots();
   return segment;
 }
 
 std::shared_ptr<Segment> Segment::attach(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) throw std::runtime_error(system_error("The engine's segment " + path + " cannot be opened"));
-  struct stat status {};
+  struct stat status{};
   if (fstat(file, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(Header))) {
     close(file);
     throw std::runtime_error("The file " + path + " is no segment of an engine.");

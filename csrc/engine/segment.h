@@ -1,8 +1,9 @@
-// The memory that ranks and engine share: registrations, plans, write-back requests, staging, counters, the sticky error.
+// The memory that ranks and engine share: registrations, plans, write-back requests, staging, counters, the sticky
+// error.
 //
-// Private to a process, or a memfd that other processes attach: it has no name in a file system, so nothing is left behind
-// however the processes end. All counters are monotone 64-bit numbers; a ring is indexed by a counter modulo its size and
-// whoever writes a cell first makes sure that its last reader is done.
+// Private to a process, or a memfd that other processes attach: it has no name in a file system, so nothing is left
+// behind however the processes end. All counters are monotone 64-bit numbers; a ring is indexed by a counter modulo its
+// size and whoever writes a cell first makes sure that its last reader is done.
 #pragma once
 
 #include <atomic>
@@ -45,18 +46,18 @@ inline constexpr std::int32_t kClosed = -1;
 
 // One rank's numbers. Each counter has one writer, named here.
 struct RankArea {
-  Counter registered;    // rank: steps whose rows are in the inbox
-  Counter published;     // rank or its device: steps that have run
-  Counter written_back;  // rank or its device: write-back requests served
-  Counter requested;     // planner: write-back requests made
-  Counter landed_back;   // shards (add): write-backs that have landed
-  Counter wanted;        // rank: steps whose plan it has asked for
+  Counter registered;                 // rank: steps whose rows are in the inbox
+  Counter published;                  // rank or its device: steps that have run
+  Counter written_back;               // rank or its device: write-back requests served
+  Counter requested;                  // planner: write-back requests made
+  Counter landed_back;                // shards (add): write-backs that have landed
+  Counter wanted;                     // rank: steps whose plan it has asked for
   Counter drain_entered, drain_left;  // rank
   std::atomic<std::int32_t> pid;      // rank: of the process that drives it; 0: not attached; kClosed: it has left
   std::int64_t cache_slots;           // constant
   // Written by the rank (relaxed; only read for statistics).
-  std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, plan_wait, cache_reads, host_reads, values,
-      gradients, gradient_vectors, write_backs;
+  std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, plan_wait, cache_reads,
+      host_reads, values, gradients, gradient_vectors, write_backs;
 };
 
 class Segment {
@@ -73,15 +74,15 @@ class Segment {
   std::string path() const;  // for attach; empty if private
 
   // Events. Which condition belongs to which:
-  Event& work();     // shards: batches posted, records published, write-backs served, stop
-  Event& planning();  // planner: registrations, plans wanted, stop
-  Event& gate();     // ranks: plan decided, gate opened, room in staging, drain, window; and every error
-  Counter& planned();            // planner: steps decided
-  Counter& opened(int shard);    // shard: gates of steps below this are open as far as it knows
+  Event& work();               // shards: batches posted, records published, write-backs served, stop
+  Event& planning();           // planner: registrations, plans wanted, stop
+  Event& gate();               // ranks: plan decided, gate opened, room in staging, drain, window; and every error
+  Counter& planned();          // planner: steps decided
+  Counter& opened(int shard);  // shard: gates of steps below this are open as far as it knows
   RankArea& rank(int rank);
   Block& block(int rank, std::int64_t step);
-  // Whether everything in the block of a decided step has landed; if not, `begin` is its first position. The planner reuses
-  // a cell only when its block has landed, so a cell that holds a later step says the same.
+  // Whether everything in the block of a decided step has landed; if not, `begin` is its first position. The planner
+  // reuses a cell only when its block has landed, so a cell that holds a later step says the same.
   bool landed(int rank, std::int64_t step, std::int64_t* begin = nullptr);
 
   // Cells of the rings that are indexed by step, one rank's.
@@ -100,8 +101,8 @@ class Segment {
   bool failed() const;
   std::string error() const;
 
-  // Waits on `event` until ready() or the sticky error. Looks whether the engine's process lives when it is another one.
-  // Returns false on an error.
+  // Waits on `event` until ready() or the sticky error. Looks whether the engine's process lives when it is another
+  // one. Returns false on an error.
   template <class Ready>
   bool wait(Event& event, Ready ready) {
     for (int spin = 0; spin < kSpins; ++spin) {
@@ -120,7 +121,7 @@ class Segment {
  private:
   struct Header;
   struct Layout;
-  static constexpr int kSpins = 400;                         // about 15 microseconds: less than to sleep and wake
+  static constexpr int kSpins = 400;                          // about 15 microseconds: less than to sleep and wake
   static constexpr std::int64_t kWaitMicroseconds = 100'000;  // how soon a dead engine process is noticed
 
   Segment();

@@ -9,7 +9,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::size_t kFlushChunk = 16;    // records between two looks at what has arrived: the next gate may wait for it
+constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has arrived: the next gate may wait for it
 constexpr std::size_t kRegisterEvery = 8;  // records between two looks at the inbox: registration opens gates
 constexpr std::size_t kPrefetch = 2;
 constexpr std::int64_t kSleepMicroseconds = 100'000;
@@ -124,8 +124,9 @@ std::int32_t Shard::add_record(const Operation& operation, const StepOperations&
   if (free_records_.empty()) {
     index = static_cast<std::int32_t>(records_.size());
     records_.emplace_back();
-    counters_.memory.store(static_cast<std::int64_t>(records_.capacity() * sizeof(Record) + rows_.bytes() + queue_.bytes()),
-                           std::memory_order_relaxed);
+    counters_.memory.store(
+        static_cast<std::int64_t>(records_.capacity() * sizeof(Record) + rows_.bytes() + queue_.bytes()),
+        std::memory_order_relaxed);
   } else {
     index = free_records_.back();
     free_records_.pop_back();
@@ -226,7 +227,8 @@ void Shard::enqueue(std::int32_t record) {
 std::int64_t Shard::next_level() {
   if (mutated(Mutation::kRandomOrder)) {
     random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
-    const std::int64_t due = open_ + static_cast<std::int64_t>((random_ >> 33) % static_cast<std::uint64_t>(window_ + 2));
+    const std::int64_t due =
+        open_ + static_cast<std::int64_t>((random_ >> 33) % static_cast<std::uint64_t>(window_ + 2));
     taken_.clear();
     if (due > registered_) return kNever;
     return due;

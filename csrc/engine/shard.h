@@ -1,5 +1,5 @@
-// One flush thread and the rows it alone writes: the g-entries (records planned and not yet landed), the two-level queue of
-// those that have arrived, and the count of records per due step that the gate reads.
+// One flush thread and the rows it alone writes: the g-entries (records planned and not yet landed), the two-level
+// queue of those that have arrived, and the count of records per due step that the gate reads.
 //
 // A record lives from its registration until it has landed in its host row:
 //   planned (counts at its due step, so the gate waits for it)
@@ -99,13 +99,14 @@ class Shard final : public Flusher {
   // What of a step has not arrived: per rank its values, and behind them the gradients.
   std::vector<Arrivals> arrivals_ FRUGAL_GUARDED_BY(thread_);
   std::vector<std::deque<PendingWriteBack>> write_backs_ FRUGAL_GUARDED_BY(thread_);  // per rank, in order of requests
-  std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);                       // per rank: steps that have arrived
+  std::vector<std::int64_t> arrived_ FRUGAL_GUARDED_BY(thread_);  // per rank: steps that have arrived
   std::int64_t arrived_everywhere_ FRUGAL_GUARDED_BY(thread_) = 0;
   std::vector<int> arrival_order_ FRUGAL_GUARDED_BY(thread_);  // ranks, last arrival last; for one mutation
 
-  std::vector<std::int32_t> due_counts_ FRUGAL_GUARDED_BY(thread_);  // records that have not landed, per finite due step
-  std::int64_t registered_ FRUGAL_GUARDED_BY(thread_) = 0;          // steps
-  std::int64_t open_ FRUGAL_GUARDED_BY(thread_) = 0;                // gates of steps below are open
+  std::vector<std::int32_t> due_counts_
+      FRUGAL_GUARDED_BY(thread_);                           // records that have not landed, per finite due step
+  std::int64_t registered_ FRUGAL_GUARDED_BY(thread_) = 0;  // steps
+  std::int64_t open_ FRUGAL_GUARDED_BY(thread_) = 0;        // gates of steps below are open
   std::vector<std::int32_t> taken_ FRUGAL_GUARDED_BY(thread_);
   // Landed records of one block whose staging has not been given back yet (one atomic operation for many).
   int release_rank_ FRUGAL_GUARDED_BY(thread_) = 0;

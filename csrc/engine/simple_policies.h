@@ -14,7 +14,8 @@ namespace frugal {
 // A fixed set of rows, each with its own slot: taken in when first used, never evicted.
 class StaticHotSet final : public CachePolicy {
  public:
-  explicit StaticHotSet(std::span<const std::int64_t> rows) : slot_of_(rows.size()), slots_(static_cast<std::int64_t>(rows.size())) {
+  explicit StaticHotSet(std::span<const std::int64_t> rows)
+      : slot_of_(rows.size()), slots_(static_cast<std::int64_t>(rows.size())) {
     for (std::size_t i = 0; i < rows.size(); ++i) slot_of_[rows[i]] = static_cast<std::int32_t>(i);
   }
   std::int64_t slots() const override { return slots_; }
@@ -30,8 +31,8 @@ class StaticHotSet final : public CachePolicy {
   std::int64_t slots_;
 };
 
-// Keeps the rows that are used again within `distance` steps, and nothing else: their records, which a gate would soon wait
-// for, need not travel at all, and what does travel has time. Needs a horizon of at least `distance`.
+// Keeps the rows that are used again within `distance` steps, and nothing else: their records, which a gate would soon
+// wait for, need not travel at all, and what does travel has time. Needs a horizon of at least `distance`.
 class ReuseWindow final : public CachePolicy {
  public:
   ReuseWindow(std::int64_t slots, std::int64_t distance) : held_(static_cast<std::size_t>(slots)), distance_(distance) {
@@ -50,7 +51,8 @@ class ReuseWindow final : public CachePolicy {
       admission.slot = free_.back();
       free_.pop_back();
     } else {
-      // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has left.
+      // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has
+      // left.
       while (!expired_.empty() && !held_[static_cast<std::size_t>(expired_.front().slot)].is(expired_.front()))
         expired_.pop_front();
       if (expired_.empty() || expired_.front().step == step) return {};
@@ -75,7 +77,9 @@ class ReuseWindow final : public CachePolicy {
     bool is(const Expired& expired) const { return row >= 0 && last_use == expired.step; }
   };
 
-  bool soon(std::int64_t step, std::int64_t next_use) const { return next_use != kNever && next_use - step <= distance_; }
+  bool soon(std::int64_t step, std::int64_t next_use) const {
+    return next_use != kNever && next_use - step <= distance_;
+  }
   void use(std::int32_t slot, std::int64_t row, std::int64_t step, std::int64_t next_use) {
     held_[static_cast<std::size_t>(slot)] = {row, step};
     if (!soon(step, next_use)) expired_.push_back({slot, step});
@@ -91,7 +95,8 @@ class ReuseWindow final : public CachePolicy {
 class RandomAdmission final : public CachePolicy {
  public:
   RandomAdmission(std::int64_t slots, double reject_share, std::uint64_t seed)
-      : rows_(static_cast<std::size_t>(slots)), random_(seed * 2 + 1),
+      : rows_(static_cast<std::size_t>(slots)),
+        random_(seed * 2 + 1),
         reject_below_(static_cast<std::uint64_t>(reject_share * 4294967296.0)) {}
 
   std::int64_t slots() const override { return static_cast<std::int64_t>(rows_.size()); }

@@ -1,5 +1,6 @@
-// Two switches that exist only in the library that the tests link (FRUGAL_ENGINE_TESTING): named points where a test can
-// hold a thread, and the broken variants of the protocol that the tests must catch. Elsewhere both compile to nothing.
+// Two switches that exist only in the library that the tests link (FRUGAL_ENGINE_TESTING): named points where a test
+// can hold a thread, and the broken variants of the protocol that the tests must catch. Elsewhere both compile to
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ enum class Mutation {
 #if defined(FRUGAL_ENGINE_TESTING)
 void set_mutation(Mutation mutation);
 bool mutated(Mutation mutation);
-// The function is called at each sync point with its name and a step or row; what it throws fails the thread. nullptr: none.
+// The function is called at each sync point with its name and a step or row; what it throws fails the thread. nullptr:
+// none.
 using SyncPointFunction = std::function<void(const char* name, std::int64_t detail)>;
 void set_sync_points(SyncPointFunction function);
 void reach_sync_point(const char* name, std::int64_t detail);

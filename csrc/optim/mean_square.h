@@ -43,7 +43,8 @@ inline float mean_square(const float* gradient, std::int64_t dim) {
   float level[kSumLevels][kSumPartials] = {};
   std::int64_t block = 0;
   while (block + step <= blocks) {
-    for (std::int64_t j = 0; j < step; ++j, ++block) add_squares(level[0], gradient + block * kSumPartials, kSumPartials);
+    for (std::int64_t j = 0; j < step; ++j, ++block)
+      add_squares(level[0], gradient + block * kSumPartials, kSumPartials);
     for (int l = 1; l < kSumLevels; ++l) {
       for (int k = 0; k < kSumPartials; ++k) {
         level[l][k] += level[l - 1][k];

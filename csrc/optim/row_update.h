@@ -1,8 +1,8 @@
 // How the occurrences of one row in one entry change it: the only arithmetic the engine knows.
 //
 // An entry is an ordered list of occurrences of rows, each with its gradient (DGL-KE: positives first, then negatives).
-// The host applies an entry of a row with apply(); a device that updates a cached row must do the same operations in the
-// same order, so that a row has the same bits wherever it was updated.
+// The host applies an entry of a row with apply(); a device that updates a cached row must do the same operations in
+// the same order, so that a row has the same bits wherever it was updated.
 #pragma once
 
 #include <cstdint>

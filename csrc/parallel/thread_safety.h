@@ -1,8 +1,8 @@
 // Clang's thread-safety analysis under short names; nothing for other compilers.
 //
-// Besides locks we use roles: a field that belongs to one thread is guarded by that thread's role, a capability that the
-// thread takes when it starts and that costs nothing at run time. Code that another thread could reach and that touches
-// such a field does not compile under `clang++ -Wthread-safety -Werror`.
+// Besides locks we use roles: a field that belongs to one thread is guarded by that thread's role, a capability that
+// the thread takes when it starts and that costs nothing at run time. Code that another thread could reach and that
+// touches such a field does not compile under `clang++ -Wthread-safety -Werror`.
 #pragma once
 
 #if defined(__clang__)

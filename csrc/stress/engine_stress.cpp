@@ -13,8 +13,8 @@
 #include <random>
 #include <string>
 
-#include "tests/engine/process_ranks.h"
 #include "engine/testing.h"
+#include "tests/engine/process_ranks.h"
 
 namespace frugal::testing {
 namespace {
@@ -35,7 +35,9 @@ class Stress {
     const Trace trace = random_trace(shape);
     const std::string wrong = random_() % 2 ? in_processes(shape, trace) : in_threads(shape, trace);
     ++totals.lives;
-    return wrong.empty() ? wrong : wrong + " (life " + std::to_string(totals.lives) + ", seed " + std::to_string(life_seed) + ")";
+    return wrong.empty()
+               ? wrong
+               : wrong + " (life " + std::to_string(totals.lives) + ", seed " + std::to_string(life_seed) + ")";
   }
 
   Totals totals;
@@ -108,7 +110,8 @@ class Stress {
     for (const ShardStatistics& shard : outcome.statistics.shards) totals.records += shard.flushed_rows;
     if (!outcome.error.empty()) return "threads: " + outcome.error;
     if (!outcome.right())
-      return "threads: " + std::to_string(outcome.stale_reads) + " stale reads, " + std::to_string(outcome.wrong_rows) + " wrong rows";
+      return "threads: " + std::to_string(outcome.stale_reads) + " stale reads, " + std::to_string(outcome.wrong_rows) +
+             " wrong rows";
     return "";
   }
 
@@ -132,8 +135,11 @@ class Stress {
     const bool died = std::count(outcome.exit_codes.begin(), outcome.exit_codes.end(), -SIGKILL) > 0;
     for (std::size_t r = 0; r < outcome.exit_codes.size(); ++r) {
       const int code = outcome.exit_codes[r];
-      const bool expected = code == kDone || (died && (code == -SIGKILL || code == kStoppedByEngine || code == kNeverStarted));
-      if (!expected) return "processes: rank " + std::to_string(r) + " ended with " + std::to_string(code) + ": " + outcome.errors[r];
+      const bool expected =
+          code == kDone || (died && (code == -SIGKILL || code == kStoppedByEngine || code == kNeverStarted));
+      if (!expected)
+        return "processes: rank " + std::to_string(r) + " ended with " + std::to_string(code) + ": " +
+               outcome.errors[r];
     }
     if (died) {
       ++totals.kills;
@@ -168,9 +174,11 @@ int main(int argc, char** argv) {
   auto next_report = start + std::chrono::seconds(30);
   const auto report = [&](const char* what) {
     const auto& t = stress.totals;
-    std::printf("%s: %ld lives (%ld with ranks as processes, %ld of them killed, slowest stop %ld ms), %ld steps, %ld records\n",
-                what, static_cast<long>(t.lives), static_cast<long>(t.processes_lives), static_cast<long>(t.kills),
-                static_cast<long>(t.slowest_stop), static_cast<long>(t.steps), static_cast<long>(t.records));
+    std::printf(
+        "%s: %ld lives (%ld with ranks as processes, %ld of them killed, slowest stop %ld ms), %ld steps, %ld "
+        "records\n",
+        what, static_cast<long>(t.lives), static_cast<long>(t.processes_lives), static_cast<long>(t.kills),
+        static_cast<long>(t.slowest_stop), static_cast<long>(t.steps), static_cast<long>(t.records));
     std::fflush(stdout);
   };
   while (std::chrono::steady_clock::now() - start < std::chrono::seconds(seconds)) {

@@ -46,8 +46,8 @@ class Engine:
     host_rows: float32 (rows, stride), C-contiguous, rows = embedding (dim), state, padding; written in place.
     update: `_native.RowAdagradUpdate(lr)` or `_native.SgdUpdate(lr)`. caches: one `CachePolicy` per rank, or none.
 
-    An exception inside the context stops all ranks with its message. EngineError is what every later call of a rank raises
-    once a flush thread, another rank or its process has failed.
+    An exception inside the context stops all ranks with its message. EngineError is what every later call of a rank
+    raises once a flush thread, another rank or its process has failed.
     """
 
     def __init__(self, host_rows, dim: int, update, config: EngineConfig, caches=()):

@@ -1,4 +1,4 @@
-"""The engine through Python: a rank written in numpy follows the plans, and the table equals a plain loop's to the bit."""
+"""The engine through Python: a rank in numpy follows the plans, and the table equals a plain loop's to the bit."""
 import os
 import signal
 import subprocess
@@ -37,7 +37,8 @@ def random_trace(seed, ranks, rows, steps, batch):
 
     def work():
         size = random.integers(0, batch + 1)
-        drawn = np.minimum(random.zipf(1.4, size) - 1, rows - 1) if random.random() < 0.6 else random.integers(0, rows, size)
+        skewed = np.minimum(random.zipf(1.4, size) - 1, rows - 1)
+        drawn = skewed if random.random() < 0.6 else random.integers(0, rows, size)
         entry = random.integers(0, ENTRIES, size)
         ids = np.unique(drawn).astype(np.int64)
         counts = np.zeros((ENTRIES, len(ids)), np.int32)

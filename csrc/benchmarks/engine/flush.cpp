@@ -1,5 +1,5 @@
-// Flushed rows and bytes per second against flush threads, and as share of what the same threads reach by memcpy of large
-// blocks; the floor between the two is the same row copies without an engine. Prints one JSON object.
+// Flushed rows and bytes per second against flush threads, and as share of what the same threads reach by memcpy of
+// large blocks; the floor between the two is the same row copies without an engine. Prints one JSON object.
 //
 //   engine_flush [--dim 400] [--rows 200000] [--steps 400] [--threads 1]
 #include <atomic>
@@ -38,7 +38,8 @@ double memcpy_rate(int threads) {
   std::vector<double> rates;
   for (int repeat = 0; repeat < 7; ++repeat)
     rates.push_back(static_cast<double>(kBytes) * threads / timed(threads, [&](int t) {
-                      std::memcpy(to[static_cast<std::size_t>(t)].data(), from[static_cast<std::size_t>(t)].data(), kBytes);
+                      std::memcpy(to[static_cast<std::size_t>(t)].data(), from[static_cast<std::size_t>(t)].data(),
+                                  kBytes);
                     }));
   return median(rates);
 }
@@ -110,8 +111,9 @@ int main(int argc, char** argv) {
   }
   const double bandwidth = memcpy_rate(threads);
   const double rate = median(rates), busy = median(busy_rates), floor = median(floors);
-  std::printf("{\"threads\": %d, \"dim\": %ld, \"rows_per_s\": %.4g, \"gb_per_s\": %.4g, \"rows_per_busy_s\": %.4g, "
-              "\"floor_rows_per_s\": %.4g, \"memcpy_gb_per_s\": %.4g, \"bandwidth_share\": %.4g, \"share_of_floor\": %.4g}\n",
-              threads, static_cast<long>(layout.dim), rate, rate * row_bytes * 1e-9, busy, floor, bandwidth * 1e-9,
-              rate * row_bytes / bandwidth, rate / floor);
+  std::printf(
+      "{\"threads\": %d, \"dim\": %ld, \"rows_per_s\": %.4g, \"gb_per_s\": %.4g, \"rows_per_busy_s\": %.4g, "
+      "\"floor_rows_per_s\": %.4g, \"memcpy_gb_per_s\": %.4g, \"bandwidth_share\": %.4g, \"share_of_floor\": %.4g}\n",
+      threads, static_cast<long>(layout.dim), rate, rate * row_bytes * 1e-9, busy, floor, bandwidth * 1e-9,
+      rate * row_bytes / bandwidth, rate / floor);
 }

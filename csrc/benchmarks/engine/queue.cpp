@@ -1,11 +1,11 @@
-// Queue operations per second: the two-level queue, a binary heap with an index map, and oneTBB's concurrent priority queue,
-// on the same trace of enqueue, move and take, with the same threads. Prints one JSON object.
+// Queue operations per second: the two-level queue, a binary heap with an index map, and oneTBB's concurrent priority
+// queue, on the same trace of enqueue, move and take, with the same threads. Prints one JSON object.
 //
-// The trace is what a shard does in training: each step, records come in (most of them due never, some soon), some of those
-// that wait get a due step, what is due next is taken, and then the rest from the front until `backlog` are left.
-// The peers are taken at their best: the heap is sharded like ours (a heap for all threads under one lock would be slower),
-// oneTBB's queue runs both ways, one for all threads and one per thread. It has no move: the item is pushed again and its
-// older entry is dropped when it surfaces.
+// The trace is what a shard does in training: each step, records come in (most of them due never, some soon), some of
+// those that wait get a due step, what is due next is taken, and then the rest from the front until `backlog` are left.
+// The peers are taken at their best: the heap is sharded like ours (a heap for all threads under one lock would be
+// slower), oneTBB's queue runs both ways, one for all threads and one per thread. It has no move: the item is pushed
+// again and its older entry is dropped when it surfaces.
 #include <oneapi/tbb/concurrent_priority_queue.h>
 
 #include <atomic>
@@ -30,8 +30,10 @@ class TwoLevel {
   void step(std::int64_t step) { queue_.advance(step); }
   void put(std::int32_t item, std::int64_t due) {
     auto& queued = queued_[static_cast<std::size_t>(item)];
-    if (queued) queue_.move(item, due);
-    else queue_.enqueue(item, due);
+    if (queued)
+      queue_.move(item, due);
+    else
+      queue_.enqueue(item, due);
     queued = 1;
   }
   // Takes items due before `limit`, at most `count`; appends them.
@@ -228,10 +230,11 @@ int main(int argc, char** argv) {
     if (t == 0) one = std::make_shared<TbbShared>(items * n);
     return std::make_unique<Tbb>(one, items * t);
   });
-  const double tbb_sharded = rate(n, steps, items, backlog,
-                                  [&](int) { return std::make_unique<Tbb>(std::make_shared<TbbShared>(items), 0); });
+  const double tbb_sharded =
+      rate(n, steps, items, backlog, [&](int) { return std::make_unique<Tbb>(std::make_shared<TbbShared>(items), 0); });
   const double best = std::max({heap, tbb_shared, tbb_sharded});
-  std::printf("{\"threads\": %ld, \"items\": %d, \"backlog\": %zu, \"two_level\": %.4g, \"binary_heap\": %.4g, "
-              "\"tbb_shared\": %.4g, \"tbb_sharded\": %.4g, \"over_best_peer\": %.4g}\n",
-              threads, items, backlog, ours, heap, tbb_shared, tbb_sharded, ours / best);
+  std::printf(
+      "{\"threads\": %ld, \"items\": %d, \"backlog\": %zu, \"two_level\": %.4g, \"binary_heap\": %.4g, "
+      "\"tbb_shared\": %.4g, \"tbb_sharded\": %.4g, \"over_best_peer\": %.4g}\n",
+      threads, items, backlog, ours, heap, tbb_shared, tbb_sharded, ours / best);
 }

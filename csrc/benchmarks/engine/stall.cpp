@@ -1,12 +1,12 @@
-// Stall at the gate, p2f against sync, on the access pattern of FB15k or of Freebase, with the trainer's compute simulated by
-// a sleep (a GPU computes; the cores are the engine's). Prints one JSON object.
+// Stall at the gate, p2f against sync, on the access pattern of FB15k or of Freebase, with the trainer's compute
+// simulated by a sleep (a GPU computes; the cores are the engine's). Prints one JSON object.
 //
 //   engine_stall --trace fb15k|freebase [--edges FILE] [--dim 400] [--steps 300] [--flush_threads 1] [--lookahead 10]
 //
-// The rank does what a trainer with a GPU does on the host: register ahead, take the plan, wait at the gate, publish. Rows
-// are brought home for real. Stall is all the time inside write_backs (room in staging) and wait_gate. Both modes run with
-// the same caches: none, and 10 % of the rows that the trace touches (5 % too), for the rows that are used next (next_use) or
-// that the next step uses again (reuse).
+// The rank does what a trainer with a GPU does on the host: register ahead, take the plan, wait at the gate, publish.
+// Rows are brought home for real. Stall is all the time inside write_backs (room in staging) and wait_gate. Both modes
+// run with the same caches: none, and 10 % of the rows that the trace touches (5 % too), for the rows that are used
+// next (next_use) or that the next step uses again (reuse).
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -50,16 +50,16 @@ std::int64_t anonymous_bytes() {
 }
 
 struct Result {
-  double stall = 0;           // seconds per step
-  double step = 0;            // seconds per step, compute included
-  double stalled_share = 0;   // of the steps that stall for more than 5 microseconds
-  double hit_share = 0;       // of the rows read
-  double flushed = 0;         // rows per step
-  double due_next = 0;        // of them that the very next step reads
-  double staging = 0;         // seconds per step of the stall that went into waiting for room in staging
-  double write_backs = 0;     // per step
-  double planning = 0;        // seconds per step, in the planner's thread
-  std::int64_t memory = 0;    // bytes of the process's own memory that the engine and its policy took
+  double stall = 0;          // seconds per step
+  double step = 0;           // seconds per step, compute included
+  double stalled_share = 0;  // of the steps that stall for more than 5 microseconds
+  double hit_share = 0;      // of the rows read
+  double flushed = 0;        // rows per step
+  double due_next = 0;       // of them that the very next step reads
+  double staging = 0;        // seconds per step of the stall that went into waiting for room in staging
+  double write_backs = 0;    // per step
+  double planning = 0;       // seconds per step, in the planner's thread
+  std::int64_t memory = 0;   // bytes of the process's own memory that the engine and its policy took
 };
 
 Result run(const RowTrace& trace, std::int64_t rows, const RowLayout& layout, float* table, FlushMode mode,
@@ -123,7 +123,8 @@ Result run(const RowTrace& trace, std::int64_t rows, const RowLayout& layout, fl
   const RankStatistics after = port.statistics();
   result.hit_share = static_cast<double>(after.cache_reads - before.cache_reads) /
                      static_cast<double>(after.cache_reads + after.host_reads - before.cache_reads - before.host_reads);
-  result.staging = static_cast<double>(after.staging_stall_nanoseconds - before.staging_stall_nanoseconds) * 1e-9 / measured;
+  result.staging =
+      static_cast<double>(after.staging_stall_nanoseconds - before.staging_stall_nanoseconds) * 1e-9 / measured;
   result.write_backs = static_cast<double>(after.write_backs_sent - before.write_backs_sent) / measured;
   const EngineStatistics statistics = engine.statistics();
   for (const ShardStatistics& shard : statistics.shards) {
@@ -136,10 +137,13 @@ Result run(const RowTrace& trace, std::int64_t rows, const RowLayout& layout, fl
 }
 
 void print(const char* name, const Result& r) {
-  std::printf("\"%s\": {\"stall_us\": %.4g, \"staging_stall_us\": %.4g, \"step_us\": %.5g, \"stalled_share\": %.4g, \"hit_share\": %.4g, "
-              "\"flushed_rows\": %.5g, \"due_next\": %.5g, \"write_backs\": %.5g, \"planning_us\": %.4g, \"memory_bytes\": %ld}",
-              name, r.stall * 1e6, r.staging * 1e6, r.step * 1e6, r.stalled_share, r.hit_share, r.flushed, r.due_next, r.write_backs, r.planning * 1e6,
-              static_cast<long>(r.memory));
+  std::printf(
+      "\"%s\": {\"stall_us\": %.4g, \"staging_stall_us\": %.4g, \"step_us\": %.5g, \"stalled_share\": %.4g, "
+      "\"hit_share\": %.4g, "
+      "\"flushed_rows\": %.5g, \"due_next\": %.5g, \"write_backs\": %.5g, \"planning_us\": %.4g, \"memory_bytes\": "
+      "%ld}",
+      name, r.stall * 1e6, r.staging * 1e6, r.step * 1e6, r.stalled_share, r.hit_share, r.flushed, r.due_next,
+      r.write_backs, r.planning * 1e6, static_cast<long>(r.memory));
 }
 
 }  // namespace
@@ -155,7 +159,8 @@ int main(int argc, char** argv) {
   const int threads = static_cast<int>(number(argc, argv, "--flush_threads", 1));
   const int lookahead = static_cast<int>(number(argc, argv, "--lookahead", 10));
   const RowLayout layout = RowLayout::for_dim(number(argc, argv, "--dim", 400));
-  const RowTrace trace = !edges.empty() ? trace_of_edges(edges, rows, steps) : zipf_trace(rows, fb15k ? 0.3 : 0.8, steps);
+  const RowTrace trace =
+      !edges.empty() ? trace_of_edges(edges, rows, steps) : zipf_trace(rows, fb15k ? 0.3 : 0.8, steps);
   const SparseTable table(rows, layout);
   std::vector<char> seen(static_cast<std::size_t>(rows));
   std::int64_t touched = 0;
@@ -163,20 +168,24 @@ int main(int argc, char** argv) {
     for (const std::int64_t row : step) {
       touched += !seen[static_cast<std::size_t>(row)];
       seen[static_cast<std::size_t>(row)] = 1;
-      for (std::int64_t i = 0; i < layout.stride; i += 512) table.data()[row * layout.stride + i] = 1;  // its pages exist
+      for (std::int64_t i = 0; i < layout.stride; i += 512)
+        table.data()[row * layout.stride + i] = 1;  // its pages exist
     }
   seen = {};
-  std::printf("{\"trace\": \"%s\", \"real\": %s, \"rows\": %ld, \"touched\": %ld, \"steps\": %ld, \"flush_threads\": %d, "
-              "\"lookahead\": %d, \"runs\": [",
-              fb15k ? "fb15k" : "freebase", edges.empty() ? "false" : "true", static_cast<long>(rows),
-              static_cast<long>(touched), static_cast<long>(steps), threads, lookahead);
+  std::printf(
+      "{\"trace\": \"%s\", \"real\": %s, \"rows\": %ld, \"touched\": %ld, \"steps\": %ld, \"flush_threads\": %d, "
+      "\"lookahead\": %d, \"runs\": [",
+      fb15k ? "fb15k" : "freebase", edges.empty() ? "false" : "true", static_cast<long>(rows),
+      static_cast<long>(touched), static_cast<long>(steps), threads, lookahead);
   bool first = true;
   const std::pair<std::string, double> caches[] = {{"none", 0}, {"next_use", 0.10}, {"reuse", 0.05}, {"reuse", 0.10}};
   for (const auto& [policy, share] : caches)
     for (const double compute : {1e-3, 3e-3, 10e-3}) {
       const auto slots = static_cast<std::int64_t>(share * static_cast<double>(touched));
-      const Result p2f = run(trace, rows, layout, table.data(), FlushMode::kP2F, policy, slots, threads, lookahead, compute);
-      const Result sync = run(trace, rows, layout, table.data(), FlushMode::kSync, policy, slots, threads, lookahead, compute);
+      const Result p2f =
+          run(trace, rows, layout, table.data(), FlushMode::kP2F, policy, slots, threads, lookahead, compute);
+      const Result sync =
+          run(trace, rows, layout, table.data(), FlushMode::kSync, policy, slots, threads, lookahead, compute);
       std::printf("%s\n  {\"cache\": \"%s\", \"cache_share\": %.2f, \"cache_slots\": %ld, \"compute_ms\": %.0f, ",
                   first ? "" : ",", policy.c_str(), share, static_cast<long>(slots), compute * 1e3);
       print("p2f", p2f);

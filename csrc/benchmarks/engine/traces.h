@@ -1,4 +1,5 @@
-// Which rows the steps of a DGL-KE run use: 1000 positives and 1000 shared negatives a step, as on FB15k and on Freebase.
+// Which rows the steps of a DGL-KE run use: 1000 positives and 1000 shared negatives a step, as on FB15k and on
+// Freebase.
 #pragma once
 
 #include <algorithm>
@@ -54,8 +55,9 @@ inline RowTrace trace_of_edges(const std::string& path, std::int64_t entities, s
   return trace;
 }
 
-// Positives by a zipf law with exponent a < 1 (share of the k most frequent of n rows: (k/n)^(1-a); a = 0.8 gives the top
-// percent 40 % of the positives' accesses, as large graphs have), negatives uniform. Hot rows are scattered over the table.
+// Positives by a zipf law with exponent a < 1 (share of the k most frequent of n rows: (k/n)^(1-a); a = 0.8 gives the
+// top percent 40 % of the positives' accesses, as large graphs have), negatives uniform. Hot rows are scattered over
+// the table.
 inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps) {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> uniform;

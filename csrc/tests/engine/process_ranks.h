@@ -1,5 +1,5 @@
-// Runs a workload with every rank a process, forked from this one (which must have no other threads). Rank 0's process also
-// runs the engine, as a trainer's does. The table lies in memory that all of them share.
+// Runs a workload with every rank a process, forked from this one (which must have no other threads). Rank 0's process
+// also runs the engine, as a trainer's does. The table lies in memory that all of them share.
 #pragma once
 
 #include <signal.h>
@@ -44,7 +44,7 @@ struct ProcessOutcome {
   std::vector<int> exit_codes;  // ExitCode, or -signal
   std::vector<std::string> errors;
   std::int64_t stale_reads = 0;
-  bool hung = false;            // somebody had to be killed at the end
+  bool hung = false;                          // somebody had to be killed at the end
   std::int64_t milliseconds_after_kill = -1;  // until all processes were gone
 };
 

@@ -26,10 +26,10 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::vector<std::int64_t> drain_after;                         // steps after which all ranks drain
-  bool compare_drains = true;                                    // with the oracle's table then (needs initial_table)
-  std::function<void(int rank, std::int64_t step)> before_step{};// delays, or throws
-  std::chrono::milliseconds patience{20'000};                    // then the run is failed as stuck
+  std::vector<std::int64_t> drain_after;                           // steps after which all ranks drain
+  bool compare_drains = true;                                      // with the oracle's table then (needs initial_table)
+  std::function<void(int rank, std::int64_t step)> before_step{};  // delays, or throws
+  std::chrono::milliseconds patience{20'000};                      // then the run is failed as stuck
 };
 
 inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, float* table,
@@ -45,7 +45,8 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.host_rows = table;
   config.max_rows_per_step = std::max(shape.batch, 1);
   config.entries = shape.entries;
-  config.staging_bytes = shape.staging_bytes ? shape.staging_bytes : 8 * layout.bytes() * std::max(shape.batch, 1) * shape.ranks;
+  config.staging_bytes =
+      shape.staging_bytes ? shape.staging_bytes : 8 * layout.bytes() * std::max(shape.batch, 1) * shape.ranks;
   config.horizon = shape.horizon;
   config.attach_seconds = 10;  // a killed process may never have attached
   config.update = std::move(update);
@@ -60,7 +61,8 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   return config;
 }
 
-inline std::int64_t count_wrong_rows(std::span<const float> table, std::span<const float> expected, const RowLayout& layout) {
+inline std::int64_t count_wrong_rows(std::span<const float> table, std::span<const float> expected,
+                                     const RowLayout& layout) {
   std::int64_t wrong = 0;
   for (std::size_t at = 0; at < table.size(); at += static_cast<std::size_t>(layout.stride))
     wrong += !same_record(table.data() + at, expected.data() + at, layout.dim);
@@ -74,9 +76,8 @@ inline void train_rank(RankPort& port, const Shape& shape, const Trace& trace, c
                        const std::function<void(std::int64_t, ReferenceExecutor&)>& after_step) {
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   ReferenceExecutor executor(port, layout, shape.entries, table, shape.slots, std::move(update),
-                             [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value, float* g) {
-                               test_gradient(step, r, entry, row, k, value, g, layout.dim);
-                             });
+                             [&](std::int64_t step, int r, int entry, std::int64_t row, int k, const float* value,
+                                 float* g) { test_gradient(step, r, entry, row, k, value, g, layout.dim); });
   executor.set_read([&](std::int64_t step, std::int64_t row, const float* record) {
     stale += !same_record(record, oracle.before[static_cast<std::size_t>(step)].at(row).data(), layout.dim);
   });
@@ -97,8 +98,8 @@ inline void train_rank(RankPort& port, const Shape& shape, const Trace& trace, c
 }
 
 // The oracle's table after the first `steps` steps.
-inline std::vector<float> table_after(const Shape& shape, const Trace& trace, std::int64_t steps, const RowLayout& layout,
-                                      const RowUpdate& update) {
+inline std::vector<float> table_after(const Shape& shape, const Trace& trace, std::int64_t steps,
+                                      const RowLayout& layout, const RowUpdate& update) {
   return Oracle(shape, Trace(trace.begin(), trace.begin() + steps), layout, update).table;
 }
 
@@ -116,15 +117,17 @@ inline Outcome run_workload(const Shape& shape, const Trace& trace, const RunOpt
   const auto drain_and_compare = [&](std::int64_t step, ReferenceExecutor& executor, int rank) {
     if (std::find(options.drain_after.begin(), options.drain_after.end(), step) == options.drain_after.end()) return;
     executor.drain();
-    if (rank == 0 && options.compare_drains) wrong += count_wrong_rows(table, table_after(shape, trace, step + 1, layout, *update), layout);
+    if (rank == 0 && options.compare_drains)
+      wrong += count_wrong_rows(table, table_after(shape, trace, step + 1, layout, *update), layout);
     executor.drain();  // nobody goes on before rank 0 has compared
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        train_rank(engine.port(rank), shape, trace, oracle, table.data(), update, stale, options.before_step,
-                   [&, rank](std::int64_t step, ReferenceExecutor& executor) { drain_and_compare(step, executor, rank); });
+        train_rank(
+            engine.port(rank), shape, trace, oracle, table.data(), update, stale, options.before_step,
+            [&, rank](std::int64_t step, ReferenceExecutor& executor) { drain_and_compare(step, executor, rank); });
       } catch (const std::exception& error) {
         engine.port(rank).fail(error.what());
       }

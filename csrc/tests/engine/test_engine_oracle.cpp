@@ -9,10 +9,10 @@ namespace frugal::testing {
 namespace {
 
 std::string describe(const Shape& s) {
-  return "seed " + std::to_string(s.seed) + " ranks " + std::to_string(s.ranks) + " lookahead " + std::to_string(s.lookahead) +
-         " threads " + std::to_string(s.flush_threads) + " rows " + std::to_string(s.rows) + " batch " +
-         std::to_string(s.batch) + " slots " + std::to_string(s.slots) + " mode " + std::to_string(static_cast<int>(s.mode)) +
-         " path " + std::to_string(static_cast<int>(s.value_path));
+  return "seed " + std::to_string(s.seed) + " ranks " + std::to_string(s.ranks) + " lookahead " +
+         std::to_string(s.lookahead) + " threads " + std::to_string(s.flush_threads) + " rows " +
+         std::to_string(s.rows) + " batch " + std::to_string(s.batch) + " slots " + std::to_string(s.slots) + " mode " +
+         std::to_string(static_cast<int>(s.mode)) + " path " + std::to_string(static_cast<int>(s.value_path));
 }
 
 void expect_right(const Shape& shape, const RunOptions& options = {}) {

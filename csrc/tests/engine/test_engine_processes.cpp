@@ -35,7 +35,8 @@ TEST(EngineProcesses, TableEqualsTheOracle) {
     shape.mode = seed == 5 ? FlushMode::kSync : FlushMode::kP2F;
     Training run(shape);
     const ProcessOutcome outcome = run_processes(shape, run.trace, run.table);
-    EXPECT_EQ(outcome.exit_codes, std::vector<int>(static_cast<std::size_t>(shape.ranks), kDone)) << outcome.errors.back();
+    EXPECT_EQ(outcome.exit_codes, std::vector<int>(static_cast<std::size_t>(shape.ranks), kDone))
+        << outcome.errors.back();
     EXPECT_EQ(outcome.stale_reads, 0);
     const Oracle oracle(shape, run.trace, run.layout, RowAdagradUpdate(0.1f));
     EXPECT_EQ(count_wrong_rows(run.table, oracle.table, run.layout), 0) << seed;

@@ -1,5 +1,5 @@
-// Each rule of the protocol (docs/p2f.md) as one forced interleaving. Each scenario runs twice: on the engine as it is, where
-// it must come out right, and on the broken variant that lacks the rule, where the same scenario must show it.
+// Each rule of the protocol (docs/p2f.md) as one forced interleaving. Each scenario runs twice: on the engine as it is,
+// where it must come out right, and on the broken variant that lacks the rule, where the same scenario must show it.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -116,8 +116,8 @@ bool read_moves_a_planned_record(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 2, waiting. The record of row 12 has arrived and waits in its level behind a chunk of others when step 1 reads it.
-// Rule 9: it then lands although older records of the level have not.
+// Rule 2, waiting. The record of row 12 has arrived and waits in its level behind a chunk of others when step 1 reads
+// it. Rule 9: it then lands although older records of the level have not.
 bool read_moves_a_waiting_record(Mutation mutation) {
   Scenario s(mutation);
   s.points.hold("shard:in_flight", 0);
@@ -153,7 +153,8 @@ bool record_in_flight_blocks(Mutation mutation) {
   return right && s.gate_opens(1);
 }
 
-// Rule 4. Nine records due at infinity are taken at once; while they are in flight, step 1 comes to read the last of them.
+// Rule 4. Nine records due at infinity are taken at once; while they are in flight, step 1 comes to read the last of
+// them.
 bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
   Scenario s(mutation);
   s.points.hold("shard:in_flight", 7);
@@ -217,7 +218,8 @@ bool gradients_are_applied_in_canonical_order(Mutation mutation) {
   return s.table_right();
 }
 
-// Rule 8. Nobody reads rows 3 and 5 again, and the run ends while their records are held. (Dirty cached rows: the oracle tests.)
+// Rule 8. Nobody reads rows 3 and 5 again, and the run ends while their records are held. (Dirty cached rows: the
+// oracle tests.)
 bool drain_brings_everything_home(Mutation mutation) {
   Scenario s(mutation);
   s.points.hold("shard:in_flight", 3);
@@ -311,7 +313,9 @@ TEST(EngineRules, AnEngineThatIsClosedDoesNotLeaveARankWaiting) {
 
 TEST(EngineRules, ARankThatLeavesIsMissedByTheOthers) {
   Scenario s(Mutation::kNone, 2);
-  { RankPort leaves(s.engine().segment(), 1); }
+  {
+    RankPort leaves(s.engine().segment(), 1);
+  }
   s.engine().port(0).register_step(0, {}, {});
   EXPECT_THROW(s.engine().port(0).plan(0), EngineError);
   EXPECT_EQ(s.engine().error(), "Rank 1 left before step 0, which other ranks wait for.");

@@ -1,10 +1,10 @@
-#include "engine/level_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 #include <set>
+
+#include "engine/level_queue.h"
 
 namespace frugal {
 namespace {
@@ -74,7 +74,8 @@ TEST(LevelQueue, BehavesLikeAnOrderedMapForAnySpan) {
           const std::size_t limit = random() % 5 + 1;
           queue.take(queue.front(), limit, taken);
           const auto level = expected.begin()->second;
-          ASSERT_EQ(taken, std::vector(level.begin(), level.begin() + static_cast<std::ptrdiff_t>(std::min(limit, level.size()))));
+          ASSERT_EQ(taken, std::vector(level.begin(),
+                                       level.begin() + static_cast<std::ptrdiff_t>(std::min(limit, level.size()))));
           for (const std::int32_t one : taken) forget(one);
           break;
         }

@@ -1,5 +1,5 @@
-// What a cache policy is told: touches and admissions in the order of the contract, with the next use that the ranks have
-// registered.
+// What a cache policy is told: touches and admissions in the order of the contract, with the next use that the ranks
+// have registered.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -63,9 +63,9 @@ TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
   for (std::size_t s = 0; s < steps.size(); ++s) port.register_step(static_cast<std::int64_t>(s), steps[s], {});
   port.plan(2);  // steps 0 to 2 have two later ones registered
   using Call = Recorder::Call;
-  EXPECT_EQ(policy->calls(), (std::vector<Call>{{'a', 1, 0, 2}, {'a', 2, 0, 1}, {'a', 9, 0, 2},
-                                                {'t', 2, 1, 3},
-                                                {'t', 1, 2, 3}, {'a', 9, 2, kNever}}));
+  EXPECT_EQ(policy->calls(),
+            (std::vector<Call>{
+                {'a', 1, 0, 2}, {'a', 2, 0, 1}, {'a', 9, 0, 2}, {'t', 2, 1, 3}, {'t', 1, 2, 3}, {'a', 9, 2, kNever}}));
   port.plan(4);  // asked for: planned without looking further
   EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));
 }
@@ -76,7 +76,8 @@ TEST(NextUse, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {
   Engine engine(config_with({first, second}, table, 2));
   const std::vector<std::int64_t> none, row = {3}, rows = {1, 3};
   const std::vector<std::int32_t> once(4, 1);
-  const auto register_both = [&](std::int64_t step, const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  const auto register_both = [&](std::int64_t step, const std::vector<std::int64_t>& a,
+                                 const std::vector<std::int64_t>& b) {
     engine.port(0).register_step(step, a, std::span(once).first(2 * a.size()));
     engine.port(1).register_step(step, b, std::span(once).first(2 * b.size()));
     engine.port(0).plan(step);

@@ -1,11 +1,10 @@
-#include "engine/row_map.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <unordered_map>
 
 #include "engine/planner.h"
+#include "engine/row_map.h"
 
 namespace frugal {
 namespace {

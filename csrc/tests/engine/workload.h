@@ -15,7 +15,8 @@
 
 namespace frugal::testing {
 
-// Differs by step, rank, entry, row and position, and depends on the value: order, staleness and loss all change numbers.
+// Differs by step, rank, entry, row and position, and depends on the value: order, staleness and loss all change
+// numbers.
 inline void test_gradient(std::int64_t step, int rank, int entry, std::int64_t row, int k, const float* value,
                           float* gradient, std::int64_t dim) {
   const std::uint64_t seed = static_cast<std::uint64_t>(step) * 31 + static_cast<std::uint64_t>(rank) * 17 +
@@ -28,8 +29,8 @@ inline void test_gradient(std::int64_t step, int rank, int entry, std::int64_t r
 struct Shape {
   int ranks = 2, lookahead = 3, flush_threads = 2, entries = 2;
   std::int64_t rows = 24, dim = 5, steps = 40;
-  int batch = 6;          // occurrences per rank and step, at most
-  bool skewed = true;     // zipf-like, else uniform
+  int batch = 6;           // occurrences per rank and step, at most
+  bool skewed = true;      // zipf-like, else uniform
   std::int64_t slots = 4;  // of each rank's cache
   double reject = 0.3;
   FlushMode mode = FlushMode::kP2F;
@@ -45,7 +46,8 @@ using Trace = std::vector<std::vector<StepWork>>;  // [step][rank]
 inline Trace random_trace(const Shape& shape) {
   std::mt19937_64 random(shape.seed);
   const auto row = [&]() -> std::int64_t {
-    if (!shape.skewed || random() % 10 < 4) return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape.rows));
+    if (!shape.skewed || random() % 10 < 4)
+      return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape.rows));
     const double u = (static_cast<double>(random() % 1000000) + 1) / 1000001;
     return std::min<std::int64_t>(shape.rows - 1, static_cast<std::int64_t>(std::pow(u, -1 / 0.7)) - 1);
   };
@@ -89,15 +91,15 @@ struct Oracle {
   Oracle(const Shape& shape, const Trace& trace, const RowLayout& layout, const RowUpdate& update)
       : Oracle(shape, trace, layout, update, initial_table(shape, layout)) {}
 
-  Oracle(const Shape& shape, const Trace& trace, const RowLayout& layout, const RowUpdate& update, std::vector<float> start_table)
+  Oracle(const Shape& shape, const Trace& trace, const RowLayout& layout, const RowUpdate& update,
+         std::vector<float> start_table)
       : table(std::move(start_table)) {
     const auto record = [&](std::int64_t row) { return table.data() + row * layout.stride; };
     for (std::int64_t s = 0; s < static_cast<std::int64_t>(trace.size()); ++s) {
       std::map<std::int64_t, std::vector<float>> start;
       const auto& step = trace[static_cast<std::size_t>(s)];
       for (const StepWork& work : step)
-        for (const std::int64_t row : work.rows)
-          start.try_emplace(row, record(row), record(row) + layout.dim + 1);
+        for (const std::int64_t row : work.rows) start.try_emplace(row, record(row), record(row) + layout.dim + 1);
       for (const auto& [row, value] : start)
         for (int entry = 0; entry < shape.entries; ++entry) {
           std::vector<std::vector<float>> gradients;
@@ -105,8 +107,8 @@ struct Oracle {
             const StepWork& work = step[static_cast<std::size_t>(rank)];
             const auto at = std::lower_bound(work.rows.begin(), work.rows.end(), row);
             if (at == work.rows.end() || *at != row) continue;
-            const std::size_t i = static_cast<std::size_t>(entry) * work.rows.size() +
-                                  static_cast<std::size_t>(at - work.rows.begin());
+            const std::size_t i =
+                static_cast<std::size_t>(entry) * work.rows.size() + static_cast<std::size_t>(at - work.rows.begin());
             for (int k = 0; k < work.occurrences[i]; ++k) {
               gradients.emplace_back(static_cast<std::size_t>(layout.dim));
               test_gradient(s, rank, entry, row, k, value.data(), gradients.back().data(), layout.dim);

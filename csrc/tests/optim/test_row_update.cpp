@@ -1,6 +1,4 @@
 // The update policies against plain loops, to the bit, for awkward sizes.
-#include "optim/row_update.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "optim/mean_square.h"
+#include "optim/row_update.h"
 
 namespace frugal {
 namespace {
@@ -41,7 +40,8 @@ TEST_P(RowUpdates, AdagradEqualsThePlainLoopToTheBit) {
   for (const int count : {1, 2, 7}) {
     Case c(dim, count, static_cast<unsigned>(dim + count));
     std::vector<float> expected = c.row;
-    volatile float state = expected[static_cast<std::size_t>(dim)];  // volatile: one operation at a time, nothing vectorised
+    volatile float state =
+        expected[static_cast<std::size_t>(dim)];  // volatile: one operation at a time, nothing vectorised
     for (const float* g : c.pointers) state = state + mean_square(g, dim);
     for (const float* g : c.pointers)
       for (std::int64_t i = 0; i < dim; ++i) {
