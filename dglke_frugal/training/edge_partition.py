@@ -1,15 +1,21 @@
 """Which rank trains which edge, and what follows from it: hot entities, and relations that a rank has for itself."""
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Dict, List, Optional
 
 import numpy as np
 
 from ..data import KnowledgeGraph
 from ..errors import InputError
+from ..files import replace_file
 from .relation_partition import partition_by_relation
+
+PARTITION_FILE = "partition.npy"
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,13 @@ class EdgePartition:
         if self.parts is None:
             return [_by_degree(graph.train.head, graph.train.tail, graph.n_entities)] * self.ranks
         return [_by_degree(graph.train.head[part], graph.train.tail[part], graph.n_entities) for part in self.parts]
+
+    def owner(self, edges: int) -> np.ndarray:
+        """The rank of each edge, (edges,) int32; of a partition that is not random."""
+        owner = np.empty(edges, np.int32)
+        for rank, part in enumerate(self.parts):
+            owner[part] = rank
+        return owner
 
     def own_relations(self, graph: KnowledgeGraph) -> List[np.ndarray]:
         """Of each rank, ids of the relations that no other rank trains."""
@@ -57,12 +70,36 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     if how == "relation":
         partition = partition_by_relation(train.relation, graph.n_relations, ranks)
         return EdgePartition(ranks, [partition.part(rank) for rank in range(ranks)])
-    owner = _metis(train.head, train.tail, graph.n_entities, ranks)[train.head]
-    parts = [np.flatnonzero(owner == rank) for rank in range(ranks)]
-    empty = [rank for rank, part in enumerate(parts) if not len(part)]
+    partition = _by_owner(_metis(train.head, train.tail, graph.n_entities, ranks)[train.head], ranks)
+    empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
     if empty:
         raise InputError(f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random")
-    return EdgePartition(ranks, parts)
+    return partition
+
+
+def partition_of_run(folder: Path, how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartition:
+    """The partition of the run in `folder`. That of METIS, which comes out differently each time, is kept there.
+
+    Raises InputError as partition_edges, and for a file that is damaged.
+    """
+    path = folder / PARTITION_FILE
+    if how != "metis" or not path.exists():
+        partition = partition_edges(how, graph, ranks)
+        if how == "metis":
+            with replace_file(path) as file:
+                np.save(file, partition.owner(len(graph.train)), allow_pickle=False)
+        return partition
+    try:
+        owner = np.load(path, allow_pickle=False)
+        if owner.shape != (len(graph.train),) or set(np.unique(owner)) != set(range(ranks)):
+            raise ValueError(f"it does not divide {len(graph.train)} triples over {ranks} ranks")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be used: {error}; start a new run") from error
+    return _by_owner(owner, ranks)
+
+
+def _by_owner(owner: np.ndarray, ranks: int) -> EdgePartition:
+    return EdgePartition(ranks, [np.flatnonzero(owner == rank) for rank in range(ranks)])
 
 
 def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> np.ndarray:
@@ -76,7 +113,8 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
         raise InputError(f"--partition metis needs dgl, which cannot be used here ({error}); pip install dgl, or choose "
                          "--partition random or relation") from error
     ends = (torch.from_numpy(np.array(column, np.int64)) for column in (head, tail))
-    return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()
+    with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took
+        return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()
 
 
 class SharedArray:

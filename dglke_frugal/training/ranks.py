@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..evaluation import SIDES, Evaluation
 from ..evaluation.ranking import Comparison
 from ..store.engine import EngineError
-from .edge_partition import EdgePartition, SharedArray, partition_edges
+from .edge_partition import EdgePartition, SharedArray, partition_of_run
 from .interrupt import Interrupt
 from .launch import find_processes
 from .peers import Follower, Leader, Peers, RankError
@@ -134,7 +134,7 @@ class LeaderRun(RankRun):
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes):
         self._processes = processes
-        self._partition: EdgePartition = partition_edges(config.device.edge_partition, graph, processes.ranks)
+        self._partition: EdgePartition = partition_of_run(folder, config.device.edge_partition, graph, processes.ranks)
         self._peers: Optional[Leader] = None
         super().__init__(config, graph, folder)
         self.tables.still = True  # the others have not come yet

@@ -13,7 +13,7 @@ from ranks.ranks_oracle import Oracle
 from dglke_frugal.cli import flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.training.checkpoint import CheckpointFolder
-from dglke_frugal.training.edge_partition import partition_edges
+from dglke_frugal.training.edge_partition import partition_of_run
 from dglke_frugal.training.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.tables import Tables
 from dglke_frugal.training.trainer import load, step_config
@@ -80,11 +80,11 @@ class Ranks:
         config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
         return replace(config, store=replace(config.store, flush="none"))
 
-    def oracle(self, *given, steps):
-        """Tables and optimizer states after `steps` steps of the run with these flags, by plain loops."""
+    def oracle(self, folder, *given, steps):
+        """Tables and optimizer states after `steps` steps of the run in `folder` with these flags, by plain loops."""
         config = self.config(*given)
         graph, ranks = load(config), config.device.num_proc
-        partition = partition_edges(config.device.edge_partition, graph, ranks)
+        partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
         start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings) for name, store in start.stores.items()})
         samplers = [Sampler(*graph.train, graph.n_entities, graph.n_relations,

@@ -76,7 +76,7 @@ def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     finish(process, others)
     done = max(int(path.name[5:]) for path in (folder / "checkpoints").glob("step-*"))
     ranks.run("--max_step", done + 11, "--flush_threads", 3, "--cache_ratio", 0.4, "--lookahead", 4, resume=folder)
-    assert_same(trained(folder), ranks.oracle(*given, steps=done + 11))
+    assert_same(trained(folder), ranks.oracle(folder, *given, steps=done + 11))
 
 
 @pytest.mark.usefixtures("left_behind")
@@ -93,4 +93,4 @@ def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom):
     (checkpoint,) = (folder / "checkpoints").glob("step-*")
     steps = int(checkpoint.name[5:]) + 5
     ranks.run("--max_step", steps, resume=folder)
-    assert_same(trained(folder), ranks.oracle("--num_proc", 3, steps=steps))
+    assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 3, steps=steps))
