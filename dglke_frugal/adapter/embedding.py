@@ -68,10 +68,13 @@ class DGLKEAdapter:
         """Nothing to do: updates are already off the trainer's critical path, or exact on it."""
 
     def finish_async_update(self):
+        """Nothing is left to be done after it: all rows are in the host table."""
         self.store.drain()
 
     def save(self, path, name):
+        """Write the rows to `<path>/<name>.npy`. Raises InputError."""
         self.store.save(os.path.join(path, name + ".npy"))
 
     def load(self, path, name):
+        """Read them from there. Raises InputError."""
         self.store.load(os.path.join(path, name + ".npy"))

@@ -1,0 +1,1 @@
+"""Commands: what they take, what they print, how they end."""

@@ -17,6 +17,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line and exits with code 2."""
 
     def error(self, message):
+        """Say it and exit with code 2."""
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
 

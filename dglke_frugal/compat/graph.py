@@ -36,9 +36,11 @@ class ReadOnlyGraph:
         self.edata = {}
 
     def number_of_nodes(self) -> int:
+        """As in dgl."""
         return self._graph.num_nodes()
 
     def number_of_edges(self) -> int:
+        """As in dgl."""
         return self._graph.num_edges()
 
     @property

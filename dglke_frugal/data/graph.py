@@ -35,6 +35,7 @@ class Triples:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all columns."""
         return sum(column.nbytes for column in (*self, self.weight) if column is not None)
 
 
@@ -49,6 +50,7 @@ class Names(Sequence):
 
     @cached_property
     def packed(self) -> Tuple[np.ndarray, np.ndarray]:
+        """What `load` returned: names as bytes, and where each begins."""
         return self._load()
 
     @cached_property

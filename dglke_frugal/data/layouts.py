@@ -45,6 +45,7 @@ class TextLayout:
 
 
 def check_format(format: str) -> None:
+    """Raise InputError for a --format that there is not."""
     if format not in FORMATS:
         raise InputError(f"unknown --format {format!r}; it must be built_in, or udd_ or raw_udd_ followed by the order "
                          f"of head, relation, tail ({', '.join(ORDERS)})")

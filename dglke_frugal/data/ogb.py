@@ -36,6 +36,7 @@ class OgbLayout:
 
     @property
     def sources(self) -> Sequence[Path]:
+        """All files that decide what is read."""
         if self.split is None:
             parts = ("train_hrt", "val_hr", "val_t", "val_t_correct_index", "val_t_candidate")
             return [*(self.folder / "processed" / f"{part}.npy" for part in parts), self.folder / "meta.pt"]

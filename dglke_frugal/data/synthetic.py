@@ -122,6 +122,7 @@ class SyntheticGraph:
         return Triples(*(column.astype(np.int32) for column in (head, relation, tail)))
 
     def blocks(self, split: str) -> Iterator[Triples]:
+        """The triples of a split, BLOCK at a time, with progress shown."""
         begin, end = self.splits[split]
         with progress(end - begin, f"making {split}", "triples") as bar:
             for start in range(begin, end, BLOCK):
@@ -220,6 +221,7 @@ def _write_npy(graph: SyntheticGraph, target: Path) -> None:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Write a graph as the arguments say, and print where it is."""
     parser = argparse.ArgumentParser(prog="python -m dglke_frugal.data.synthetic", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("data"), help="folder to write below (%(default)s)")
     parser.add_argument("--name", default="synthetic", help="folder of layout udd (%(default)s)")

@@ -3,6 +3,7 @@ from .model import Model, require_even
 
 
 class ComplEx(Model):
+    """Halves of a row are real and imaginary parts."""
     name = "ComplEx"
     similarity = "dot"
 

@@ -3,5 +3,6 @@ from .model import Model
 
 
 class DistMult(Model):
+    """The product of three rows, element by element, summed."""
     name = "DistMult"
     similarity = "dot"

@@ -3,6 +3,7 @@ from .model import Model, RowDims
 
 
 class RESCAL(Model):
+    """A relation is a matrix between head and tail."""
     name = "RESCAL"
     similarity = "dot"
 

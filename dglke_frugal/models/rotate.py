@@ -4,6 +4,7 @@ from .model import Model
 
 
 class RotatE(Model):
+    """A relation turns each complex element of the head by a phase."""
     name = "RotatE"
     similarity = "modulus"
 

@@ -3,6 +3,7 @@ from .model import Model, require_even
 
 
 class SimplE(Model):
+    """Halves of a row are an entity as head and as tail, a relation and its inverse."""
     name = "SimplE"
     similarity = "dot"
 

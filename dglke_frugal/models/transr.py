@@ -3,6 +3,7 @@ from .model import Model, RowDims
 
 
 class TransR(Model):
+    """Entities are projected into the space of the relation first."""
     name = "TransR"
     similarity = "l1"
 

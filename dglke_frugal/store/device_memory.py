@@ -61,6 +61,7 @@ class CudaMemory:
 
     @property
     def stream(self) -> int:
+        """torch's current stream on the device, as a number."""
         return self._torch.cuda.current_stream(self._device).cuda_stream
 
     def put(self, array):

@@ -59,10 +59,12 @@ class EmbeddingStore:
 
     @property
     def rows(self) -> int:
+        """Rows of the table."""
         return self._table.rows
 
     @property
     def dim(self) -> int:
+        """Floats of a row, its state left out."""
         return self._table.dim
 
     @property

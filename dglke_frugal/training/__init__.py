@@ -1,0 +1,1 @@
+"""A training run: sampler, step, tables, loop, processes, checkpoints, what it says."""

@@ -76,6 +76,7 @@ class RankRun(Run):
 
     @property
     def leads(self) -> bool:
+        """Whether this is rank 0, which prints, saves and decides."""
         return self.rank == 0
 
     def __exit__(self, kind, error, trace):
@@ -141,6 +142,7 @@ class LeaderRun(RankRun):
 
     @property
     def peers(self) -> Leader:
+        """The other ranks, once they are started."""
         return self._peers
 
     def _make_tables(self) -> RankTables:

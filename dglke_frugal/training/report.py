@@ -26,6 +26,7 @@ class Progress:
 
     @classmethod
     def of(cls, loop: TrainingLoop, pauses: float = 0.0) -> "Progress":
+        """The loop at this moment; `pauses` are the seconds to leave out."""
         return cls(time.perf_counter() - pauses, loop.steps, loop.triples, dict(loop.seconds), loop.tables.counters())
 
     def rates(self, since: "Progress") -> Dict[str, float]:

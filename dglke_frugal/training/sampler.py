@@ -116,6 +116,7 @@ class Batches:
         return self._stream.wait_seconds
 
     def close(self):
+        """End the threads that sample."""
         self._stream.close()
 
     def __enter__(self):
