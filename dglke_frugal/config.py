@@ -13,6 +13,8 @@ LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
 FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
+HOST_READS = ("auto", "uva", "copy")
+MATMULS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class DeviceConfig:
-    """What the run computes on."""
+    """What the run computes on.
+
+    matmul: precision of matrix products on a GPU. cuda_graphs: whether a step becomes one launch there.
+    """
 
     gpu: Sequence[int] = (-1,)
+    matmul: str = "fp32"
+    cuda_graphs: bool = True
     num_proc: int = 1
     num_thread: int = 1
     mix_cpu_gpu: bool = False
@@ -124,7 +131,8 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host table
-    in place; None chooses none on the CPU, which has nothing to cache, and p2f on a GPU.
+    in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to cache, and p2f on
+    a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     """
 
     cache_ratio: float = 0.05
@@ -134,6 +142,7 @@ class StoreConfig:
     sampler_threads: int = 1
     flush: Optional[str] = None
     flush_threads: int = 2
+    host_read: str = "auto"
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""

@@ -250,6 +250,13 @@ void bind_engine(nb::module_& module) {
              const std::span<float> staging = nb::cast<RankPort&>(self).staging();
              return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
            })
+      .def("shared_memory",
+           [](nb::handle self) {
+             const std::span<char> memory = nb::cast<RankPort&>(self).shared_memory();
+             return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), {memory.size()}, self);
+           },
+           "(bytes,) uint8, from a page on: all that ranks and engine share, staging and counters too, which a device "
+           "has to register.")
       .def_prop_ro(
           "published_counter",
           [](RankPort& self) { return reinterpret_cast<std::uintptr_t>(self.published_counter()); },

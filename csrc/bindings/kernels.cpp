@@ -13,7 +13,9 @@
 #include "device/devices.h"
 #include "kernels/check_plan.h"
 #include "kernels/cpu/plan_kernels.h"
+#include "kernels/cpu/segment_sums.h"
 #include "kernels/cuda/plan_kernels.h"
+#include "kernels/cuda/segment_sums.h"
 #include "memory/host_registration.h"
 
 namespace frugal {
@@ -121,6 +123,20 @@ void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std
   cpu::write_back(memory, list, count);
 }
 
+void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
+                  const std::optional<Vector<std::int32_t>>& order, const Rows& sums, std::uintptr_t stream) {
+  const auto rows = static_cast<std::int64_t>(sums.shape(0)), dim = static_cast<std::int64_t>(sums.shape(1));
+  const auto count = static_cast<std::int64_t>(values.shape(0));
+  require(values.shape(1) == sums.shape(1) && (values.stride(1) == 1 || count == 0),
+          "values and sums must have rows of one length, contiguous");
+  require(offset.size() == sums.shape(0) + 1, "offsets must have one number more than there are sums");
+  const EntryGradients segments{values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
+  const nb::gil_scoped_release release;
+  if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream, 0});
+  check_occurrences(offset.data(), rows, segments.order, order ? static_cast<std::int64_t>(order->size()) : count, count);
+  cpu::segment_sums(segments, rows, dim, sums.data());
+}
+
 nb::tuple cuda_devices(bool with_free_memory) {
   const DeviceList list = list_devices(with_free_memory);
   nb::list devices;
@@ -181,6 +197,10 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
+  module.def(
+      "segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
+      "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; offset (U + 1,) "
+      "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits everywhere.");
   module.def(
       "publish",
       [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, std::uint64_t value,

@@ -286,6 +286,10 @@ void RankPort::finish_drain() {
   if (!segment_->wait(segment_->gate(), everybody_left)) check();
 }
 
+std::span<char> RankPort::shared_memory() const {
+  return {static_cast<char*>(segment_->data()), static_cast<std::size_t>(segment_->bytes())};
+}
+
 std::span<float> RankPort::staging() {
   return {segment_->staging(rank_), static_cast<std::size_t>(segment_->shape().staging_floats)};
 }

@@ -88,6 +88,8 @@ class RankPort {
   std::vector<CachedRow> drain();
   void finish_drain();
 
+  // All memory that ranks and engine share, from a page on, for an executor that has to register it with a device.
+  std::span<char> shared_memory() const;
   // This rank's staging: floats, 128-byte aligned, in the segment (which a device may map).
   std::span<float> staging();
   // For executors on a device, instead of publish/publish_write_backs: monotone 64-bit counters in the segment. Store

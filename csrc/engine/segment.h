@@ -71,6 +71,7 @@ class Segment {
 
   const SegmentShape& shape() const;
   std::int64_t bytes() const { return bytes_; }
+  void* data() const { return base_; }  // on a page
   std::string path() const;  // for attach; empty if private
 
   // Events. Which condition belongs to which:

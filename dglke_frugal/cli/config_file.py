@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from ..errors import InputError
 
-ON_BY_DEFAULT = ("deterministic",)
+ON_BY_DEFAULT = ("deterministic", "cuda_graphs")
 
 
 def arguments_from(path, names) -> list[str]:

@@ -10,7 +10,8 @@ import re
 import sys
 from typing import Sequence
 
-from ..config import CACHE_POLICIES, FLUSH_MODES, LOSSES, MODELS, PARTITIONS, StoreConfig, TrainConfig
+from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, LOSSES, MATMULS, MODELS, PARTITIONS, StoreConfig,
+                      TrainConfig)
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,6 +48,11 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--partition", choices=PARTITIONS,
                        help="how the edges are divided over several processes: at random, by relation (as --rel_part), or by "
                             "METIS, which keeps neighbouring entities together (default: random)")
+    gpu = parser.add_argument_group("GPU")
+    gpu.add_argument("--matmul", choices=MATMULS, default="fp32",
+                     help="precision of matrix products; tf32 and bf16 are faster and no longer DGL-KE's numbers (%(default)s)")
+    gpu.add_argument("--cuda_graphs", type=switch, nargs="?", const=True, default=True, metavar="on|off",
+                     help="launch a step as one CUDA graph (on)")
     store = parser.add_argument_group("store (never changes a bit of the result)")
     default = StoreConfig()
     store.add_argument("--cache_ratio", type=float, default=default.cache_ratio,
@@ -61,6 +67,9 @@ def new_flags() -> argparse.ArgumentParser:
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")
     store.add_argument("--flush_threads", type=int, default=default.flush_threads, help="threads that flush (%(default)s)")
+    store.add_argument("--host_read", choices=HOST_READS, default=default.host_read,
+                       help="how a GPU gets the rows that it does not cache: uva reads them in place, copy gathers them on the "
+                            "CPU; auto measures both (%(default)s)")
     return parser
 
 

@@ -1,80 +1,167 @@
-"""Rows of one rank on a device: carries out the engine's plans with the kernels of csrc/kernels.
+"""Rows of a table as a step on a device reads and writes them.
 
-The cache lies in device memory. A step's records (embedding, state, padding) are gathered from it and from host memory,
-and the update sends each row where the plan says: into its slot, to staging, or to its host row.
+A step's plan, four arrays of one length, says where each of its rows is read from and how it leaves; it travels to the
+device with the batch. Lengths are fixed: a plan is padded with rows that are read from, and written to, a slot of the
+cache that nobody else uses.
 """
 from __future__ import annotations
 
-from typing import Sequence
+from collections import deque
+from typing import NamedTuple, Sequence
 
 import numpy as np
+import torch
 
 from .. import _native
-from .plan_kernels import WRITE_BACK, as_bytes, update_rows, write_back_rows
+from .device import Device
+from .plan_kernels import LEAVE_CACHE, gather_rows, update_rows
 
-ROWS_PER_COPY = 65536  # of the cache, when it is drained
+ROWS_PER_COPY = 65536
+
+
+class Plan(NamedTuple):
+    """rows int64, source int32, leave uint8, target int64, each (n,): see csrc/engine/plan.h."""
+
+    rows: np.ndarray
+    source: np.ndarray
+    leave: np.ndarray
+    target: np.ndarray
+
+    FIELDS = (("rows", np.int64), ("source", np.int32), ("leave", np.uint8), ("target", np.int64))
 
 
 class DeviceRows:
-    """Steps of one rank, in order: announce ahead; begin, compute, end.
+    """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    table: the host table. port: the rank's RankPort. slots: of its cache policy. max_rows: distinct rows of a step.
-    memory: HostMemory or CudaMemory. reader: see host_read.open_reader; one that copies cannot serve an engine whose
-    values go straight to the host rows. Raises _native.DeviceError if cache or staging cannot be had.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, write_plan, then in work submitted to
+    the device prepare, gather and update, and end.
     """
 
-    def __init__(self, table: _native.HostTable, port, learning_rate: float, slots: int, max_rows: int, memory, reader):
-        self._table, self._port, self._memory, self._reader = table, port, memory, reader
-        self._learning_rate = learning_rate
-        self._staging = memory.share(port.staging())
-        self._cache = memory.zeros((slots, table.stride)) if slots else None
-        self._records = memory.zeros((max_rows, table.stride))
+    def __init__(self, table: _native.HostTable, device: Device, slots: int):
+        """slots: rows that device memory holds."""
+        self.table, self.device = table, device
+        self.dim, self.stride = table.dim, table.stride
+        self._scratch = slots
+        self.cache = device.zeros(slots + 1, table.stride)
 
-    def announce(self, step: int, rows: np.ndarray, occurrences: Sequence[int] = ()) -> None:
-        """Step `step` will use `rows` (U,) int64, ascending, distinct; see RankPort.register_step for occurrences."""
-        self._port.register_step(step, rows, np.asarray(occurrences, np.int32))
+    def announce(self, step: int, rows: np.ndarray) -> None:
+        """Step `step` will use `rows` (U,) int64, ascending and distinct."""
+        raise NotImplementedError
 
-    def begin(self, step: int):
-        """Wait until the step's rows may be read; returns their records (U, stride) on the device, until `end`."""
-        rows, source, leave, target = self._port.plan(step)
-        self._send_write_backs(step)
-        self._port.wait_gate(step)
-        self._plan = step, leave, target
-        records = self._records[: len(rows)]
-        self._reader.gather(rows, source, self._cache, records)
-        return records
+    def begin(self, step: int) -> None:
+        """Wait until the rows of the step may be read."""
+        raise NotImplementedError
 
-    def end(self, entries) -> None:
-        """Row-wise Adagrad for the step's entries, then every row leaves as planned.
+    @property
+    def count(self) -> int:
+        """Rows of the running step."""
+        raise NotImplementedError
 
-        entries: at most two of (gradients (n, dim) float32, offset (U + 1,) int32, order (n,) int32 or None), on the
-        device. Row u's occurrences are the gradients order[offset[u]:offset[u + 1]]; without an order, offset[u] to
-        offset[u + 1] themselves.
-        """
-        step, leave, target = self._plan
-        put = self._memory.put
-        update_rows(self._table.dim, self._table.records, self._cache, self._staging, put(leave), put(target),
-                    self._records[: len(leave)], list(entries), self._learning_rate, self._memory.stream)
-        self._memory.synchronize()
-        self._port.publish(step)
+    def write_plan(self, plan: Plan) -> None:
+        """Fill the host arrays of `plan` with what the running step does."""
+        raise NotImplementedError
+
+    def _pad(self, plan: Plan, count: int) -> None:
+        plan.rows[count:] = 0
+        plan.source[count:] = self._scratch
+        plan.leave[count:] = LEAVE_CACHE
+        plan.target[count:] = self._scratch
+
+    def prepare(self) -> None:
+        """Bring to the device what `gather` needs and what differs in size from step to step."""
+
+    def gather(self, plan: Plan, records: torch.Tensor) -> None:
+        """records[u] (n, stride) = the record of row u; `plan` in device memory."""
+        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream)
+
+    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, learning_rate: float) -> None:
+        """Row-wise Adagrad; entries as plan_kernels.update_rows takes them, with gradients by row of the plan."""
+        update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records, list(entries),
+                    learning_rate, self.device.stream)
+
+    def _host_rows(self):
+        return self.table.records
+
+    def _staging(self):
+        return None
+
+    def end(self) -> None:
+        """All work of the step has been submitted."""
+        raise NotImplementedError
 
     def drain(self) -> None:
         """Between two steps: wait until the host table holds every update."""
-        rows, slots = self._port.drain()
-        for begin in range(0, len(rows), ROWS_PER_COPY):
-            part = slice(begin, begin + ROWS_PER_COPY)
-            records = self._cache[self._memory.put(slots[part].astype(np.int64))]
-            self._table.records[rows[part]] = self._memory.get(records)
-        self._port.finish_drain()
+        raise NotImplementedError
 
-    def _send_write_backs(self, step: int) -> None:
-        while True:
-            row, slot, leave, target = self._port.write_backs(step)
-            if not len(row):
-                return
-            leaving = np.zeros(len(row), WRITE_BACK)
-            leaving["row"], leaving["slot"], leaving["leave"], leaving["target"] = row, slot, leave, target
-            write_back_rows(self._table.dim, self._table.records, self._cache, self._staging,
-                            self._memory.put(as_bytes(leaving)), self._memory.stream)
-            self._memory.synchronize()
-            self._port.publish_write_backs(len(row))
+    def close(self) -> None:
+        """Give back what the rows hold beside the host table."""
+
+    # One rank trains here, so nobody needs to know how often a row occurs.
+    def announce_entities(self, batch) -> None:
+        self.announce(batch.step, batch.entities)
+
+    def announce_relations(self, batch) -> None:
+        self.announce(batch.step, batch.relations)
+
+    announce_projections = announce_relations
+
+    def _download(self, slots: np.ndarray, rows: np.ndarray) -> None:
+        """Copy records from slots of the cache to rows of the host table; the device is idle."""
+        records = self.table.records
+        for first in range(0, len(slots), ROWS_PER_COPY):
+            part = slice(first, first + ROWS_PER_COPY)
+            index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
+            records[rows[part], : self.dim + 1] = self.cache[index, : self.dim + 1].cpu().numpy()
+
+
+class ResidentRows(DeviceRows):
+    """A table that lies in device memory as a whole: relations, or entities where no engine is wanted."""
+
+    def __init__(self, table: _native.HostTable, device: Device):
+        super().__init__(table, device, table.rows)
+        self._announced = deque()
+        self._rows = np.empty(0, np.int64)
+        self._uploaded = False
+
+    def announce(self, step, rows):
+        self._announced.append((step, rows))
+
+    def begin(self, step):
+        announced, self._rows = self._announced.popleft()
+        if announced != step:
+            raise ValueError(f"step {step} begins where step {announced} was announced")
+        if not self._uploaded:  # not before: a checkpoint may have been loaded into the host table meanwhile
+            self._upload()
+
+    def _upload(self):
+        records = self.table.records
+
+        def work():
+            for first in range(0, len(records), ROWS_PER_COPY):
+                part = slice(first, min(len(records), first + ROWS_PER_COPY))
+                self.cache[part].copy_(torch.from_numpy(records[part]))
+
+        self.device.submit(work)
+        self._uploaded = True
+
+    @property
+    def count(self):
+        return len(self._rows)
+
+    def write_plan(self, plan):
+        count = len(self._rows)
+        plan.rows[:count] = self._rows
+        plan.source[:count] = self._rows
+        plan.leave[:count] = LEAVE_CACHE
+        plan.target[:count] = self._rows
+        self._pad(plan, count)
+
+    def end(self):
+        pass
+
+    def drain(self):
+        if not self._uploaded:
+            return
+        self.device.synchronize()
+        everything = np.arange(self.table.rows)
+        self._download(everything, everything)

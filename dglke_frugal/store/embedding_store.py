@@ -26,21 +26,29 @@ class EmbeddingStore:
     store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead and
     work on the rows where they lie go through `steps` (see csrc/store/step_rows.h): with `flushing`, through a cache and
     the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once. Several ranks,
-    each a process, train on one store: the first one makes it, the others `attach` to its `address`.
+    each a process, train on one store: the first one makes it, the others `attach` to its `address`. With a `device` (a
+    store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the whole table does.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
-                 flushing: Optional[FlushConfig] = None, hot_rows=()):
+                 flushing: Optional[FlushConfig] = None, hot_rows=(), device=None):
         self.learning_rate = learning_rate
         self._square_root = square_root
         try:
             self._table = _native.HostTable(rows, dim, shared or (flushing is not None and flushing.ranks > 1))
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
-        self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows) if flushing else None
-        self.steps = self._flushed.steps if flushing else _native.DirectRows(self._table)
+        self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows, device) if flushing else None
+        self.steps = self._flushed.steps if flushing else self._unflushed(device)
         self._rows = self._table  # what gather and apply mean: the table, or the rows of the running step
         self._drained_since_begin = True
+
+    def _unflushed(self, device):
+        if device is None:
+            return _native.DirectRows(self._table)
+        from .device_rows import ResidentRows  # here, because it imports torch
+
+        return ResidentRows(self._table, device)
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float) -> "EmbeddingStore":

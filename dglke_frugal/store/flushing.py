@@ -1,4 +1,4 @@
-"""Rows behind caches and the P2F engine, on the CPU: those of the process that runs the engine, and those of other ranks."""
+"""Rows behind caches and the P2F engine: those of the process that runs the engine, and those of other ranks."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ class FlushConfig:
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1 for
     relations. ranks: processes that train together. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that
     the cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
-    stores them there itself). staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
+    stores them there itself). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
+    staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
     and need room for all that a step can send.
     """
 
@@ -31,6 +32,7 @@ class FlushConfig:
     slots: int = 0
     policy: str = "static"
     value_path: str = "staging"
+    host_read: str = "auto"
     staging_bytes: int = 0
 
 
@@ -49,22 +51,36 @@ class FlushedRows:
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
-                 hot_rows: Sequence[Optional[Sequence[int]]] = ()):
-        """Start the flush threads. hot_rows: of each rank, ids by expected use, most used first, for the static policy."""
+                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None):
+        """Start the flush threads.
+
+        hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a store.device.Device
+        that the cache and the step of rank 0 are on; without one, steps work on pointers (csrc/store/cached_rows.h).
+        """
+        self._device = device
+        lookahead, poll = config.lookahead, 0
+        if device is not None:
+            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT, make_engine_rows  # here, because it imports torch
+
+            lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(config.ranks)]
         self._engine = Engine(
             table.records, table.dim, _native.RowAdagradUpdate(learning_rate),
-            EngineConfig(config.max_rows_per_step, ranks=config.ranks, lookahead=config.lookahead,
+            EngineConfig(config.max_rows_per_step, ranks=config.ranks, lookahead=lookahead, poll_microseconds=poll,
                          flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
                          entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
                          horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches)
         slots = tuple(cache.slots for cache in caches) or (0,) * config.ranks
         self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots)
         self._port = self._engine.port(0)
-        self.steps = _native.CachedRows(table, self._port, slots[0])
+        if device is None:
+            self.steps = _native.CachedRows(table, self._port, slots[0])
+        else:
+            self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device, config.max_rows_per_step,
+                                          config.host_read)
 
     def statistics(self) -> dict:
         """Counters of the engine; see csrc/engine/engine.h."""
@@ -76,6 +92,8 @@ class FlushedRows:
 
     def close(self) -> None:
         """Stop the flush threads. What has not been drained is lost."""
+        if self._device is not None:
+            self.steps.close()
         self._engine.close()
 
 

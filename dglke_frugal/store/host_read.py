@@ -14,11 +14,11 @@ from typing import Callable, Optional
 import numpy as np
 
 from .. import _native
+from ..config import HOST_READS
 from ..errors import InputError
 from .device_memory import HostMemory
 from .plan_kernels import FROM_HOST, gather_rows, pack_host_rows
 
-HOST_READS = ("auto", "uva", "copy")
 PROBE_ROWS, PROBE_REPEATS = 4096, 5
 
 

@@ -1,25 +1,14 @@
 """The training step for a user's own model: torch scores, autograd gradients, the same batches, losses and updates."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch.nn.functional import softplus
 
 from .. import _native
 from ..models import TorchModel
+from .losses import Losses
 from .step import LossConfig, StepConfig
-
-
-@dataclass(frozen=True)
-class Losses:
-    """What a step reports, as _native.StepLosses."""
-
-    positive: float
-    negative: float
-    regularization: float
-    total: float
 
 
 class AutogradStep:

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from typing import Dict, Iterator
 
+from .losses import Losses, LossSums
 from .sampler import Sampler
 from .tables import Tables
 
@@ -12,7 +13,8 @@ from .tables import Tables
 class TrainingLoop:
     """Runs the steps from `first_step` to `last_step`.
 
-    Iterating runs one step at a time and yields its losses. Between two steps the tables may be drained, read and saved.
+    Iterating runs one step at a time and yields its losses, or None where the step sums them on its device. Between two
+    steps the tables may be drained, read and saved.
 
     Attributes:
         steps, triples: how many have run so far.
@@ -24,6 +26,11 @@ class TrainingLoop:
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
         self.steps = self.triples = 0
         self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
+        self._sums = LossSums()
+
+    def take_losses(self) -> Losses:
+        """Means over the steps since the last call. Waits for the device if the losses are there."""
+        return (self._step if hasattr(self._step, "take_losses") else self._sums).take_losses()
 
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
@@ -50,4 +57,6 @@ class TrainingLoop:
                 seconds["step"] += done - opened
                 self.steps += 1
                 self.triples += len(batch.head)
+                if losses is not None:
+                    self._sums.add(losses)
                 yield losses

@@ -14,6 +14,7 @@ FLOAT = 4
 LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
+PAIRWISE_BLOCK = 1 << 26  # elements of differences between positives and negatives, models/device/similarity.py
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
@@ -145,10 +146,15 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row_bytes(dims.entity)
+    on_gpu = config.device.gpu[0] >= 0
+    if on_gpu:
+        device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
+                       if name != "entity" or not config.uses_engine})
+        device["training step"] = _device_step_bytes(model, dims, positives, negatives, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 3 * queries * dims.entity * FLOAT
-    host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if isinstance(model, TorchModel) else 0)
+    host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if on_gpu or isinstance(model, TorchModel) else 0)
 
     if config.device.num_proc > 1:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
@@ -187,6 +193,20 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
     if isinstance(model, TorchModel):  # autograd keeps what it multiplied, for every pair of a positive and a negative
         floats += 3 * positives * columns * dims.entity
     return FLOAT * floats
+
+
+def _device_step_bytes(model: Model, dims, positives: int, negatives: int, host_step: int) -> int:
+    """Buffers of a step in torch operations. By count of tensors, not measured: no operation works in place of another.
+
+    Each direction of corruption is a graph with buffers of its own, beside those of the first steps, which are none.
+    """
+    pairs = positives * (negatives // max(1, positives // min(positives, negatives)))
+    differences = {"l1": 2, "modulus": 4, "own": 4}.get(model.similarity, 0)
+    if dims.projection:
+        pairwise = 4 * pairs * dims.relation
+    else:
+        pairwise = differences * min(pairs * dims.entity, PAIRWISE_BLOCK)
+    return 3 * (2 * host_step + FLOAT * pairwise)
 
 
 def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -> str:

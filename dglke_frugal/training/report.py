@@ -69,26 +69,23 @@ class Report:
         self._pauses += time.perf_counter() - began
 
     def _start_interval(self, now: Progress):
-        self._logged, self._sums = now, {}
+        self._logged = now
 
-    def step(self, done: int, losses) -> None:
+    def step(self, done: int) -> None:
         """Step number `done` (counted from 1) has run."""
-        named = {"pos_loss": losses.positive, "neg_loss": losses.negative,
-                 "loss": losses.total - losses.regularization, "regularization": losses.regularization}
-        for name, value in named.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
         if self._bar is not None:
-            self._move_bar(named["loss"])
+            self._move_bar()
         if done % self._interval == 0:
             self._log(done)
 
-    def _move_bar(self, loss):
+    def _move_bar(self):
         self._bar.update(1)
         if time.perf_counter() - self._pauses - self._shown.clock < BAR_SECONDS:
             return
         now = self._now()
         rates = now.rates(self._shown)
-        shown = {"loss": f"{loss:.4f}", "triples/s": f"{rates['train/triples_per_second']:,.0f}"}
+        shown = {"loss": f"{self.losses['loss']:.4f}"} if self.losses else {}
+        shown["triples/s"] = f"{rates['train/triples_per_second']:,.0f}"
         if now.store:
             shown["hits"] = f"{rates['store/hit_share']:.1%}"
         shown["stall"] = f"{rates['train/stall_share']:.1%}"
@@ -96,9 +93,10 @@ class Report:
         self._shown = now
 
     def _log(self, done):
-        now = self._now()
+        losses, now = self._loop.take_losses(), self._now()  # in this order: a device is waited for
         steps = now.steps - self._logged.steps
-        self.losses = {name: total / steps for name, total in self._sums.items()}
+        self.losses = {"pos_loss": losses.positive, "neg_loss": losses.negative, "loss": losses.total - losses.regularization,
+                       "regularization": losses.regularization}
         for name, mean in self.losses.items():
             self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {mean}")
         self._say(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
@@ -118,7 +116,7 @@ class Report:
 
     def close(self, done: int) -> None:
         """The training is over after `done` steps: say what was not said yet."""
-        if self._sums:
+        if self._now().steps > self._logged.steps:
             self._log(done)
         if self._bar is not None:
             self._bar.close()

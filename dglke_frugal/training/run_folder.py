@@ -22,7 +22,7 @@ CHECKPOINTS = "checkpoints"
 IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
             "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
             "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
-            "num_proc", "seed")
+            "num_proc", "matmul", "seed")
 
 
 def create_run_folder(config: TrainConfig) -> Path:

@@ -51,17 +51,19 @@ class Tables:
         self.dims, self.entity, self.relation, self.projection = dims, entity, relation, projection
 
     @classmethod
-    def create(cls, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None) -> "Tables":
+    def create(cls, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None,
+               device=None) -> "Tables":
         """All tables of one rank, filled with start values that depend on `seed` alone.
 
-        hot_entities: entity ids by expected use, most used first, for caches that are filled once.
+        hot_entities: entity ids by expected use, most used first, for caches that are filled once. device: a
+        store.device.Device that steps compute on; relations and projections then lie there as a whole.
         Raises InputError if the machine refuses the memory.
         """
         dims, lr = table_dims(config), config.loss.lr
         entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
-                                hot_rows=[hot_entities])
-        relation = EmbeddingStore(n_relations, dims.relation, lr)
-        projection = EmbeddingStore(n_relations, dims.projection, lr) if dims.projection else None
+                                hot_rows=[hot_entities], device=device)
+        relation = EmbeddingStore(n_relations, dims.relation, lr, device=device)
+        projection = EmbeddingStore(n_relations, dims.projection, lr, device=device) if dims.projection else None
         tables = cls(dims, entity, relation, projection)
         tables.fill(config, seed)
         return tables

@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
@@ -35,19 +35,23 @@ from .tables import Tables, hot_entities
 from .tracker import make_tracker
 
 
-def train(config: TrainConfig, resume: Optional[Path] = None) -> Path:
+def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`. Returns the run's folder.
+
+    device: a store.device.Device to compute on instead of the one that the configuration names; for tests.
 
     Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native trainer
     does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal ended the run
     after a checkpoint was written.
     """
-    check_device(config)
+    device = device or open_device(config)
     if several_ranks(config):
+        if device is not None:
+            raise InputError("--num_proc: the native trainer runs one process on a GPU so far; leave --num_proc out")
         from .ranks import train_ranks
 
         return train_ranks(config, resume)
-    return carry_out(config, resume, Run)
+    return carry_out(config, resume, partial(Run, device=device))
 
 
 def several_ranks(config: TrainConfig) -> bool:
@@ -84,12 +88,16 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     return folder
 
 
-def check_device(config: TrainConfig) -> None:
-    """Raise InputError for devices that this trainer does not compute on."""
+def open_device(config: TrainConfig):
+    """The store.device.Device of --gpu, or None for the CPU's own step. Raises InputError if there is no such device."""
     gpus = [gpu for gpu in config.device.gpu if gpu >= 0]
-    if gpus:
-        raise InputError(f"--gpu {' '.join(map(str, gpus))}: the native trainer computes on the CPU so far; leave --gpu out, or "
-                         "give --trainer dglke, which uses the GPU")
+    if not gpus:
+        return None
+    if len(gpus) > 1:
+        raise InputError(f"--gpu {' '.join(map(str, gpus))}: the native trainer computes on one GPU so far; give one of them")
+    from ..store.device import CudaDevice  # here, because it takes torch's import time
+
+    return CudaDevice(gpus[0], graphs=config.device.cuda_graphs)
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
@@ -146,8 +154,9 @@ class Run:
 
     rank = 0  # the number in front of the lines of this process
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path):
-        self.config, self.graph, self.folder = config, graph, folder
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None):
+        """device: a store.device.Device that steps compute on; without one, csrc/step does."""
+        self.config, self.graph, self.folder, self.device = config, graph, folder, device
         self.steps_done = 0
         self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
         self.validations_since_best = 0
@@ -156,7 +165,7 @@ class Run:
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
         self._say_batch_size()
-        self.step = make_step(step_config(config))
+        self.step = make_step(step_config(config), device=device, matmul=config.device.matmul)
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
         self.ranker = Ranker(config, graph)
         self.tracker = make_tracker(folder, config.run.trackers)
@@ -164,7 +173,7 @@ class Run:
     def _make_tables(self) -> Tables:
         config, graph = self.config, self.graph
         return Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed,
-                             hot_entities(graph) if config.uses_engine else None)
+                             hot_entities(graph) if config.uses_engine else None, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
         config, graph = self.config, self.graph
@@ -240,10 +249,9 @@ class Run:
                 for losses in loop:
                     self.steps_done += 1
                     self.seconds["training"] = earlier + time.perf_counter() - began
-                    if not math.isfinite(losses.total):
-                        raise InputError(f"the loss of step {self.steps_done} is {losses.total}: the training has diverged; use "
-                                         "a smaller --lr, or more --regularization_coef")
-                    report.step(self.steps_done, losses)
+                    self._check_finite(0.0 if losses is None else losses.total)
+                    report.step(self.steps_done)
+                    self._check_finite(report.losses.get("loss", 0.0))
                     with report.paused():
                         if self._validation_is_due():
                             self._validate()
@@ -258,6 +266,11 @@ class Run:
                 self.checkpoint()
             if interrupt and not self.summary["stopped_early"]:
                 self._stop(interrupt)
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise InputError(f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
+                             "more --regularization_coef")
 
     def _stop(self, interrupt) -> None:
         sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {shlex.quote(str(self.folder))}\n")

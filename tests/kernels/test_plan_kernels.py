@@ -5,7 +5,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    pack_host_rows, publish, update_rows, write_back_rows,
+    pack_host_rows, publish, segment_sums, update_rows, write_back_rows,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -251,3 +251,32 @@ def test_devices_or_the_reason_why_there_are_none():
     assert bool(devices) != bool(reason)
     for device in devices:
         assert device["total_bytes"] > 0 and device["capability"] >= (5, 0)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_segment_sums_add_up_in_order(machine, dim, ordered):
+    rng = np.random.default_rng(dim)
+    counts = rng.integers(0, 5, 200)
+    offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    total = int(offset[-1])
+    order = rng.permutation(total).astype(np.int32) if ordered else None
+    values = rng.normal(size=(total, dim)).astype(np.float32)
+    expected = np.zeros((200, dim), np.float32)
+    for u in range(200):
+        for i in range(offset[u], offset[u + 1]):
+            expected[u] += values[order[i] if ordered else i]
+    sums = machine.put(np.full((200, dim), 7, np.float32))
+    segment_sums(machine.put(values), machine.put(offset), order if order is None else machine.put(order), sums, machine.stream)
+    np.testing.assert_array_equal(machine.get(sums), expected)
+
+
+def test_segments_that_point_outside_are_refused():
+    values, sums = np.zeros((4, 3), np.float32), np.full((2, 3), 7, np.float32)
+    with pytest.raises(IndexError, match="row 1 of the plan"):
+        segment_sums(values, np.array([0, 2, 5], np.int32), None, sums)
+    with pytest.raises(IndexError, match="without a gradient"):
+        segment_sums(values, np.array([0, 2, 4], np.int32), np.array([0, 1, 4, 2], np.int32), sums)
+    with pytest.raises(ValueError, match="one number more"):
+        segment_sums(values, np.array([0, 2], np.int32), None, sums)
+    assert (sums == 7).all()

@@ -1,0 +1,13 @@
+// Sums of the gradients of a row: the twin of cuda/segment_sums.h, to the bit.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/row_program.h"
+
+namespace frugal::cpu {
+
+// sums[u] (rows, dim), contiguous: the occurrences of segment u added up in their order; 0 where there are none.
+void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums);
+
+}  // namespace frugal::cpu

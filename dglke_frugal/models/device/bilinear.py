@@ -1,0 +1,103 @@
+"""Models whose score is a product of the query with the corrupted entity: DistMult, ComplEx, SimplE, RESCAL."""
+from __future__ import annotations
+
+import torch
+
+from .model import DeviceModel
+from .similarity import CLAMP
+
+
+class DistMult(DeviceModel):
+    """score = sum h r t"""
+
+    similarity = "dot"
+
+    def forward(self, x):
+        query = x.fixed * x.relation
+        return query, (query * x.corrupted).sum(-1), query
+
+    def backward(self, x, forward_query, slope, query):
+        total = query + slope * x.corrupted
+        return total * x.relation, total * x.fixed, slope * forward_query
+
+
+class ComplEx(DeviceModel):
+    """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) where heads are corrupted."""
+
+    similarity = "dot"
+
+    def _relation(self, x):
+        real, imaginary = x.relation.chunk(2, -1)
+        return real, -imaginary if x.corrupt_head else imaginary
+
+    def forward(self, x):
+        a, b = x.fixed.chunk(2, -1)
+        real, imaginary = self._relation(x)
+        query = torch.cat([a * real - b * imaginary, a * imaginary + b * real], -1)
+        return query, (query * x.corrupted).sum(-1), query
+
+    def backward(self, x, forward_query, slope, query):
+        a, b = x.fixed.chunk(2, -1)
+        real, imaginary = self._relation(x)
+        p, q = (query + slope * x.corrupted).chunk(2, -1)
+        fixed = torch.cat([p * real + q * imaginary, q * real - p * imaginary], -1)
+        of_imaginary = q * a - p * b
+        relation = torch.cat([p * a + q * b, -of_imaginary if x.corrupt_head else of_imaginary], -1)
+        return fixed, relation, slope * forward_query
+
+
+class SimplE(DeviceModel):
+    """score = 1/2 sum (h_1 r t_2 + t_1 r' h_2), clamped; a row is two halves. The query is 1/2 (p f_2, q f_1)."""
+
+    similarity = "clamped_dot"
+
+    def _halves(self, x):
+        """p and q: r and r' where heads are corrupted, else the other way round."""
+        halves = x.relation.chunk(2, -1)
+        return halves if x.corrupt_head else halves[::-1]
+
+    def forward(self, x):
+        first, second = x.fixed.chunk(2, -1)
+        p, q = self._halves(x)
+        query = 0.5 * torch.cat([p * second, q * first], -1)
+        raw = (query * x.corrupted).sum(-1)
+        return query, raw.clamp(-CLAMP, CLAMP), (query, raw)
+
+    def backward(self, x, saved, slope, query):
+        forward_query, raw = saved
+        slope = slope.masked_fill(raw[:, None].abs() > CLAMP, 0.0)
+        first, second = x.fixed.chunk(2, -1)
+        p, q = self._halves(x)
+        u, v = (0.5 * (query + slope * x.corrupted)).chunk(2, -1)
+        of_p, of_q = u * second, v * first
+        relation = torch.cat([of_p, of_q] if x.corrupt_head else [of_q, of_p], -1)
+        return torch.cat([v * q, u * p], -1), relation, slope * forward_query
+
+
+class Rescal(DeviceModel):
+    """score = h^T M t. As in DGL-KE the query of corrupted tails is M h, not its transpose (csrc/models/rescal.cpp)."""
+
+    similarity = "dot"
+
+    def _matrix(self, x):
+        return x.relation.unflatten(-1, (self.shape.entity_dim, self.shape.entity_dim))
+
+    def _times(self, matrix, vector):
+        return self.products.bmm(matrix, vector[:, :, None])[:, :, 0]
+
+    def forward(self, x):
+        matrix = self._matrix(x)
+        query = self._times(matrix, x.fixed)
+        through = query if x.corrupt_head else self._times(matrix, x.tail)  # M t
+        return query, (x.head * through).sum(-1), through
+
+    def backward(self, x, through, slope, query):
+        matrix = self._matrix(x)
+        scaled = slope * x.head
+        of_head = slope * through
+        of_tail = self._times(matrix.transpose(1, 2), scaled)
+        through_query = self._times(matrix.transpose(1, 2), query)
+        relation = torch.baddbmm(scaled[:, :, None] * x.tail[:, None, :], query[:, :, None], x.fixed[:, None, :])
+        if x.corrupt_head:
+            return of_tail + through_query, relation.flatten(1), of_head
+        return of_head + through_query, relation.flatten(1), of_tail

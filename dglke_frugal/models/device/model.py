@@ -1,0 +1,71 @@
+"""One model on a device: what a query is, what a positive scores, and their gradients."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+import torch
+
+from .products import Products
+from .similarity import SIMILARITIES
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Row lengths in floats, and the constants of the scores."""
+
+    entity_dim: int
+    relation_dim: int
+    gamma: float
+    embedding_range: float
+
+
+class Positives(NamedTuple):
+    """The rows of the positives: all (B, ...). The corrupted entity is the side that negatives replace."""
+
+    fixed: torch.Tensor
+    relation: torch.Tensor
+    corrupted: torch.Tensor
+    corrupt_head: bool
+    projection: Optional[torch.Tensor] = None  # TransR
+
+    @property
+    def head(self) -> torch.Tensor:
+        return self.corrupted if self.corrupt_head else self.fixed
+
+    @property
+    def tail(self) -> torch.Tensor:
+        return self.fixed if self.corrupt_head else self.corrupted
+
+
+class DeviceModel:
+    """Twin of csrc/models/model.h. `similarity` names what negatives go through, of similarity.SIMILARITIES."""
+
+    similarity: str
+
+    def __init__(self, shape: ModelShape, products: Products):
+        self.shape, self.products = shape, products
+        self.compare = SIMILARITIES[self.similarity](shape.gamma, products)
+
+    def forward(self, x: Positives) -> Tuple[torch.Tensor, torch.Tensor, Any]:
+        """Queries (B, entity_dim), scores of the positives (B,), and what `backward` needs again."""
+        raise NotImplementedError
+
+    def backward(self, x: Positives, saved: Any, slope: torch.Tensor, query: torch.Tensor):
+        """Gradients (fixed, relation, corrupted), given d loss / d score, (B, 1), and d loss / d query, (B, entity_dim)."""
+        raise NotImplementedError
+
+
+def _models() -> Dict[str, Callable[[ModelShape, Products], DeviceModel]]:
+    from .bilinear import ComplEx, DistMult, Rescal, SimplE
+    from .rotate import RotatE
+    from .transe import TransEL1, TransEL2
+    from .transr import TransR
+
+    return {"TransE_l1": TransEL1, "TransE_l2": TransEL2, "DistMult": DistMult, "ComplEx": ComplEx, "RotatE": RotatE,
+            "SimplE": SimplE, "RESCAL": Rescal, "TransR": TransR}
+
+
+def make_device_model(name: str, shape: ModelShape, products: Products) -> DeviceModel:
+    """The built-in model of that name (not an alias)."""
+    return _models()[name](shape, products)

@@ -1,0 +1,38 @@
+"""RotatE on a device: the fixed entity is rotated by the relation's phases (backwards where heads are corrupted)."""
+from __future__ import annotations
+
+import math
+
+import torch
+
+from .model import DeviceModel
+
+
+class RotatE(DeviceModel):
+    """score = gamma - sum |h o e^(i phase) - t|; real parts in the first half of a row; phase = r pi / embedding_range."""
+
+    similarity = "modulus"
+
+    def _rotation(self, x):
+        phase = x.relation / (self.shape.embedding_range / math.pi)
+        sine = torch.sin(phase)
+        return torch.cos(phase), -sine if x.corrupt_head else sine
+
+    def forward(self, x):
+        cosine, sine = self._rotation(x)
+        real, imaginary = x.fixed.chunk(2, -1)
+        query = torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)
+        difference = query - x.corrupted
+        dx, dy = difference.chunk(2, -1)
+        modulus = (dx * dx + dy * dy).sqrt_()
+        return query, self.shape.gamma - modulus.sum(-1), (cosine, sine, query, difference, modulus)
+
+    def backward(self, x, saved, slope, query):
+        cosine, sine, rotated, difference, modulus = saved
+        factor = (-slope / modulus).masked_fill_(modulus == 0, 0.0)
+        positive = difference * factor.repeat(1, 2)
+        gx, gy = (query + positive).chunk(2, -1)
+        fixed = torch.cat([gx * cosine + gy * sine, gy * cosine - gx * sine], -1)
+        real, imaginary = rotated.chunk(2, -1)
+        turn = (gy * real - gx * imaginary) / (self.shape.embedding_range / math.pi)
+        return fixed, -turn if x.corrupt_head else turn, -positive

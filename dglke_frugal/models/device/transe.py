@@ -1,0 +1,42 @@
+"""TransE on a device: score = gamma - |h + r - t|, Euclidean (l2) or a sum of absolute values (l1)."""
+from __future__ import annotations
+
+from .model import DeviceModel, Positives
+
+
+class _TransE(DeviceModel):
+    def _queries(self, x: Positives):
+        query = x.fixed - x.relation if x.corrupt_head else x.fixed + x.relation
+        # |h + r - t| is the distance from the query to the corrupted side, whichever that is.
+        return query, query - x.corrupted
+
+    @staticmethod
+    def _spread(x: Positives, positive, query):
+        """positive: gradient of query - corrupted through the positive's score."""
+        fixed = query + positive
+        return fixed, (-fixed if x.corrupt_head else fixed), -positive
+
+
+class TransEL2(_TransE):
+    similarity = "l2"
+
+    def forward(self, x):
+        query, difference = self._queries(x)
+        norm = (difference * difference).sum(-1, keepdim=True).sqrt_()
+        return query, self.shape.gamma - norm[:, 0], (difference, norm)
+
+    def backward(self, x, saved, slope, query):
+        difference, norm = saved
+        factor = (-slope / norm).masked_fill_(norm == 0, 0.0)
+        return self._spread(x, factor * difference, query)
+
+
+class TransEL1(_TransE):
+    similarity = "l1"
+
+    def forward(self, x):
+        query, difference = self._queries(x)
+        return query, self.shape.gamma - difference.abs().sum(-1), difference
+
+    def backward(self, x, difference, slope, query):
+        return self._spread(x, difference.sign() * -slope, query)

@@ -1,0 +1,210 @@
+"""Where a step computes: memory, transfers and the order of work of one device. Importing this module imports torch.
+
+Work is submitted and runs later, in the order of submission. The CPU is a device too: its memory is a second buffer in
+host memory and its work runs at once, so that everything but the bus is the same code.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Callable
+
+import numpy as np
+import torch
+
+from .. import _native
+from ..errors import InputError
+from .device_memory import CudaMemory
+from .host_read import open_reader
+
+
+class Mark:
+    """A point in a device's order of work."""
+
+    def wait(self) -> None:
+        """Return when all work before the mark is done. Raises what went wrong in it."""
+
+
+class Device:
+    """The CPU as a device; CudaDevice overrides what differs.
+
+    Attributes:
+        torch_device: where its tensors lie.
+        stream: what kernels take as their stream.
+    """
+
+    torch_device = torch.device("cpu")
+    stream = 0
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run `work`, which only enqueues, after all work before it."""
+        work()
+
+    def mark(self) -> Mark:
+        """The point behind everything submitted so far."""
+        return Mark()
+
+    def check(self) -> None:
+        """Raise what went wrong in submitted work, as far as it is known; never waits."""
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        self.mark().wait()
+
+    def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:
+        """New device memory. Raises _native.DeviceError, with what would fit, if there is too little."""
+        return torch.from_numpy(np.zeros(shape, dtype))
+
+    def pinned(self, *shape: int, dtype=np.float32) -> torch.Tensor:
+        """New host memory that the device copies from and to on its own."""
+        return torch.from_numpy(np.zeros(shape, dtype))
+
+    def upload(self, array: np.ndarray) -> torch.Tensor:
+        """A copy of `array` in device memory; to be called in submitted work. The array may change afterwards."""
+        return torch.from_numpy(array.copy())
+
+    def share(self, array: np.ndarray) -> np.ndarray:
+        """Host memory that kernels then read and write in place. Raises _native.DeviceError if the system refuses."""
+        return array
+
+    def host_read(self, table: _native.HostTable, max_rows: int, wanted: str) -> str:
+        """"uva" or "copy": how rows of `table`, at most max_rows a step, come here if HOST_READS's `wanted` is asked for.
+
+        Raises InputError if "uva" is asked for and refused.
+        """
+        return "copy" if wanted == "copy" else "uva"
+
+    def store(self, counter: np.ndarray, value: int) -> None:
+        """In submitted work: counter (1,) uint64, in registered memory, = value once all work before it is visible."""
+        counter[0] = value
+
+    def repeated(self, work: Callable[[], None]) -> Callable[[], None]:
+        """`work` in a form that is cheap to run often. It must do the same on the same addresses each time."""
+        return work
+
+
+class CudaDevice(Device):
+    """One CUDA device and the stream that all its work goes to."""
+
+    def __init__(self, index: int, graphs: bool = True):
+        """graphs: whether repeated work becomes a CUDA graph. Raises InputError if there is no such device."""
+        devices, reason = _native.cuda_devices(with_free_memory=False)
+        if not devices:
+            raise InputError(f"--gpu {index} needs a CUDA device, but {reason}; leave --gpu out to train on the CPU")
+        if not torch.cuda.is_available():
+            raise InputError(f"--gpu {index} needs a PyTorch with CUDA, but this one ({torch.__version__}) sees no device; "
+                             "install one for your driver, or leave --gpu out to train on the CPU")
+        if index >= len(devices):
+            raise InputError(f"--gpu {index} does not exist, this machine has {len(devices)} of them, counted from 0")
+        self.torch_device = torch.device("cuda", index)
+        torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
+        self._stream = torch.cuda.Stream(self.torch_device)
+        self.stream = self._stream.cuda_stream
+        self._memory = CudaMemory(self.torch_device)
+        self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
+        self._graphs = graphs
+
+    def submit(self, work):
+        with torch.cuda.stream(self._stream):
+            work()
+
+    def mark(self):
+        event = torch.cuda.Event()
+        event.record(self._stream)
+        return _EventMark(event)
+
+    def check(self):
+        self._stream.query()
+
+    def zeros(self, *shape, dtype=np.float32):
+        with torch.cuda.stream(self._stream):
+            return self._memory.zeros(shape, dtype)
+
+    def pinned(self, *shape, dtype=np.float32):
+        return torch.from_numpy(self._memory.pinned(shape, dtype))
+
+    def upload(self, array):
+        return torch.from_numpy(array).pin_memory().to(self.torch_device, non_blocking=True)
+
+    def share(self, array):
+        return self._memory.share(array)
+
+    def host_read(self, table, max_rows, wanted):
+        if not self._maps_host_memory:
+            if wanted == "uva":
+                raise InputError("--host_read uva is not possible: the device does not address host memory as the host "
+                                 "does; use --host_read copy")
+            wanted = "copy"
+        _, chosen = open_reader(table, max_rows, self._memory, wanted)  # registers the table for the device's lifetime
+        print(chosen.reason, flush=True)
+        return chosen.mode
+
+    def store(self, counter, value):
+        _native.publish(counter, value, self.stream)
+
+    def repeated(self, work):
+        return _Graph(work, self._stream) if self._graphs else work
+
+
+class _EventMark(Mark):
+    def __init__(self, event: torch.cuda.Event):
+        self._event = event
+
+    def wait(self):
+        self._event.synchronize()
+
+
+class _Graph:
+    """Work that runs eagerly at first, while libraries settle, and is then captured once and replayed."""
+
+    EAGER_RUNS = 2
+
+    def __init__(self, work, stream):
+        self._work, self._stream = work, stream
+        self._runs, self._graph = 0, None
+
+    def __call__(self):
+        self._runs += 1
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._runs == self.EAGER_RUNS + 1:
+            self._capture()
+        else:
+            self._work()
+
+    def _capture(self):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # thread_local: other threads may ask the device for its state meanwhile.
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                self._work()
+        except RuntimeError as error:
+            print(f"this step cannot become a CUDA graph and is launched kernel by kernel: {error}")
+            self._work()
+            return
+        self._graph = graph  # capturing ran nothing
+        graph.replay()
+
+
+class Watch:
+    """Asks a device from time to time whether it still works, while a rank may be waiting for what it will never do."""
+
+    SECONDS = 0.5
+
+    def __init__(self, device: Device, fail: Callable[[str], None]):
+        """fail: called once, with a sentence, when submitted work has failed."""
+        self._device, self._fail = device, fail
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="device-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._closed.wait(self.SECONDS):
+            try:
+                self._device.check()
+            except Exception as error:  # whatever it is, nobody else would hear of it
+                self._fail(f"the device failed: {error}")
+                return
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()

@@ -1,0 +1,226 @@
+"""Rows of one rank behind a device's cache and the P2F engine: hot ones in device memory, the rest in host memory.
+
+The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What the
+device has done shows in two counters that its own work advances (csrc/engine/rank_port.h).
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import deque
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+from .device import Device, Watch
+from .device_rows import DeviceRows
+from .plan_kernels import FROM_HOST, LEAVE_CACHE, LEAVE_VALUE, WRITE_BACK, as_bytes, pack_host_rows, write_back_rows
+
+STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
+NO_OCCURRENCES = np.empty(0, np.int32)
+POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
+
+
+def _counter(address: int) -> np.ndarray:
+    """The 64-bit counter at an address, as an array of one."""
+    return np.ctypeslib.as_array((ctypes.c_uint64 * 1).from_address(address))
+
+
+class EngineRows(DeviceRows):
+    """What both ways over the bus share. The engine must allow `lookahead + STEPS_IN_FLIGHT` registered steps."""
+
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device):
+        super().__init__(table, device, slots)
+        self._port = port
+        self._window = lookahead + STEPS_IN_FLIGHT
+        self._first = -1  # the engine counts steps from 0, a resumed run does not
+        self._step = -1
+        self._marks = deque()  # (step, mark) of steps that may not have run yet
+        self._write_backs = 0
+        self._staging_floats = port.staging()
+        self._watch = Watch(device, port.fail)
+
+    def announce(self, step, rows):
+        if self._first < 0:
+            self._first = step
+        step -= self._first
+        while self._marks and self._marks[0][0] < step - self._window:
+            self._finish(*self._marks.popleft())
+        self._port.register_step(step, rows, NO_OCCURRENCES)
+
+    def begin(self, step):
+        self._step = step - self._first
+        self._plan = self._port.plan(self._step)
+        while True:
+            wanted = self._port.write_backs(self._step)
+            if not len(wanted[0]):
+                break
+            self._serve(_as_records(*wanted))
+        self._port.wait_gate(self._step)
+
+    @property
+    def count(self):
+        return len(self._plan[0])
+
+    def write_plan(self, plan):
+        count = self.count
+        for into, what in zip(plan, self._plan):
+            into[:count] = what
+        self._pad(plan, count)
+
+    def end(self):
+        self._publish(self._step)
+        self._marks.append((self._step, self.device.mark()))
+
+    def drain(self):
+        while self._marks:
+            self._finish(*self._marks.popleft())
+        self.device.synchronize()
+        rows, slots = self._port.drain()
+        self._download(slots, rows)
+        self._port.finish_drain()
+
+    def close(self):
+        self._watch.close()
+        with contextlib.suppress(RuntimeError):  # of a device that failed, which whoever trained on it has heard
+            self.device.synchronize()  # it must not write to memory that is gone
+
+    def _serve(self, write_backs: np.ndarray) -> None:
+        """Copy evicted rows (WRITE_BACK records) to where they are wanted, and publish that."""
+        raise NotImplementedError
+
+    def _publish(self, step: int) -> None:
+        """All work of the step is submitted: let the engine know when it is done."""
+        raise NotImplementedError
+
+    def _finish(self, step: int, mark) -> None:
+        """Wait until the step has been published."""
+        mark.wait()
+
+
+class MappedRows(EngineRows):
+    """The device reads host rows and writes staging in place, and publishes a step itself."""
+
+    def __init__(self, table, port, slots, lookahead, device):
+        """The table must be shared with the device already. Raises _native.DeviceError if the port's memory cannot be."""
+        self._shared = device.share(port.shared_memory())
+        super().__init__(table, port, slots, lookahead, device)
+        self._published_counter = _counter(port.published_counter)
+        self._write_backs_counter = _counter(port.write_backs_counter)
+
+    def _staging(self):
+        return self._staging_floats
+
+    def _serve(self, write_backs):
+        count = len(write_backs)
+        self._write_backs += count
+        value = self._write_backs
+
+        def work():
+            listed = self.device.upload(as_bytes(write_backs))
+            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream)
+            self.device.store(self._write_backs_counter, value)
+
+        self.device.submit(work)
+        self._port.note_write_backs(count)
+
+    def _publish(self, step):
+        self.device.submit(lambda: self.device.store(self._published_counter, step + 1))
+        self._port.note_published(step)
+
+
+class CopiedRows(EngineRows):
+    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes new values from there.
+
+    The host then waits for the device at every step.
+    """
+
+    def __init__(self, table, port, slots, lookahead, device, max_rows: int):
+        """max_rows: of a step."""
+        super().__init__(table, port, slots, lookahead, device)
+        self._packed = device.pinned(max_rows, self.stride)
+        self._device_packed = device.zeros(max_rows, self.stride)
+        self._outbox = device.zeros(max_rows, self.stride)
+        self._inbox = device.pinned(max_rows, self.stride)
+        self._misses = 0
+        self._leaving = None  # (leave, target) of the records in the outbox
+
+    def begin(self, step):
+        while self._marks:
+            self._finish(*self._marks.popleft())
+        super().begin(step)
+
+    def write_plan(self, plan):
+        super().write_plan(plan)
+        rows, source, leave, target = self._plan
+        count = self.count
+        self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows)
+        travels = np.flatnonzero(leave != LEAVE_CACHE)
+        self._leaving = leave[travels], target[travels]
+        plan.leave[travels] = LEAVE_VALUE
+        plan.target[travels] = np.arange(len(travels)) * self.stride
+        plan.rows[:count][source != FROM_HOST] = 0
+
+    def prepare(self):
+        self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
+
+    def _host_rows(self):
+        return self._device_packed
+
+    def _staging(self):
+        return self._outbox.view(-1)
+
+    def _serve(self, write_backs):
+        for first in range(0, len(write_backs), len(self._outbox)):
+            part = write_backs[first : first + len(self._outbox)].copy()
+            leaving = part["leave"].copy(), part["target"].copy()
+            part["leave"], part["target"] = LEAVE_VALUE, np.arange(len(part)) * self.stride
+
+            def work(part=part):
+                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), self.device.upload(as_bytes(part)),
+                                self.device.stream)
+
+            self.device.submit(work)
+            self._take(*leaving)
+        self._port.publish_write_backs(len(write_backs))
+
+    def _publish(self, step):
+        pass  # when the host has taken the values
+
+    def _finish(self, step, mark):
+        self._take(*self._leaving)
+        self._port.publish(step)
+
+    def _take(self, leave: np.ndarray, target: np.ndarray) -> None:
+        """Bring the first records of the outbox to their places in host memory."""
+        count = len(leave)
+        self.device.submit(lambda: self._inbox[:count].copy_(self._outbox[:count], non_blocking=True))
+        self.device.synchronize()
+        records = self._inbox.numpy()[:count, : self.dim + 1]
+        staged = leave == LEAVE_VALUE
+        self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, : self.dim + 1] = records[staged]
+        self.table.records[target[~staged], : self.dim + 1] = records[~staged]
+
+
+def _as_records(row, slot, leave, target) -> np.ndarray:
+    records = np.zeros(len(row), WRITE_BACK)
+    for name, values in (("row", row), ("slot", slot), ("leave", leave), ("target", target)):
+        records[name] = values
+    return records
+
+
+def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
+                     max_rows: int, host_read: str) -> EngineRows:
+    """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that the system allows.
+
+    Raises InputError if uva is asked for and refused.
+    """
+    if device.host_read(table, max_rows, host_read) == "uva":
+        try:
+            return MappedRows(table, port, slots, lookahead, device)
+        except _native.DeviceError as error:
+            if host_read == "uva":
+                raise InputError(f"--host_read uva is not possible: {error}; use --host_read copy") from error
+            print(f"host rows are copied to the device instead of read in place: {error}", flush=True)
+    return CopiedRows(table, port, slots, lookahead, device, max_rows)

@@ -1,0 +1,84 @@
+"""The gradients of the device step against those of the CPU's step (csrc/step), which test_gradients.py checks."""
+import numpy as np
+import pytest
+import torch
+from devices import device  # noqa: F401
+from models.test_gradients import LOSSES, make_case
+
+from dglke_frugal.models import MODELS
+from dglke_frugal.training.device_gradients import BatchForm, Leaves
+from dglke_frugal.training.device_step import make_gradient_pass
+from dglke_frugal.training.step import make_step
+
+
+def differentiate(config, batch, tables, device):
+    """Losses and gradients by leaf, as _native.TrainStep.differentiate gives them."""
+    found = {}
+
+    def put(array):
+        return torch.from_numpy(np.array(array)).to(device.torch_device)
+
+    def work():
+        form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, batch.corrupt_head, len(batch.weight) > 0)
+        entities, relations, projections = (table and put(table.embeddings) for table in tables)
+        head, tail, relation, negative = (put(getattr(batch, name)) for name in ("head", "tail", "relation", "negative"))
+        rows = Leaves(entities[head], entities[tail], relations[relation], entities[negative],
+                      None if projections is None else projections[relation])
+        gradients, slopes = make_gradient_pass(config).run(form, rows, put(batch.weight) if form.weighted else None)
+        found.update({name: value.cpu().numpy() for name, value in gradients._asdict().items() if value is not None})
+        if slopes.positive_loss is None:
+            found["total"] = slopes.negative_loss.item()
+        else:
+            found["total"] = 0.5 * (slopes.positive_loss + slopes.negative_loss).item()
+
+    device.submit(work)
+    device.synchronize()
+    return found.pop("total"), found
+
+
+def assert_agree(config, batch, tables, device):
+    losses, expected = make_step(config, 1).differentiate(batch, *tables)
+    total, gradients = differentiate(config, batch, tables, device)
+    np.testing.assert_allclose(total, losses.total, rtol=2e-5)
+    assert gradients.keys() == expected.keys()
+    for leaf, gradient in gradients.items():
+        bound = 1e-4 * max(np.abs(expected[leaf]).max(), 1e-3)
+        np.testing.assert_allclose(gradient, expected[leaf], rtol=0, atol=bound, err_msg=leaf)
+
+
+@pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
+@pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", [model.name for model in MODELS])
+def test_against_the_cpu(model, loss, corrupt_head, degree_negatives, device):
+    assert_agree(*make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head), device)
+
+
+@pytest.mark.parametrize("corrupt_head", [False, True])
+def test_simple_outside_its_bounds(corrupt_head, device):
+    assert_agree(*make_case("SimplE", LOSSES["logsigmoid"], corrupt_head, False, False, scale=4.0), device)
+
+
+@pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "RotatE", "TransR"])
+def test_equal_rows_have_no_gradient(model, device):
+    """Where a distance is 0 its slope is 0 and not NaN."""
+    config, batch, tables = make_case(model, LOSSES["logsigmoid"], False, False, False)
+    for table in tables:
+        if table is not None:
+            table.embeddings[:] = 0
+    _, gradients = differentiate(config, batch, tables, device)
+    for leaf, gradient in gradients.items():
+        assert np.isfinite(gradient).all() and not gradient.any(), leaf
+
+
+@pytest.mark.parametrize("model", ["TransE_l1", "RotatE"])
+def test_blocks_of_columns_change_nothing(model, device, monkeypatch):
+    """Pairwise differences are made in blocks that fit into memory."""
+    from dglke_frugal.models.device import similarity
+
+    case = make_case(model, LOSSES["adversarial"], True, True, False)
+    _, whole = differentiate(*case, device)
+    monkeypatch.setattr(similarity, "BLOCK", 1)
+    _, parts = differentiate(*case, device)
+    for leaf in whole:
+        np.testing.assert_allclose(parts[leaf], whole[leaf], rtol=1e-5, atol=1e-7)

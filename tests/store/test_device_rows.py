@@ -1,0 +1,178 @@
+"""Rows behind a device's cache and the engine against rows updated in the table: no setting changes a bit."""
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from devices import QueuedDevice, device, make_device, queued_device  # noqa: F401
+
+from dglke_frugal import _native
+from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.device_rows import Plan
+from dglke_frugal.store.engine import EngineError
+
+ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
+
+
+def workload(step):
+    """The ids of two entries, skewed and with duplicates, and noise that differs everywhere."""
+    rng = np.random.default_rng(step)
+    entries = []
+    for size in (30, 20):
+        ids = np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1)
+        entries.append((ids, rng.normal(size=(size, DIM)).astype(np.float32)))
+    return entries
+
+
+def rows_of(step):
+    return np.unique(np.concatenate([ids for ids, _ in workload(step)]))
+
+
+def expected_tables(steps):
+    """Gradients are noise plus what was read, so that a stale read shows for ever."""
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
+    store.init_uniform(0.5, 1, 0)
+    for step in range(FIRST, FIRST + steps):
+        entries = workload(step)
+        gradients = [noise + store.gather(ids) for ids, noise in entries]
+        store.apply([(ids, gradient) for (ids, _), gradient in zip(entries, gradients)])
+    return np.array(store.embeddings), np.array(store.state)
+
+
+class Stepper:
+    """Runs the workload on the rows of a store, as a step does."""
+
+    def __init__(self, store, device):
+        self.rows, self.device = store.steps, device
+        self.records = device.zeros(MAX_ROWS + 3, self.rows.stride)  # longer than any plan: it is padded
+
+    def announce(self, step):
+        self.rows.announce(step, rows_of(step))
+
+    def run(self, step):
+        self.rows.begin(step)
+        known, size = rows_of(step), len(self.records)
+        assert self.rows.count == len(known)
+        plan = Plan(*(np.full(size, 99, dtype) for _, dtype in Plan.FIELDS))
+        self.rows.write_plan(plan)
+        entries = []
+        for ids, noise in workload(step):
+            slots = np.searchsorted(known, ids)
+            order = np.argsort(slots, kind="stable").astype(np.int32)
+            offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
+            entries.append((noise, slots, offset, order))
+        self.device.submit(lambda: self._work(plan, entries))
+        self.rows.end()
+
+    def _work(self, plan, entries):
+        put = self.device.upload
+        plan = Plan(*map(put, plan))
+        self.rows.prepare()
+        self.rows.gather(plan, self.records)
+        given = [(put(noise) + self.records[put(slots), :DIM], put(offset), put(order)) for noise, slots, offset, order in entries]
+        self.rows.update(plan, self.records, given, LEARNING_RATE)
+
+
+def train(store, device, steps, lookahead, drain_at=()):
+    stepper, announced = Stepper(store, device), FIRST
+    for step in range(FIRST, FIRST + steps):
+        while announced < min(FIRST + steps, step + lookahead + 1):
+            stepper.announce(announced)
+            announced += 1
+        stepper.run(step)
+        if step - FIRST in drain_at:
+            store.drain()
+    store.drain()
+    tables = np.array(store.embeddings), np.array(store.state)
+    store.close()
+    return tables
+
+
+def make_store(device, **options):
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)], flushing=FlushConfig(MAX_ROWS, **options),
+                           device=device)
+    store.init_uniform(0.5, 1, 0)
+    return store
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return expected_tables(STEPS)
+
+
+@pytest.mark.parametrize("host_read", ["uva", "copy"])
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+def test_no_setting_changes_a_bit(expected, queued_device, policy, host_read):
+    ways = itertools.cycle(itertools.product(("p2f", "p2f", "sync"), ("staging", "host_row", "staging")))
+    for (slots, lookahead), (mode, path) in zip(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10)), ways):
+        store = make_store(queued_device, mode=mode, lookahead=lookahead, slots=slots, policy=policy, value_path=path,
+                           host_read=host_read)
+        tables = train(store, queued_device, STEPS, lookahead, drain_at=(STEPS // 2,))
+        for found, wanted in zip(tables, expected):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead} {mode} {path}")
+
+
+def test_a_table_that_lies_on_the_device(expected, queued_device):
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, device=queued_device)
+    store.init_uniform(0.5, 1, 0)
+    for found, wanted in zip(train(store, queued_device, STEPS, 3, drain_at=(0, 5, 6)), expected):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_drain_before_the_first_step_leaves_the_table_alone(device):
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, device=device)
+    store.init_uniform(0.5, 1, 0)
+    before = np.array(store.embeddings)
+    store.drain()
+    np.testing.assert_array_equal(store.embeddings, before)
+    store.embeddings[:] = 3  # as a checkpoint that is loaded
+    Stepper(store, device).rows.announce(0, np.arange(2))
+    store.steps.begin(0)
+    store.drain()
+    assert (store.embeddings == 3).all()
+
+
+def test_steps_that_begin_out_of_order_are_refused(device):
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, device=device)
+    store.steps.announce(4, np.arange(3))
+    with pytest.raises(ValueError, match="step 5 begins where step 4 was announced"):
+        store.steps.begin(5)
+
+
+def test_a_device_that_fails_stops_the_ranks():
+    """Also one that waits at a gate for what the device will never do."""
+    device = QueuedDevice()
+    store = make_store(device, lookahead=2)
+    stepper = Stepper(store, device)
+    for step in range(FIRST, FIRST + 3):
+        stepper.announce(step)
+    stepper.run(FIRST)
+
+    def fail():
+        raise RuntimeError("the bus is gone")
+
+    device.submit(fail)
+    with pytest.raises((EngineError, RuntimeError), match="the device (has )?failed"):
+        for step in range(FIRST + 1, FIRST + 3):
+            stepper.run(step)
+    store._flushed._engine.close()
+
+
+def test_the_host_runs_ahead_of_the_device():
+    """begin, submit and end of a step return while earlier steps have not run, where no row keeps them apart."""
+    device = QueuedDevice()
+    store = make_store(device, slots=ROWS, lookahead=3)
+    stepper = Stepper(store, device)
+    stepper.announce(FIRST)
+    stepper.run(FIRST)  # all rows of both steps are cached after this
+    store.drain()
+    release = threading.Event()
+    device.submit(release.wait)
+    stepper.rows.announce(FIRST + 1, rows_of(FIRST))
+    stepper.rows.begin(FIRST + 1)
+    stepper.rows.end()
+    assert store.statistics()["ranks"][0]["cache_reads"] == len(rows_of(FIRST))
+    release.set()
+    store.drain()
+    store.close()

@@ -1,0 +1,131 @@
+"""Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives nearly the same tables."""
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from devices import CUDA, QueuedDevice, make_device
+from training.conftest import logged, tables
+
+from dglke_frugal.cli import flags as cli_flags
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.errors import InputError
+from dglke_frugal.training.trainer import train
+
+STEPS = ["--max_step", 48, "--log_interval", 20]
+
+
+@pytest.fixture(autouse=True)
+def one_torch_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def on_device(runs):
+    """Trains on a device with the given flags; returns the run's folder."""
+
+    def run(device, *flags, resume=None):
+        arguments, folder = runs.arguments(*STEPS, *flags)
+        own, rest = cli_flags.split(arguments)
+        config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+        return train(config, resume, device=make_device(device) if isinstance(device, str) else device)
+
+    return run
+
+
+def assert_near(folder, expected):
+    """Tables within 1e-4 of those of the CPU's own step, and log lines within 1e-5."""
+    for path in sorted(expected.glob("*.npy")):
+        difference = np.abs(np.load(folder / path.name) - np.load(path))
+        assert np.mean(difference <= 1e-4) >= 0.999, f"{path.name}: {difference.max()}"
+    for name in ("train/loss", "train/pos_loss", "train/neg_loss", "train/regularization"):
+        ours, theirs = logged(folder, name), logged(expected, name)
+        assert [step for step, _ in ours] == [step for step, _ in theirs] == [20, 40, 48]
+        np.testing.assert_allclose([value for _, value in ours], [value for _, value in theirs], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "queued", CUDA])
+def test_no_setting_changes_a_bit(on_device, runs, kind):
+    folder = on_device(kind, "--flush", "none")
+    assert_near(folder, runs(*STEPS))
+    expected = tables(folder)
+    for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("p2f", "sync")):
+        flags = ["--cache_ratio", ratio, "--lookahead", lookahead, "--flush", flush]
+        assert tables(on_device(kind, *flags)) == expected, flags
+    for policy, host_read in (("lru", "uva"), ("next_use", "copy"), ("static", "copy")):
+        flags = ["--cache_policy", policy, "--host_read", host_read, "--flush", "p2f", "--cache_ratio", 0.02]
+        assert tables(on_device(kind, *flags)) == expected, flags
+
+
+MODELS = {
+    "TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
+    "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
+    "SimplE": ["-de", "-dr", "--loss_genre", "Logistic"], "RESCAL": ["--hidden_dim", "8"],
+    "TransR": ["--hidden_dim", "8", "--neg_deg_sample"],
+}
+
+
+@pytest.mark.parametrize("kind", ["cpu", CUDA])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_is_near_the_cpus_own_step(on_device, runs, model, kind):
+    flags = ["--model_name", model, *MODELS[model], "--lr", "0.01"]
+    assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
+
+
+@pytest.mark.parametrize("kind", ["cpu", CUDA])
+def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
+    """11397 triples are seven batches of 1450 and one of 1247."""
+    flags = ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt",
+             "--batch_size", 1450, "--neg_sample_size", 29]
+    assert_near(on_device(kind, *flags, "--flush", "p2f"), runs(*STEPS, *flags))
+
+
+@pytest.mark.parametrize("kind", ["queued", CUDA])
+def test_a_run_that_is_resumed_has_the_same_bits(on_device, kind):
+    flags = ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lru"]
+    expected = tables(on_device(kind, *flags))
+    folder = on_device(kind, *flags, "--max_step", 21, "--checkpoint_interval", 7)
+    assert tables(on_device(kind, *flags, resume=folder)) == expected
+
+
+@pytest.mark.parametrize("kind", ["cpu", CUDA])
+def test_a_model_of_the_users_own(on_device, runs, tmp_path, monkeypatch, kind):
+    (tmp_path / "own_device_models.py").write_text(
+        "from dglke_frugal.models import TorchModel\n"
+        "class Distance(TorchModel):\n"
+        "    def score(self, head, relation, tail):\n"
+        "        return self.gamma - (head + relation - tail).norm(dim=-1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = on_device(kind, "--model_name", "own_device_models:Distance", "--flush", "p2f")
+    expected = runs(*STEPS)
+    for own, built_in in zip(sorted(folder.glob("*.npy")), sorted(expected.glob("*.npy"))):
+        assert np.mean(np.abs(np.load(own) - np.load(built_in)) <= 1e-4) >= 0.999
+
+
+def test_validation_between_steps_disturbs_nothing(on_device):
+    plain = tables(on_device("queued", "--flush", "p2f"))
+    validated = on_device("queued", "--flush", "p2f", "--valid", "--eval_interval", 13, "--eval_percent", 0.01)
+    assert tables(validated) == plain
+    assert [step for step, _ in logged(validated, "valid/MRR")] == [13, 26, 39]
+
+
+def test_divergence_is_a_sentence(on_device):
+    with pytest.raises(InputError, match="the training has diverged"):
+        on_device("cpu", "--model_name", "DistMult", "--lr", "1e30", "--flush", "none")
+
+
+def test_a_device_that_fails_ends_the_run(on_device):
+    class Failing(QueuedDevice):
+        stores = 0
+
+        def store(self, counter, value):
+            self.stores += 1
+            if self.stores == 9:
+                raise RuntimeError("the bus is gone")
+            super().store(counter, value)
+
+    with pytest.raises(Exception, match="the device (has )?failed"):
+        on_device(Failing(), "--flush", "p2f", "--cache_ratio", 0)
