@@ -150,7 +150,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     if on_gpu:
         device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
                        if name != "entity" or not config.uses_engine})
-        device["training step"] = _device_step_bytes(model, dims, positives, negatives, host.pop("training step"))
+        device["training step"] = _device_step_bytes(config, model, dims, positives, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 3 * queries * dims.entity * FLOAT
@@ -195,12 +195,12 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
     return FLOAT * floats
 
 
-def _device_step_bytes(model: Model, dims, positives: int, negatives: int, host_step: int) -> int:
+def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, host_step: int) -> int:
     """Buffers of a step in torch operations. By count of tensors, not measured: no operation works in place of another.
 
     Each direction of corruption is a graph with buffers of its own, beside those of the first steps, which are none.
     """
-    pairs = positives * (negatives // max(1, positives // min(positives, negatives)))
+    pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     differences = {"l1": 2, "modulus": 4, "own": 4}.get(model.similarity, 0)
     if dims.projection:
         pairwise = 4 * pairs * dims.relation
