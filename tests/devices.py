@@ -23,7 +23,7 @@ class QueuedDevice(Device):
                 try:
                     work()
                 except Exception as error:
-                    self._error = error
+                    self._error = str(error)  # the error itself holds tables
             if isinstance(work, _Signal):
                 work.event.set()
             work = None  # it holds tables
@@ -39,7 +39,7 @@ class QueuedDevice(Device):
 
     def check(self):
         if self._error is not None:
-            raise RuntimeError("the device has failed") from self._error
+            raise RuntimeError(f"the device has failed: {self._error}")
 
 
 class _Signal:

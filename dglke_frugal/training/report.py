@@ -117,7 +117,8 @@ class Report:
     def close(self, done: int) -> None:
         """The training is over after `done` steps: say what was not said yet."""
         if self._now().steps > self._logged.steps:
-            self._log(done)
+            with contextlib.suppress(RuntimeError):  # of a device that has failed, with the losses on it
+                self._log(done)
         if self._bar is not None:
             self._bar.close()
         print(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds", flush=True)

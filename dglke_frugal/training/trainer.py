@@ -259,8 +259,13 @@ class Run:
                             self.checkpoint()
                     if interrupt or self.summary["stopped_early"]:
                         break
+            except RuntimeError as error:
+                if self.device is None:
+                    raise
+                self._give_up(error)
             finally:
                 report.close(self.steps_done)
+            self._check_finite(report.losses.get("loss", 0.0))
             self.summary["training"] = report.totals()
             if self._keeps_checkpoints or interrupt:
                 self.checkpoint()
@@ -271,6 +276,14 @@ class Run:
         if not math.isfinite(loss):
             raise InputError(f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
                              "more --regularization_coef")
+
+    def _give_up(self, error: RuntimeError) -> None:
+        """The device has failed: the tables are of no one step any more, but checkpoints are."""
+        last = self.checkpoints.last()
+        remedy = "there is no checkpoint to go on from; --checkpoint_interval writes some" if last is None else (
+            f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
+        sys.stderr.write(f"training stopped in step {self.steps_done + 1}: {error}; {remedy}\n")
+        raise SystemExit(1) from error
 
     def _stop(self, interrupt) -> None:
         sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {shlex.quote(str(self.folder))}\n")

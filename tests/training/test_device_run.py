@@ -1,5 +1,6 @@
 """Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives nearly the same tables."""
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,15 +118,34 @@ def test_divergence_is_a_sentence(on_device):
         on_device("cpu", "--model_name", "DistMult", "--lr", "1e30", "--flush", "none")
 
 
-def test_a_device_that_fails_ends_the_run(on_device):
-    class Failing(QueuedDevice):
-        stores = 0
+class Failing(QueuedDevice):
+    """Fails in its step number `at`."""
 
-        def store(self, counter, value):
-            self.stores += 1
-            if self.stores == 9:
-                raise RuntimeError("the bus is gone")
-            super().store(counter, value)
+    def __init__(self, at):
+        super().__init__()
+        self._left = at
 
-    with pytest.raises(Exception, match="the device (has )?failed"):
-        on_device(Failing(), "--flush", "p2f", "--cache_ratio", 0)
+    def store(self, counter, value):
+        self._left -= 1
+        if not self._left:
+            raise RuntimeError("the bus is gone")
+        super().store(counter, value)
+
+
+@pytest.mark.parametrize("cache_ratio", [0, 1])
+def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_device, capsys, cache_ratio):
+    """With an empty cache the host waits for the device at each gate, with a full one it is ahead."""
+    flags = ["--flush", "p2f", "--cache_ratio", cache_ratio]
+    expected = tables(on_device("cpu", *flags))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        on_device(Failing(30), *flags, "--checkpoint_interval", 10)
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "device" in line and "go on from the checkpoint of step 20" in line
+    folder = Path(line.split()[-1])
+    assert not list(folder.glob("*.npy"))
+    assert tables(on_device("cpu", *flags, resume=folder)) == expected
+    with pytest.raises(SystemExit):
+        on_device(Failing(3), *flags)
+    assert "there is no checkpoint to go on from" in capsys.readouterr().err
