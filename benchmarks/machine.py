@@ -1,4 +1,5 @@
-"""What a benchmark ran on: processor, memory, GPU, versions, date. Put into a result by `python -m benchmarks.report --stamp FILE`."""
+"""What a benchmark ran on: processor, memory, GPU, versions, date; `benchmarks.report --stamp` adds it to a result."""
+
 from __future__ import annotations
 
 import datetime
@@ -22,7 +23,10 @@ def facts() -> Dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "gpu": _gpu(),
         "system": f"{platform.system()} {platform.release()}",
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES if _version(name)}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES if _version(name)},
+        },
     }
 
 

@@ -1,11 +1,12 @@
 """Collects results of the benchmarks into docs/performance.md; every figure there comes from a JSON file.
 
     python -m benchmarks.train --json benchmarks/results/train.json       # and so on, each benchmark
-    python -m benchmarks.report --stamp benchmarks/results/train.json     # on the same machine: adds what it is, and the date
+    python -m benchmarks.report --stamp benchmarks/results/train.json     # there and then: adds machine and date
     python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md
 
 A file is named after its benchmark; what follows a hyphen tells several machines or settings apart (train-h200.json).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,9 +25,11 @@ HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
 MACHINE = "machine"
 ABOUT = (
-    "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in the JSON file "
-    "named above it, and was put there by the command named with it. Rates are medians of several runs; peers ran on the same "
-    "machine in the same run. DGL-KE's published figures are in the [recipes](../recipes/fb15k/README.md).")
+    "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
+    "the JSON file named above it, and was put there by the command named with it. Rates are medians of several runs; "
+    "peers ran on the same machine in the same run. DGL-KE's published figures are in the "
+    "[recipes](../recipes/fb15k/README.md)."
+)
 
 
 def stamp(path: Path) -> None:
@@ -41,7 +44,9 @@ def benchmarks() -> Dict[str, Tuple[str, str]]:
     found = {}
     for path in sorted(HERE.glob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        command = re.search(rf"^ *(?:.*: )?((?:\w+=\S+ )*python -m benchmarks\.{path.stem}\b.*--json.*)$", text, re.MULTILINE)
+        command = re.search(
+            rf"^ *(?:.*: )?((?:\w+=\S+ )*python -m benchmarks\.{path.stem}\b.*--json.*)$", text, re.MULTILINE
+        )
         if command and path.stem != "report":
             found[path.stem] = (re.split(r": python -m|\.\s|\n", text)[0].rstrip(".:"), command[1].strip())
     return found
@@ -59,7 +64,11 @@ def number(value: Any) -> str:
 
 
 def _is_simple(value: Any) -> bool:
-    return not isinstance(value, (Mapping, list)) or isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value)
+    return (
+        not isinstance(value, (Mapping, list))
+        or isinstance(value, list)
+        and not any(isinstance(v, (Mapping, list)) for v in value)
+    )
 
 
 def cell(value: Any) -> str:
@@ -69,7 +78,9 @@ def cell(value: Any) -> str:
     if len(value) <= MANY or not all(isinstance(item, (int, float)) for item in value):
         return ", ".join(map(number, value))
     ordered = sorted(value)
-    return f"{number(ordered[0])} to {number(ordered[-1])}, median {number(ordered[len(ordered) // 2])} of {len(ordered)}"
+    return (
+        f"{number(ordered[0])} to {number(ordered[-1])}, median {number(ordered[len(ordered) // 2])} of {len(ordered)}"
+    )
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -83,13 +94,17 @@ def tables(value: Any, name: str = "") -> List[str]:
     if isinstance(value, list):
         value = {str(place): item for place, item in enumerate(value)}
     records = list(value.values())
-    if len(records) > 1 and all(isinstance(record, Mapping) and all(map(_is_simple, record.values())) for record in records):
+    if len(records) > 1 and all(
+        isinstance(record, Mapping) and all(map(_is_simple, record.values())) for record in records
+    ):
         keys = list(dict.fromkeys(key for record in records for key in record))
         if sum(len(record) for record in records) > len(keys):  # they share some
             rows = [[key, *(cell(record[k]) if k in record else "" for k in keys)] for key, record in value.items()]
             return [_caption(name) + table(["", *keys], rows)]
     simple = [(key, item) for key, item in value.items() if _is_simple(item)]
-    found = [_caption(name) + table(["key", "value"], [[f"`{key}`", cell(item)] for key, item in simple])] if simple else []
+    found = (
+        [_caption(name) + table(["key", "value"], [[f"`{key}`", cell(item)] for key, item in simple])] if simple else []
+    )
     for key, item in value.items():
         if not _is_simple(item):
             found += tables(item, f"{name}.{key}" if name else str(key))
@@ -106,8 +121,10 @@ def machine_text(facts: Mapping[str, Any]) -> str:
         return "Machine and date were not recorded."
     versions = ", ".join(f"{name} {version}" for name, version in facts.get("versions", {}).items())
     gpu = facts.get("gpu") or "no GPU"
-    return (f"{facts.get('date')}, commit {facts.get('commit')}: {facts.get('processor')}, {facts.get('cores')} cores, "
-            f"{facts.get('memory_gib')} GiB, {gpu}, {facts.get('system')}; {versions}.")
+    return (
+        f"{facts.get('date')}, commit {facts.get('commit')}: {facts.get('processor')}, {facts.get('cores')} cores, "
+        f"{facts.get('memory_gib')} GiB, {gpu}, {facts.get('system')}; {versions}."
+    )
 
 
 def page(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -118,8 +135,13 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
         name = Path(file).stem.split("-")[0]
         title, command = known.get(name, (name, f"python -m benchmarks.{name} --json FILE"))
         shown = {key: value for key, value in result.items() if key != MACHINE}
-        parts += [f"## {Path(file).stem}", f"{title}. [`{Path(file).name}`](../benchmarks/results/{Path(file).name})",
-                  f"    {command}", textwrap.fill(machine_text(result.get(MACHINE, {})), 120), *tables(shown)]
+        parts += [
+            f"## {Path(file).stem}",
+            f"{title}. [`{Path(file).name}`](../benchmarks/results/{Path(file).name})",
+            f"    {command}",
+            textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
+            *tables(shown),
+        ]
     missing = [name for name in known if name not in {Path(file).stem.split("-")[0] for file in results}]
     if missing:
         rows = [[f"`{known[name][1]}`".replace("|", "\\|"), known[name][0]] for name in missing]
@@ -131,7 +153,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="results; none make a page that says what is missing")
     parser.add_argument("--out", type=Path, help="file for the page (default: print it)")
-    parser.add_argument("--stamp", type=Path, nargs="+", default=[], metavar="FILE", help="results that were measured here and now")
+    parser.add_argument(
+        "--stamp", type=Path, nargs="+", default=[], metavar="FILE", help="results that were measured here and now"
+    )
     options = parser.parse_args()
     for path in options.stamp:
         stamp(path)

@@ -2,6 +2,7 @@
 
 A warning of pdoc's is an error here, so a reference that was built is whole.
 """
+
 from __future__ import annotations
 
 import sys
@@ -18,7 +19,12 @@ def build(folder: Path) -> None:
     """Write HTML pages into `folder`."""
     warnings.simplefilter("error")
     pdoc.render.configure(docformat="google", show_source=False, search=True)
-    pdoc.pdoc("dglke_frugal", "!dglke_frugal.__main__", *(f"!dglke_frugal.{name}" for name in NEEDS_DGL), output_directory=folder)
+    pdoc.pdoc(
+        "dglke_frugal",
+        "!dglke_frugal.__main__",
+        *(f"!dglke_frugal.{name}" for name in NEEDS_DGL),
+        output_directory=folder,
+    )
 
 
 if __name__ == "__main__":

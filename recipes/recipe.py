@@ -1,9 +1,10 @@
 """What all recipes share: a folder of YAML files is a set of training runs, with a small graph to try them on.
 
-    python -m recipes.fb15k                              # TransE_l2 on the real graph
-    python -m recipes.fb15k --recipe complex --gpu 0     # another file of the folder; further flags are dglke_train's
-    python -m recipes.fb15k --small                      # the same on a small graph made here, in seconds
+python -m recipes.fb15k                              # TransE_l2 on the real graph
+python -m recipes.fb15k --recipe complex --gpu 0     # another file of the folder; further flags are dglke_train's
+python -m recipes.fb15k --small                      # the same on a small graph made here, in seconds
 """
+
 from __future__ import annotations
 
 import argparse
@@ -42,12 +43,17 @@ class Recipe:
 
     def main(self, argv: Optional[Sequence[str]] = None) -> None:
         """Entry point. argv: the arguments without the program's name."""
-        parser = argparse.ArgumentParser(prog=f"python -m {self.package}", allow_abbrev=False,
-                                         description=f"Train one of the runs in {self.package.replace('.', '/')}.",
-                                         epilog="All other flags go to dglke_train, before those of the file.")
+        parser = argparse.ArgumentParser(
+            prog=f"python -m {self.package}",
+            allow_abbrev=False,
+            description=f"Train one of the runs in {self.package.replace('.', '/')}.",
+            epilog="All other flags go to dglke_train, before those of the file.",
+        )
         parser.add_argument("--recipe", choices=self.names(), default=DEFAULT, help="which run (%(default)s)")
         parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
-        parser.add_argument("--out", type=Path, help="folder for the small graph and its run (default: a temporary one)")
+        parser.add_argument(
+            "--out", type=Path, help="folder for the small graph and its run (default: a temporary one)"
+        )
         own, flags = parser.parse_known_args(argv)
         file = self.folder / f"{own.recipe}.yaml"
         if not own.small:
@@ -57,5 +63,15 @@ class Recipe:
             out = own.out or Path(temporary)
             self.small_graph(out / "data")
             changed = [*self.small_flags.get("", ()), *self.small_flags.get(own.recipe, ())]
-            dglke_train(["--config", str(file), "--data_path", str(out / "data"), "--save_path", str(out / "ckpts"),
-                         *changed, *flags])
+            dglke_train(
+                [
+                    "--config",
+                    str(file),
+                    "--data_path",
+                    str(out / "data"),
+                    "--save_path",
+                    str(out / "ckpts"),
+                    *changed,
+                    *flags,
+                ]
+            )

@@ -1,4 +1,5 @@
 """`dglke_frugal report`: the curves, the map and the results of one or more runs on a page."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -10,10 +11,16 @@ from .tool_flags import Parser
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    parser = Parser(prog="dglke_frugal report", description="Write one HTML page about one or more runs; it needs nothing else.")
+    parser = Parser(
+        prog="dglke_frugal report", description="Write one HTML page about one or more runs; it needs nothing else."
+    )
     parser.add_argument("run", nargs="+", help="folder of a run; several are drawn over one another")
-    parser.add_argument("--out", type=Path, help="file for the page (report.html in the run's folder; for several runs, here)")
-    parser.add_argument("--png", type=Path, metavar="FOLDER", help="also write the pictures as PNG files (needs matplotlib)")
+    parser.add_argument(
+        "--out", type=Path, help="file for the page (report.html in the run's folder; for several runs, here)"
+    )
+    parser.add_argument(
+        "--png", type=Path, metavar="FOLDER", help="also write the pictures as PNG files (needs matplotlib)"
+    )
     options = parser.parse_args(argv)
     from ..files import replace_file
     from ..report.page import make_page

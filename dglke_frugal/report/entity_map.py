@@ -1,4 +1,5 @@
 """A map of entities: a sample of rows on their two principal components, coloured by degree and by relation."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def principal_components(rows: np.ndarray) -> Tuple[np.ndarray, Tuple[float, flo
 
 
 def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
-    """The map of a run; None if it saved no tables. Without the graph the points have no groups. Reads only what is there."""
+    """The map of a run; None if it saved no tables. Where the graph is gone, the points have one colour."""
     try:
         run = Run.load(folder, check_values=False)
     except InputError:
@@ -71,13 +72,20 @@ def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
     degrees, relation = _degree_and_relation(graph, chosen)
     labels = [f"{name}, {degree:,} triples" for name, degree in zip(names, degrees.tolist())]
     by_degree = ColouredMap("By degree", points, *_degree_groups(degrees), labels)
-    by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, namer("relation", lambda: graph.relation_names)), labels)
+    by_relation = ColouredMap(
+        "By most frequent relation",
+        points,
+        *_relation_groups(relation, namer("relation", lambda: graph.relation_names)),
+        labels,
+    )
     return EntityMap(explained, [by_degree, by_relation])
 
 
 def namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Callable[[int], str]:
-    """A function from ids to names, or to "entity 7" where there are none: data sets such as Freebase may have files of names
-    with only a count in them. names: fetches them, and may raise InputError, as may their first use."""
+    """A function from ids to names, or to "entity 7" where there are none.
+
+    names: fetches them; that, or their first use, may raise InputError, for files of names may hold a count alone.
+    """
     try:
         found = names()
         known = 0 if found is None else len(found)
@@ -88,12 +96,26 @@ def namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Callable[[
 
 def _graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
     """The graph that the run was trained on, if it is still where it was; it is not downloaded."""
-    dataset, path, layout = str(flags.get("dataset")), Path(str(flags.get("data_path"))), flags.get("format", "built_in")
-    if layout == "built_in" and not (path / dataset).exists() and not (dataset in ogb.NAMES and ogb.find(dataset, path)):
+    dataset, path, layout = (
+        str(flags.get("dataset")),
+        Path(str(flags.get("data_path"))),
+        flags.get("format", "built_in"),
+    )
+    if (
+        layout == "built_in"
+        and not (path / dataset).exists()
+        and not (dataset in ogb.NAMES and ogb.find(dataset, path))
+    ):
         return None
     try:
-        graph = load_graph(dataset, path, layout, flags.get("data_files"), flags.get("delimiter", "\t"),
-                           bool(flags.get("has_edge_importance")))
+        graph = load_graph(
+            dataset,
+            path,
+            layout,
+            flags.get("data_files"),
+            flags.get("delimiter", "\t"),
+            bool(flags.get("has_edge_importance")),
+        )
     except InputError:
         return None
     return graph if graph.n_entities == entities else None
@@ -107,8 +129,10 @@ def _degree_and_relation(graph: KnowledgeGraph, chosen: np.ndarray) -> Tuple[np.
     for begin in range(0, len(graph.train), BLOCK):
         part = slice(begin, begin + BLOCK)
         relation = graph.train.relation[part].astype(np.int64)
-        keys = [where[where >= 0] * np.int64(graph.n_relations) + relation[where >= 0]
-                for where in (place[graph.train.head[part]], place[graph.train.tail[part]])]
+        keys = [
+            where[where >= 0] * np.int64(graph.n_relations) + relation[where >= 0]
+            for where in (place[graph.train.head[part]], place[graph.train.tail[part]])
+        ]
         key, count = np.unique(np.concatenate(keys), return_counts=True)
         key, inverse = np.unique(np.concatenate([pairs["key"], key]), return_inverse=True)
         total = np.bincount(inverse, np.concatenate([pairs["count"], count]), len(key)).astype(np.int64)

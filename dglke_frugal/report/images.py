@@ -1,4 +1,5 @@
 """The pictures of a report as PNG files, drawn by matplotlib."""
+
 from __future__ import annotations
 
 import io
@@ -17,8 +18,10 @@ def write_images(runs: Sequence[RunLog], folder: Path) -> List[Path]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("images need matplotlib, which is not installed; pip install 'dglke-frugal[report]', or leave --png out, "
-                         "for the page has the pictures in it") from error
+        raise InputError(
+            "images need matplotlib, which is not installed; pip install 'dglke-frugal[report]', or leave --png out, "
+            "for the page has the pictures in it"
+        ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,8 +50,16 @@ def _draw(figure_class, chart: Chart):
     scale = 100.0 if chart.percent else 1.0
     for curve in chart.curves:
         style = (0, tuple(float(part) for part in curve.dash.split())) if curve.dash else "-"
-        axes.plot([x for x, _ in curve.points], [y * scale for _, y in curve.points], color=curve.colour, linestyle=style,
-                  linewidth=1.6, marker="o" if len(curve.points) < 30 else None, markersize=3, label=curve.label)
+        axes.plot(
+            [x for x, _ in curve.points],
+            [y * scale for _, y in curve.points],
+            color=curve.colour,
+            linestyle=style,
+            linewidth=1.6,
+            marker="o" if len(curve.points) < 30 else None,
+            markersize=3,
+            label=curve.label,
+        )
     if chart.from_zero:
         axes.set_ylim(bottom=0)
     axes.set(title=chart.title, xlabel="step", ylabel=chart.note + (" (%)" if chart.percent else ""))

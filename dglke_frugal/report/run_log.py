@@ -1,4 +1,5 @@
 """What a run's folder says about the run: its flags, its curves, its result."""
+
 from __future__ import annotations
 
 import json
@@ -53,7 +54,9 @@ def _read_metrics(path: Path):
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
-        raise InputError(f"{path.parent} has no {path.name}, so it is no run of the native trainer; give the folder of one") from None
+        raise InputError(
+            f"{path.parent} has no {path.name}, so it is no run of the native trainer; give the folder of one"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; give the folder of a run") from error
     flags: Dict[str, Any] = {}

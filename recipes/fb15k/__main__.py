@@ -1,4 +1,5 @@
 """FB15k, or with --small the families of datasets/families.py in FB15k's files."""
+
 from pathlib import Path
 
 from datasets import families
@@ -11,15 +12,28 @@ def small_graph(data: Path) -> None:
     splits = families.generate(people=1500)
     families.write(data / "FB15k", splits)
     triples = [triple for split in splits.values() for triple in split]
-    names = {"entities": {name for head, _, tail in triples for name in (head, tail)},
-             "relations": {relation for _, relation, _ in triples}}
+    names = {
+        "entities": {name for head, _, tail in triples for name in (head, tail)},
+        "relations": {relation for _, relation, _ in triples},
+    }
     for file, found in names.items():
         with replace_file(data / "FB15k" / f"{file}.dict", "w") as lines:
             lines.writelines(f"{number}\t{name}\n" for number, name in enumerate(sorted(found)))
 
 
 SMALL = {
-    "": ("--hidden_dim", "64", "--batch_size", "500", "--neg_sample_size", "100", "--max_step", "600", "--log_interval", "200"),
+    "": (
+        "--hidden_dim",
+        "64",
+        "--batch_size",
+        "500",
+        "--neg_sample_size",
+        "100",
+        "--max_step",
+        "600",
+        "--log_interval",
+        "200",
+    ),
     "rescal": ("--hidden_dim", "20"),
     "transr": ("--hidden_dim", "20"),
     "rotate": ("--hidden_dim", "32"),

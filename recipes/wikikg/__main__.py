@@ -1,4 +1,5 @@
 """ogbl-wikikg2 and WikiKG90Mv2, or with --small a generated graph in the files of both."""
+
 import gzip
 from pathlib import Path
 
@@ -12,7 +13,7 @@ GRAPH = SyntheticGraph(n_entities=20_000, n_relations=100, n_train=200_000, n_va
 
 
 def small_graph(data: Path) -> None:
-    """A skewed graph as WikiKG90Mv2's .npy files, whose test hides its tails, and as ogb's folder of wikikg2 with candidates."""
+    """A skewed graph as WikiKG90Mv2's .npy files, whose test hides its tails, and as ogb's folder of wikikg2."""
     write(GRAPH, data, "wikikg90Mv2")
     write_wikikg2(data / "ogbl_wikikg2")
 
@@ -37,8 +38,24 @@ def write_wikikg2(folder: Path) -> None:
 
 
 SMALL = {
-    "": ("--hidden_dim", "64", "--batch_size", "500", "--neg_sample_size", "100", "--max_step", "500", "--log_interval", "100",
-         "--flush", "p2f", "--neg_sample_size_eval", "200", "--eval_interval", "250"),
+    "": (
+        "--hidden_dim",
+        "64",
+        "--batch_size",
+        "500",
+        "--neg_sample_size",
+        "100",
+        "--max_step",
+        "500",
+        "--log_interval",
+        "100",
+        "--flush",
+        "p2f",
+        "--neg_sample_size_eval",
+        "200",
+        "--eval_interval",
+        "250",
+    ),
     "rotate": ("--hidden_dim", "32"),
     "complex": ("--hidden_dim", "32"),
 }

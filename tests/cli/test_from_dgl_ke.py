@@ -1,4 +1,5 @@
 """The page for users of DGL-KE names every flag and command there is, and none that there is not."""
+
 import re
 from pathlib import Path
 
@@ -19,8 +20,12 @@ def test_every_flag_of_dglke_train_has_a_line():
 
 def test_no_flag_is_made_up():
     known = {option for strings in TRAIN for option in strings}
-    known |= {option for parser in (evaluate.own_flags(), evaluate.dglke_flags()) for action in parser._actions
-              for option in action.option_strings}
+    known |= {
+        option
+        for parser in (evaluate.own_flags(), evaluate.dglke_flags())
+        for action in parser._actions
+        for option in action.option_strings
+    }
     named = set(re.findall(r"(?<![\w-])--[a-z]\w*", TEXT)) - {"--help", "--max"}
     assert named <= known
 

@@ -1,4 +1,5 @@
 """Everything public says what it is: the API reference is made of these sentences."""
+
 import ast
 from pathlib import Path
 
@@ -37,15 +38,20 @@ def is_explained(owner, method, known):
 
 
 def without_docstring(path, known):
-    """Names in a module that say nothing. A method may leave it to its base class, or to its interface beside it in the module."""
+    """Names in a module that say nothing. A method may leave it to its base class, or to its interface beside it."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = public(tree.body, ast.ClassDef)
     methods = [(owner, method) for owner in classes for method in public(owner.body, FUNCTIONS)]
     beside = {method.name for _, method in methods if ast.get_docstring(method)}
     missing = [] if ast.get_docstring(tree) else ["the module"]
     missing += [node.name for node in public(tree.body, (*FUNCTIONS, ast.ClassDef)) if not ast.get_docstring(node)]
-    missing += [f"{owner.name}.{method.name}" for owner, method in methods if method.name not in beside
-                and not is_explained(owner.name, method.name, known) and not is_overload_of_property(method)]
+    missing += [
+        f"{owner.name}.{method.name}"
+        for owner, method in methods
+        if method.name not in beside
+        and not is_explained(owner.name, method.name, known)
+        and not is_overload_of_property(method)
+    ]
     return missing
 
 
@@ -58,8 +64,10 @@ def test_everything_public_has_a_docstring(path):
 
 
 def test_the_check_finds_what_is_missing(tmp_path):
-    (tmp_path / "m.py").write_text("class A:\n    'a'\n    def f(self): 'f'\n    def g(self): pass\n"
-                                   "class B:\n    def f(self): pass\n    def _h(self): pass\ndef k(): pass\n")
+    (tmp_path / "m.py").write_text(
+        "class A:\n    'a'\n    def f(self): 'f'\n    def g(self): pass\n"
+        "class B:\n    def f(self): pass\n    def _h(self): pass\ndef k(): pass\n"
+    )
     (tmp_path / "n.py").write_text("'n'\nclass C(A):\n    'c'\n    def f(self): pass\n    def g(self): pass\n")
     known = explained_methods(tmp_path.glob("*.py"))
     assert without_docstring(tmp_path / "m.py", known) == ["the module", "B", "k", "A.g"]

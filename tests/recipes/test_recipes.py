@@ -1,4 +1,5 @@
 """Every recipe runs on its small graph and learns something; every file and every command of the READMEs is valid."""
+
 import importlib
 import json
 import re
@@ -16,7 +17,10 @@ from dglke_frugal.training.memory_plan import GraphSize, plan_memory, row_bytes
 
 FOLDERS = ("fb15k", "freebase", "wikikg")
 ROOT = Path(__file__).resolve().parents[2]
-LARGE = {"freebase": "transe_l2", "wikikg": "wikikg90mv2_transe_l2"}  # runs that need more memory than most machines have
+LARGE = {
+    "freebase": "transe_l2",
+    "wikikg": "wikikg90mv2_transe_l2",
+}  # runs that need more memory than most machines have
 
 
 def recipe(folder):
@@ -28,7 +32,7 @@ def every_file():
 
 
 def parse(arguments):
-    """The configuration that dglke_train makes of its arguments, whose files are named from the top of the repository."""
+    """The configuration that dglke_train makes of its arguments; files are named from the top of the repository."""
     return configuration([str(ROOT / item) if item.endswith(".yaml") else item for item in arguments])[1]
 
 
@@ -41,7 +45,11 @@ def host_gigabytes(config, **model):
 def commands(folder):
     """(line, arguments) of each dglke_train command in a README, lines that go on joined."""
     text = (ROOT / "recipes" / folder / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    return [shlex.split(line, comments=True)[1:] for line in text.splitlines() if line.strip().startswith("dglke_train --config")]
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in text.splitlines()
+        if line.strip().startswith("dglke_train --config")
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +60,9 @@ def one_thread(monkeypatch):
 @pytest.mark.parametrize("folder, name", every_file())
 def test_every_file_runs_on_the_small_graph(folder, name, tmp_path, capsys):
     steps = "150" if name != "transe_l2" else "500"
-    recipe(folder).main(["--small", "--recipe", name, "--out", str(tmp_path), "--max_step", steps, "--log_interval", "50"])
+    recipe(folder).main(
+        ["--small", "--recipe", name, "--out", str(tmp_path), "--max_step", steps, "--log_interval", "50"]
+    )
     run = next((tmp_path / "ckpts").iterdir())
     result = json.loads((run / "result.json").read_text())
     assert result["steps"] == int(steps)
@@ -106,7 +116,11 @@ def test_dims_that_fit_follow_from_the_plan(folder):
     rows = re.findall(r"^\| (\d+) GB \| (\d+) \|", text, re.MULTILINE)
     assert len(rows) == 4
     for memory, dim in rows:
-        assert host_gigabytes(config, hidden_dim=int(dim)) <= int(memory) < host_gigabytes(config, hidden_dim=int(dim) + 32)
+        assert (
+            host_gigabytes(config, hidden_dim=int(dim))
+            <= int(memory)
+            < host_gigabytes(config, hidden_dim=int(dim) + 32)
+        )
 
 
 def test_plan_reads_the_file(capsys, monkeypatch):

@@ -1,4 +1,5 @@
 """docs/performance.md holds what the JSON files in benchmarks/results hold, and nothing else."""
+
 import json
 from pathlib import Path
 
@@ -29,16 +30,36 @@ def test_every_benchmark_says_how_it_is_run():
 
 @pytest.fixture
 def result():
-    return {"steps_per_s": 1234.5678, "name": "a|b", "missing": None, "on": True, "few": [1, 2.5], "many": list(range(100)),
-            "legs": {"vanilla": {"ms": 41.25, "runs": [1, 2]}, "frugal": {"ms": 4.5}}, "nested": {"deep": {"x": 1e-7}},
-            "rows": [{"dim": 32, "gb_s": 1.5}, {"dim": 64, "gb_s": 3.25}]}
+    return {
+        "steps_per_s": 1234.5678,
+        "name": "a|b",
+        "missing": None,
+        "on": True,
+        "few": [1, 2.5],
+        "many": list(range(100)),
+        "legs": {"vanilla": {"ms": 41.25, "runs": [1, 2]}, "frugal": {"ms": 4.5}},
+        "nested": {"deep": {"x": 1e-7}},
+        "rows": [{"dim": 32, "gb_s": 1.5}, {"dim": 64, "gb_s": 3.25}],
+    }
 
 
 def test_all_values_are_in_the_tables(result):
     text = "\n\n".join(report.tables(result))
-    for line in ("| `steps_per_s` | 1,235 |", "| `name` | a\\|b |", "| `missing` | - |", "| `on` | True |", "| `few` | 1, 2.5 |",
-                 "| `many` | 0 to 99, median 50 of 100 |", "|  | ms | runs |", "| vanilla | 41.25 | 1, 2 |", "| frugal | 4.5 |  |",
-                 "`nested.deep`", "| `x` | 1e-07 |", "|  | dim | gb_s |", "| 1 | 64 | 3.25 |"):
+    for line in (
+        "| `steps_per_s` | 1,235 |",
+        "| `name` | a\\|b |",
+        "| `missing` | - |",
+        "| `on` | True |",
+        "| `few` | 1, 2.5 |",
+        "| `many` | 0 to 99, median 50 of 100 |",
+        "|  | ms | runs |",
+        "| vanilla | 41.25 | 1, 2 |",
+        "| frugal | 4.5 |  |",
+        "`nested.deep`",
+        "| `x` | 1e-07 |",
+        "|  | dim | gb_s |",
+        "| 1 | 64 | 3.25 |",
+    ):
         assert line in text, line
     for block in text.split("\n\n"):
         columns = {line.replace("\\|", "").count("|") for line in block.splitlines() if line.startswith("|")}
