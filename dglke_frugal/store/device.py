@@ -206,5 +206,6 @@ class Watch:
                 return
 
     def close(self) -> None:
+        """End the thread."""
         self._closed.set()
         self._thread.join()

@@ -98,9 +98,11 @@ class DeviceRows:
 
     # One rank trains here, so nobody needs to know how often a row occurs.
     def announce_entities(self, batch) -> None:
+        """Announce the entity rows of a batch to come."""
         self.announce(batch.step, batch.entities)
 
     def announce_relations(self, batch) -> None:
+        """Announce its relation rows."""
         self.announce(batch.step, batch.relations)
 
     announce_projections = announce_relations

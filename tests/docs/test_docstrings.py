@@ -23,18 +23,22 @@ def name_of(base):
 
 
 def explained_methods(paths):
-    """By class name: its base classes' names, and the methods that have a docstring."""
+    """By class name: for each class of that name, its base classes' names, and the methods that have a docstring."""
     found = {}
     for path in paths:
-        for owner in public(ast.parse(path.read_text(encoding="utf-8")).body, ast.ClassDef):
-            documented = {method.name for method in public(owner.body, FUNCTIONS) if ast.get_docstring(method)}
-            found[owner.name] = ({name_of(base) for base in owner.bases}, documented)
+        for owner in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(owner, ast.ClassDef):
+                documented = {method.name for method in public(owner.body, FUNCTIONS) if ast.get_docstring(method)}
+                found.setdefault(owner.name, []).append((set(map(name_of, owner.bases)) - {owner.name}, documented))
     return found
 
 
 def is_explained(owner, method, known):
-    bases, documented = known.get(owner, ((), ()))
-    return method in documented or any(is_explained(base, method, known) for base in bases)
+    """Whether a class of this name, or one that it is derived from, says what the method does."""
+    return any(
+        method in documented or any(is_explained(base, method, known) for base in bases)
+        for bases, documented in known.get(owner, ())
+    )
 
 
 def without_docstring(path, known):

@@ -31,10 +31,12 @@ class Positives(NamedTuple):
 
     @property
     def head(self) -> torch.Tensor:
+        """Rows of the heads."""
         return self.corrupted if self.corrupt_head else self.fixed
 
     @property
     def tail(self) -> torch.Tensor:
+        """Rows of the tails."""
         return self.fixed if self.corrupt_head else self.corrupted
 
 

@@ -18,6 +18,7 @@ class _TransE(DeviceModel):
 
 
 class TransEL2(_TransE):
+    """Distances are Euclidean."""
     similarity = "l2"
 
     def forward(self, x):
@@ -32,6 +33,7 @@ class TransEL2(_TransE):
 
 
 class TransEL1(_TransE):
+    """Distances are sums of absolute values."""
     similarity = "l1"
 
     def forward(self, x):
