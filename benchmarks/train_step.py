@@ -2,12 +2,13 @@
 
     python -m benchmarks.train_step --json FILE [--models TransE_l2 ...] [--threads N] [--steps N]
 
-The batch is synthetic, of FB15k's size: 14,951 entities and 1,345 relations drawn with a skew, dim 400, batch 1024, 256
-negatives per chunk. Tables lie in host memory and are updated in place. The floor of a step is the larger of its
-arithmetic at this machine's measured matrix-product rate and its bytes at the measured copy rate, where arithmetic is the
-three products of the L2 and dot models (scores, gradients of queries, gradients of negatives) and bytes are each distinct
-row read and written once; for models whose arithmetic is no such product only the bytes are counted.
+The batch is synthetic, of FB15k's size: 14,951 entities and 1,345 relations drawn with a skew, dim 400, batch 1024,
+256 negatives per chunk. Tables lie in host memory and are updated in place. The floor of a step is the larger of its
+arithmetic at this machine's measured matrix-product rate and its bytes at the measured copy rate, where arithmetic is
+the three products of the L2 and dot models (scores, gradients of queries, gradients of negatives) and bytes are each
+distinct row read and written once; for models whose arithmetic is no such product only the bytes are counted.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,7 +25,12 @@ from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 ENTITIES, RELATIONS, HIDDEN, BATCH, NEGATIVES = 14951, 1345, 400, 1024, 256
 PHASES = ("queries", "scores", "negatives", "updates")
-FLAGS = {"RotatE": (200, True, False), "SimplE": (400, True, True), "RESCAL": (200, False, False), "TransR": (100, False, False)}
+FLAGS = {
+    "RotatE": (200, True, False),
+    "SimplE": (400, True, True),
+    "RESCAL": (200, False, False),
+    "TransR": (100, False, False),
+}
 
 
 def skewed(random, count, size):
@@ -35,8 +41,17 @@ def skewed(random, count, size):
 def make_batches(random, count):
     """Batches that corrupt tails and heads in turn."""
     return [
-        _native.make_batch(skewed(random, ENTITIES, BATCH), skewed(random, RELATIONS, BATCH), skewed(random, ENTITIES, BATCH),
-                           random.integers(0, ENTITIES, BATCH), bool(i % 2), NEGATIVES, ENTITIES, RELATIONS, step=i)
+        _native.make_batch(
+            skewed(random, ENTITIES, BATCH),
+            skewed(random, RELATIONS, BATCH),
+            skewed(random, ENTITIES, BATCH),
+            random.integers(0, ENTITIES, BATCH),
+            bool(i % 2),
+            NEGATIVES,
+            ENTITIES,
+            RELATIONS,
+            step=i,
+        )
         for i in range(count)
     ]
 
@@ -80,19 +95,27 @@ def measure(name, batches, steps, threads, rates):
         tables.append(_native.HostTable(RELATIONS, dims.projection))
     for stream, table in enumerate(tables):
         table.init_uniform(-bound, bound, 1, stream)
-    step = make_step(StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)), threads)
+    step = make_step(
+        StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)), threads
+    )
     times = []
     for i in range(steps + 4):
         if i == 4:  # the first ones make the buffers
             before = step.phase_seconds
         times.append(timed(lambda: step.run_in_place(batches[i % len(batches)], *tables)))
     phases = {phase: 1e3 * (after - start) / steps for phase, start, after in zip(PHASES, before, step.phase_seconds)}
-    rows = statistics.mean(len(b.entities) * dims.entity + len(b.relations) * (dims.relation + (dims.projection or 0))
-                           for b in batches)
+    rows = statistics.mean(
+        len(b.entities) * dims.entity + len(b.relations) * (dims.relation + (dims.projection or 0)) for b in batches
+    )
     flops = 6 * BATCH * NEGATIVES * dims.entity if model.similarity in ("dot", "l2") else 0
     floor = 1e3 * max(flops / rates["product"], 8 * rows / rates["copy"])
-    return {"ms": 1e3 * statistics.median(times[4:]), "best_ms": 1e3 * min(times[4:]), "floor_ms": floor, "phases_ms": phases,
-            "dims": [dims.entity, dims.relation, dims.projection]}
+    return {
+        "ms": 1e3 * statistics.median(times[4:]),
+        "best_ms": 1e3 * min(times[4:]),
+        "floor_ms": floor,
+        "phases_ms": phases,
+        "dims": [dims.entity, dims.relation, dims.projection],
+    }
 
 
 def main():
@@ -103,16 +126,26 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
     rates = {"product": product_rate(args.threads), "copy": copy_rate(args.threads)}
-    print(f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy {rates['copy'] / 1e9:.1f} GB/s")
+    print(
+        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, "
+        f"copy {rates['copy'] / 1e9:.1f} GB/s"
+    )
     batches = make_batches(np.random.default_rng(0), 16)
     results = {}
     for name in args.models:
         results[name] = result = measure(name, batches, args.steps, args.threads, rates)
         phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in result["phases_ms"].items())
-        print(f"{name:10s} {result['ms']:8.2f} ms a step (best {result['best_ms']:.2f}, floor {result['floor_ms']:.2f}): {phases}")
+        print(
+            f"{name:10s} {result['ms']:8.2f} ms a step "
+            f"(best {result['best_ms']:.2f}, floor {result['floor_ms']:.2f}): {phases}"
+        )
     if args.json:
-        report = {"threads": args.threads, "rates": rates, "models": results,
-                  "step_ms": {name: result["ms"] for name, result in results.items()}}
+        report = {
+            "threads": args.threads,
+            "rates": rates,
+            "models": results,
+            "step_ms": {name: result["ms"] for name, result in results.items()},
+        }
         with replace_file(args.json) as file:
             file.write(json.dumps(report, indent=1).encode())
 

@@ -1,5 +1,3 @@
-#include "step/train_step.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -11,6 +9,7 @@
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "memory/host_table.h"
+#include "step/train_step.h"
 #include "store/step_rows.h"
 
 namespace frugal {
@@ -27,13 +26,16 @@ RowPointers pointers(const AddressPair& addresses, std::size_t count, const char
   const auto& [source, destination] = addresses;
   static_assert(sizeof(std::uint64_t) == sizeof(float*));
   if (source.shape(0) != count || destination.shape(0) != count)
-    throw std::invalid_argument(std::string("one source and one destination address per distinct ") + what + " of the batch");
+    throw std::invalid_argument(std::string("one source and one destination address per distinct ") + what +
+                                " of the batch");
   return {reinterpret_cast<const float* const*>(source.data()), reinterpret_cast<float* const*>(destination.data())};
 }
 
 // The rows of some ids of a table.
-std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& ids, std::int64_t dim, const char* what) {
-  if (table.layout().dim != dim) throw std::invalid_argument(std::string(what) + " table has rows of another length than the model");
+std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& ids, std::int64_t dim,
+                            const char* what) {
+  if (table.layout().dim != dim)
+    throw std::invalid_argument(std::string(what) + " table has rows of another length than the model");
   if (!ids.empty() && (ids.front() < 0 || ids.back() >= table.rows()))  // ascending
     throw nb::index_error((std::string(what) + " ids must lie in the table").c_str());
   std::vector<float*> rows(ids.size());
@@ -43,8 +45,10 @@ std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& i
 
 // The rows of a running step, in the order of the batch's distinct ids.
 RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, std::int64_t dim, const char* what) {
-  if (rows.layout().dim != dim) throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
-  if (!std::ranges::equal(rows.rows(), ids)) throw std::invalid_argument(std::string(what) + " rows are not those of the batch");
+  if (rows.layout().dim != dim)
+    throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
+  if (!std::ranges::equal(rows.rows(), ids))
+    throw std::invalid_argument(std::string(what) + " rows are not those of the batch");
   return {rows.source().data(), rows.destination().data(), rows.gradient().data(), rows.layout().stride};
 }
 
@@ -86,16 +90,19 @@ nb::object copy_rows(const BufferRows& rows, std::int64_t count, std::int64_t co
 
 nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
   const LeafGradients& g = step.gradients();
-  const std::int64_t positives = batch.positives(), entity = step.model().spec().entity_dim, relation = step.model().spec().relation_dim;
+  const std::int64_t positives = batch.positives(), entity = step.model().spec().entity_dim,
+                     relation = step.model().spec().relation_dim;
   nb::dict out;
   out["head"] = copy_rows(g.head, positives, entity);
   out["tail"] = copy_rows(g.tail, positives, entity);
   out["negative"] = copy_rows(g.negative, static_cast<std::int64_t>(batch.negative.size()), entity);
-  out["relation"] = make_matrix(positives, relation, [&](std::int64_t i, float* row) { step.model().expand(g.relation[i], row); });
+  out["relation"] =
+      make_matrix(positives, relation, [&](std::int64_t i, float* row) { step.model().expand(g.relation[i], row); });
   if (step.model().projected()) {
     out["projection"] = make_matrix(positives, entity * relation, [&](std::int64_t i, float* row) {
       const float* factors = g.projection_factors[i];
-      for (std::int64_t k = 0; k < entity * relation; ++k) row[k] = factors[k / relation] * factors[entity + k % relation];
+      for (std::int64_t k = 0; k < entity * relation; ++k)
+        row[k] = factors[k / relation] * factors[entity + k % relation];
     });
     out["projection_of_negatives"] = copy_rows(g.projection, positives, entity * relation);
   }
@@ -123,15 +130,17 @@ void bind_step(nb::module_& module) {
              float regularization_coefficient, float regularization_norm, float learning_rate, bool degree_negatives,
              int threads, const std::optional<std::string>& instruction_set) {
             const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
-            if (!chosen) throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
-            new (self) TrainStep({std::move(model), entity_dim, relation_dim, gamma, embedding_range},
-                                 {genre, margin, pairwise, adversarial, temperature, regularization_coefficient,
-                                  regularization_norm},
-                                 learning_rate, degree_negatives, threads, *chosen);
+            if (!chosen)
+              throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
+            new (self) TrainStep(
+                {std::move(model), entity_dim, relation_dim, gamma, embedding_range},
+                {genre, margin, pairwise, adversarial, temperature, regularization_coefficient, regularization_norm},
+                learning_rate, degree_negatives, threads, *chosen);
           },
-          nb::kw_only(), "model"_a, "entity_dim"_a, "relation_dim"_a, "gamma"_a, "embedding_range"_a, "genre"_a, "margin"_a,
-          "pairwise"_a, "adversarial"_a, "temperature"_a, "regularization_coefficient"_a, "regularization_norm"_a,
-          "learning_rate"_a, "degree_negatives"_a, "threads"_a, "instruction_set"_a = nb::none(),
+          nb::kw_only(), "model"_a, "entity_dim"_a, "relation_dim"_a, "gamma"_a, "embedding_range"_a, "genre"_a,
+          "margin"_a, "pairwise"_a, "adversarial"_a, "temperature"_a, "regularization_coefficient"_a,
+          "regularization_norm"_a, "learning_rate"_a, "degree_negatives"_a, "threads"_a,
+          "instruction_set"_a = nb::none(),
           "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
       .def(
           "run",
@@ -139,14 +148,17 @@ void bind_step(nb::module_& module) {
              const std::optional<AddressPair>& projections) {
             require_projections(step, projections.has_value());
             StepPointers rows{pointers(entities, batch.entities.size(), "entity"),
-                          pointers(relations, batch.relations.size(), "relation"), {}};
+                              pointers(relations, batch.relations.size(), "relation"),
+                              {}};
             if (projections) rows.projections = pointers(*projections, batch.relations.size(), "relation");
             const nb::gil_scoped_release release;
             return step.run(batch, rows);
           },
           "batch"_a, "entities"_a, "relations"_a, "projections"_a = nb::none(),
-          "Trains on rows at addresses: pairs (source, destination) of uint64 arrays, in the order of batch.entities and "
-          "batch.relations. A row is dim floats, then the optimizer state. The addresses must be valid; a row's two may be "
+          "Trains on rows at addresses: pairs (source, destination) of uint64 arrays, in the order of batch.entities "
+          "and "
+          "batch.relations. A row is dim floats, then the optimizer state. The addresses must be valid; a row's two "
+          "may be "
           "the same.")
       .def(
           "run_in_place",
@@ -164,9 +176,11 @@ void bind_step(nb::module_& module) {
             require_projections(step, projections != nullptr);
             const ModelSpec& spec = step.model().spec();
             StepPointers rows{running(entities, batch.entities, spec.entity_dim, "entity"),
-                              running(relations, batch.relations, spec.relation_dim, "relation"), {}};
+                              running(relations, batch.relations, spec.relation_dim, "relation"),
+                              {}};
             if (projections)
-              rows.projections = running(*projections, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
+              rows.projections =
+                  running(*projections, batch.relations, spec.entity_dim * spec.relation_dim, "projection");
             const nb::gil_scoped_release release;
             return step.run(batch, rows);
           },
@@ -180,8 +194,10 @@ void bind_step(nb::module_& module) {
             return nb::make_tuple(losses, gradients_of(step, batch));
           },
           "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
-          "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are float32 "
-          "arrays by leaf: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, relation_dim), and for TransR "
+          "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are "
+          "float32 "
+          "arrays by leaf: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, relation_dim), and for "
+          "TransR "
           "projection and projection_of_negatives (B, entity_dim * relation_dim).")
       .def_prop_ro(
           "phase_seconds",

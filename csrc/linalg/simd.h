@@ -1,9 +1,9 @@
 // Sixteen floats at a time, on whatever vectors the compiler may use for this file.
 //
-// Every kernel is written once in terms of Vec and compiled once per instruction set (instruction_set.h). A Vec always has
-// sixteen lanes: one AVX-512 register, two AVX2 registers, or an array. Sums therefore have the same partial sums in the
-// same order everywhere, and fused multiply-adds happen where fma is written and nowhere else (-ffp-contract=off), so
-// results do not depend on the instruction set, to the bit.
+// Every kernel is written once in terms of Vec and compiled once per instruction set (instruction_set.h). A Vec always
+// has sixteen lanes: one AVX-512 register, two AVX2 registers, or an array. Sums therefore have the same partial sums
+// in the same order everywhere, and fused multiply-adds happen where fma is written and nowhere else
+// (-ffp-contract=off), so results do not depend on the instruction set, to the bit.
 #pragma once
 
 #include <cstdint>
@@ -63,13 +63,15 @@ FRUGAL_LANES Vec zero_where_zero(Vec x, Vec a) {
 }
 // -1, 0 or 1: the sign of each lane.
 FRUGAL_LANES Vec sign(Vec x) {
-  // One answer of four bits per class of number: 0x9 is -1, 0xA is 1, 0x8 is 0; from NaN, NaN, 0, 1, -inf, inf, < 0, > 0.
+  // One answer of four bits per class of number: 0x9 is -1, 0xA is 1, 0x8 is 0; from NaN, NaN, 0, 1, -inf, inf, < 0, >
+  // 0.
   const __m512i answers = _mm512_set1_epi32(static_cast<int>(0xA9A9A800u));
   return {_mm512_fixupimm_ps(x.v, x.v, answers, 0)};
 }
 // 2^n for whole n in [-126, 127].
 FRUGAL_LANES Vec power_of_two(Vec n) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+  return {
+      _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
 }
 // yes where bit `bit` of the whole number n is set.
 FRUGAL_LANES Mask has_bit(Vec n, int bit) {
@@ -95,7 +97,8 @@ FRUGAL_LANES void store(float* p, Vec a) {
   _mm256_storeu_ps(p + 8, a.hi);
 }
 FRUGAL_LANES Vec load_part(const float* p, int n) {
-  return {_mm256_maskload_ps(p, part_mask(n)), n > 8 ? _mm256_maskload_ps(p + 8, part_mask(n - 8)) : _mm256_setzero_ps()};
+  return {_mm256_maskload_ps(p, part_mask(n)),
+          n > 8 ? _mm256_maskload_ps(p + 8, part_mask(n - 8)) : _mm256_setzero_ps()};
 }
 FRUGAL_LANES void store_part(float* p, Vec a, int n) {
   _mm256_maskstore_ps(p, part_mask(n), a.lo);

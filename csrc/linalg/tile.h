@@ -1,7 +1,7 @@
 // The loop nest under every product and every table of distances: tiles of the result that live in registers.
 //
-// Result element (i, j) is `combine` folded over p = 0, 1, ..., k - 1 in that order, whatever the size of the tile, so a
-// result does not depend on how the work was split. Measured on Zen 4 at 400-deep products of 256 x 256: within a few
+// Result element (i, j) is `combine` folded over p = 0, 1, ..., k - 1 in that order, whatever the size of the tile, so
+// a result does not depend on how the work was split. Measured on Zen 4 at 400-deep products of 256 x 256: within a few
 // percent of the processor's peak, where OpenBLAS and MKL reach about nine tenths; and no library's version, thread
 // setting or kernel choice can change a bit.
 #pragma once
@@ -67,8 +67,8 @@ static inline void for_tiles(std::int64_t rows, std::int64_t vectors, std::int64
                              std::int64_t c_stride) {
   std::int64_t v = 0;
   for (; v + kTileVectors <= vectors; v += kTileVectors)
-    tile_rows<Operation, kTileRows, kTileVectors>(rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride},
-                                                  c + v * kLanes, c_stride);
+    tile_rows<Operation, kTileRows, kTileVectors>(
+        rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride}, c + v * kLanes, c_stride);
   for (; v < vectors; ++v)
     tile_rows<Operation, kTileRows, 1>(rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride},
                                        c + v * kLanes, c_stride);

@@ -1,13 +1,14 @@
 // The loss of a step, as data.
 //
 // With s+ the score of a positive, s- those of its N negatives, w its edge importance (1 without), B positives:
-//   plain:     1/2 (mean_i w_i l(s+_i) + mean_i w_i sum_j v_ij l(-s-_ij)), v_ij = 1/N, or softmax_j(temperature s-_ij), which
+//   plain:     1/2 (mean_i w_i l(s+_i) + mean_i w_i sum_j v_ij l(-s-_ij)), v_ij = 1/N, or softmax_j(temperature s-_ij),
+//   which
 //              counts as a constant (adversarial)
 //   pairwise:  mean_ij w_i l(s+_i - s-_ij)
 //   l(x) = softplus(-x) (Logsigmoid, Logistic and BCE are all this function) or max(0, margin - x) (Hinge)
-// Regularization adds coefficient * sum |x|^norm over all rows that were read: each distinct entity among the positives once,
-// each negative and each edge's relation once per occurrence.
-// Source: DGL-KE, dglke/models/pytorch/loss.py and general_models.py.
+// Regularization adds coefficient * sum |x|^norm over all rows that were read: each distinct entity among the positives
+// once, each negative and each edge's relation once per occurrence. Source: DGL-KE, dglke/models/pytorch/loss.py and
+// general_models.py.
 #pragma once
 
 namespace frugal {

@@ -38,7 +38,7 @@ struct RowLoss {
 // scores: `vectors` vectors, the first n scores and then kNoScore; replaced by scale * d loss / d score.
 template <typename Loss>
 FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score, float scale, std::int64_t n,
-                               std::int64_t vectors, float* scores) {
+                              std::int64_t vectors, float* scores) {
   const Vec zero = broadcast(0.0f);
   Vec loss = zero;
   if (spec.pairwise) {
@@ -81,15 +81,15 @@ FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score
 }
 
 FRUGAL_LANES RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
-                               std::int64_t vectors, float* scores) {
+                              std::int64_t vectors, float* scores) {
   if (spec.genre == LossGenre::kHinge)
     return row_loss(Hinge{broadcast(spec.margin)}, spec, positive_score, scale, n, vectors, scores);
   return row_loss(Softplus{}, spec, positive_score, scale, n, vectors, scores);
 }
 
 FRUGAL_LANES LossValue positive_loss(const LossSpec& spec, float score) {
-  const LossVec value = spec.genre == LossGenre::kHinge ? Hinge{broadcast(spec.margin)}(broadcast(score))
-                                                         : Softplus{}(broadcast(score));
+  const LossVec value =
+      spec.genre == LossGenre::kHinge ? Hinge{broadcast(spec.margin)}(broadcast(score)) : Softplus{}(broadcast(score));
   return {common_value(value.loss), common_value(value.derivative)};
 }
 

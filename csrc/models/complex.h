@@ -1,4 +1,5 @@
-// ComplEx (Trouillon et al. 2016): score = Re sum h r conj(t); real parts in the first half of a row, imaginary in the second.
+// ComplEx (Trouillon et al. 2016): score = Re sum h r conj(t); real parts in the first half of a row, imaginary in the
+// second.
 #pragma once
 
 #include "linalg/row.h"
@@ -17,7 +18,8 @@ struct ComplEx {
     require_even(spec);
   }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float*) {
     const std::int64_t half = model.entity_dim / 2;
     const Sides side(x, corrupt_head);
     const Vec conjugate = broadcast(corrupt_head ? -1.0f : 1.0f);
@@ -31,8 +33,8 @@ struct ComplEx {
       return read(query + i) * read(side.corrupted + i) + read(query + half + i) * read(side.corrupted + half + i);
     });
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.entity_dim / 2;
     const Sides side(x, corrupt_head);
     const SideGradients gradient(out, corrupt_head);

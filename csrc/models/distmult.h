@@ -12,16 +12,18 @@ struct DistMult {
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) { require_equal_dims(spec); }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float*) {
     const Sides side(x, corrupt_head);
-    for_row(model.entity_dim,
-            [&](std::int64_t i, auto read, auto write) { write(query + i, read(side.fixed + i) * read(x.relation + i)); });
+    for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
+      write(query + i, read(side.fixed + i) * read(x.relation + i));
+    });
     return sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
       return read(side.fixed + i) * read(x.relation + i) * read(side.corrupted + i);
     });
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Sides side(x, corrupt_head);
     const SideGradients gradient(out, corrupt_head);
     const Vec positive = broadcast(score_gradient);

@@ -1,8 +1,8 @@
 // One knowledge-graph embedding model on rows of floats: what differs between models, and nothing else.
 //
 // A model scores a positive (head, relation, tail), and turns the side that is not corrupted into a query for the
-// similarity that all its negatives share (similarity.h). Its gradients are closed forms. Rows are float32; a row pointer
-// may point into a table, so nothing is read beyond a row's end.
+// similarity that all its negatives share (similarity.h). Its gradients are closed forms. Rows are float32; a row
+// pointer may point into a table, so nothing is read beyond a row's end.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace frugal {
 
 struct ModelSpec {
-  std::string name;                // DGL-KE's names: TransE_l1, TransE_l2, TransE (= l2), DistMult, ...
-  std::int64_t entity_dim = 0;     // floats of an entity row
-  std::int64_t relation_dim = 0;   // floats of a relation row (RESCAL: d * d)
-  float gamma = 0.0f;              // margin of the distance models
-  float embedding_range = 0.0f;    // RotatE: the relation value that means the angle pi
+  std::string name;               // DGL-KE's names: TransE_l1, TransE_l2, TransE (= l2), DistMult, ...
+  std::int64_t entity_dim = 0;    // floats of an entity row
+  std::int64_t relation_dim = 0;  // floats of a relation row (RESCAL: d * d)
+  float gamma = 0.0f;             // margin of the distance models
+  float embedding_range = 0.0f;   // RotatE: the relation value that means the angle pi
 };
 
 // The rows of one positive.
@@ -49,12 +49,12 @@ class Model {
   virtual bool projected() const { return false; }
   virtual std::int64_t query_dim() const { return spec_.entity_dim; }
 
-  // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *memo holds
-  // one number (a norm) that backward needs.
+  // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *memo
+  // holds one number (a norm) that backward needs.
   virtual float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const = 0;
   // Gradients, given d loss / d score of the positive and d loss / d query.
-  virtual void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient, const float* query_gradient,
-                        const TripleGradient& out) const = 0;
+  virtual void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient,
+                        const float* query_gradient, const TripleGradient& out) const = 0;
 
   // What backward stores for an edge's relation: the gradient itself, or, where that is large and of low rank, its
   // factors, from which expand makes the relation_dim floats of the gradient.

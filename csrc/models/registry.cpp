@@ -12,8 +12,9 @@ namespace frugal {
 
 void require(bool condition, const ModelSpec& spec, const std::string& complaint) {
   if (!condition)
-    throw std::invalid_argument(spec.name + " " + complaint + "; got entity rows of " + std::to_string(spec.entity_dim) +
-                                " and relation rows of " + std::to_string(spec.relation_dim) + " floats");
+    throw std::invalid_argument(spec.name + " " + complaint + "; got entity rows of " +
+                                std::to_string(spec.entity_dim) + " and relation rows of " +
+                                std::to_string(spec.relation_dim) + " floats");
 }
 
 std::unique_ptr<Model> make_model(const ModelSpec& spec) {

@@ -1,12 +1,12 @@
 // RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row.
 //
-// DGL-KE's queries are M t for corrupted heads and M h (not its transpose) for corrupted tails, so there a negative tail b
-// is scored b^T M h. Training must agree with it, so this does the same.
+// DGL-KE's queries are M t for corrupted heads and M h (not its transpose) for corrupted tails, so there a negative
+// tail b is scored b^T M h. Training must agree with it, so this does the same.
 #include <cstring>
 
+#include "linalg/row.h"
 #include "models/checks.h"
 #include "models/large_models.h"
-#include "linalg/row.h"
 
 namespace frugal {
 namespace {

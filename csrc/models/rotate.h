@@ -1,5 +1,5 @@
-// RotatE (Sun et al. 2019): score = gamma - sum |h o e^(i phase) - t|; an entity row is real parts, then imaginary parts; a
-// relation row is phases, embedding_range meaning pi.
+// RotatE (Sun et al. 2019): score = gamma - sum |h o e^(i phase) - t|; an entity row is real parts, then imaginary
+// parts; a relation row is phases, embedding_range meaning pi.
 #pragma once
 
 #include "linalg/row.h"
@@ -15,11 +15,13 @@ namespace frugal::FRUGAL_ISA {
 struct RotatE {
   static constexpr Similarity kSimilarity = Similarity::kModulus;
   static void check(const ModelSpec& spec) {
-    require(spec.entity_dim == 2 * spec.relation_dim, spec, "needs entity rows twice as long as relation rows (--double_ent)");
+    require(spec.entity_dim == 2 * spec.relation_dim, spec,
+            "needs entity rows twice as long as relation rows (--double_ent)");
     require(spec.embedding_range > 0.0f, spec, "needs an embedding range above 0");
   }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float*) {
     const std::int64_t half = model.relation_dim;
     const Sides side(x, corrupt_head);
     const Vec direction = broadcast(corrupt_head ? -1.0f : 1.0f), unit = broadcast(model.phase_unit);
@@ -35,8 +37,8 @@ struct RotatE {
              return sqrt(dx * dx + dy * dy);
            });
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.relation_dim;
     const Sides side(x, corrupt_head);
     const SideGradients gradient(out, corrupt_head);

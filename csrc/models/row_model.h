@@ -1,7 +1,7 @@
 // A model written as a row program, behind the interface of a model.
 //
-// A row program is a struct of static functions on Vecs: forward and backward as Model has them, with the numbers of the
-// model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
+// A row program is a struct of static functions on Vecs: forward and backward as Model has them, with the numbers of
+// the model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
 #pragma once
 
 #include <cmath>

@@ -10,8 +10,8 @@
 
 namespace frugal::FRUGAL_ISA {
 
-// With f the fixed and c the corrupted entity the score is 1/2 sum (c_1 p f_2 + c_2 q f_1): the head corrupted, p = r and
-// q = r'; the tail corrupted, the other way round. The query is 1/2 (p f_2, q f_1).
+// With f the fixed and c the corrupted entity the score is 1/2 sum (c_1 p f_2 + c_2 q f_1): the head corrupted, p = r
+// and q = r'; the tail corrupted, the other way round. The query is 1/2 (p f_2, q f_1).
 struct SimplE {
   static constexpr Similarity kSimilarity = Similarity::kClampedDot;
   static void check(const ModelSpec& spec) {
@@ -20,7 +20,8 @@ struct SimplE {
   }
 
   // *memo: the slope of the clamp, 1 or 0.
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float* memo) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float* memo) {
     const std::int64_t half = model.entity_dim / 2, p_at = corrupt_head ? 0 : half, q_at = half - p_at;
     const Sides side(x, corrupt_head);
     const Vec one_half = broadcast(0.5f);
@@ -34,8 +35,8 @@ struct SimplE {
     *memo = raw < -kClamp || raw > kClamp ? 0.0f : 1.0f;
     return raw < -kClamp ? -kClamp : raw > kClamp ? kClamp : raw;
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float slope, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float slope,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.entity_dim / 2, p_at = corrupt_head ? 0 : half, q_at = half - p_at;
     const Sides side(x, corrupt_head);
     const SideGradients gradient(out, corrupt_head);

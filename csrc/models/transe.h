@@ -18,8 +18,8 @@ struct TransE {
   }
   // Hands the gradients on: p, that of h + r - t of the positive, is positive(h + r - t), elementwise.
   template <typename Positive>
-  FRUGAL_DEVICE static void spread(const ModelNumbers& model, const Triple& x, bool corrupt_head, const float* query_gradient,
-                     const TripleGradient& out, Positive positive) {
+  FRUGAL_DEVICE static void spread(const ModelNumbers& model, const Triple& x, bool corrupt_head,
+                                   const float* query_gradient, const TripleGradient& out, Positive positive) {
     for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
       const Vec p = positive(read(x.head + i) + read(x.relation + i) - read(x.tail + i)), q = read(query_gradient + i);
       write(out.head + i, corrupt_head ? p : p + q);
@@ -33,7 +33,8 @@ struct TransEL2 : TransE {
   static constexpr Similarity kSimilarity = Similarity::kL2;
 
   // *memo: the positive's distance.
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float* memo) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float* memo) {
     translate(model, x, corrupt_head, query);
     *memo = __builtin_sqrtf(sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
       const Vec difference = read(x.head + i) + read(x.relation + i) - read(x.tail + i);
@@ -41,8 +42,8 @@ struct TransEL2 : TransE {
     }));
     return model.gamma - *memo;
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float norm, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float norm,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Vec factor = broadcast(norm > 0.0f ? -score_gradient / norm : 0.0f);
     spread(model, x, corrupt_head, query_gradient, out, [&](Vec difference) { return factor * difference; });
   }
@@ -51,14 +52,15 @@ struct TransEL2 : TransE {
 struct TransEL1 : TransE {
   static constexpr Similarity kSimilarity = Similarity::kL1;
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query, float*) {
+  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
+                                     float*) {
     translate(model, x, corrupt_head, query);
     return model.gamma - sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
              return abs(read(x.head + i) + read(x.relation + i) - read(x.tail + i));
            });
   }
-  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float, float score_gradient,
-                       const float* query_gradient, const TripleGradient& out) {
+  FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
+                                     float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Vec factor = broadcast(-score_gradient);
     spread(model, x, corrupt_head, query_gradient, out, [&](Vec difference) { return sign(difference) * factor; });
   }

@@ -1,7 +1,7 @@
 // TransR (Lin et al. 2015): entities are projected by a matrix M per relation; score = gamma - sum |h M + r - t M|.
 //
-// DGL-KE's queries are t M - r for corrupted heads, and h M - r (not plus) for corrupted tails, so there a negative tail b is
-// at the distance sum |h M - r - b M|. Training must agree with it, so this does the same.
+// DGL-KE's queries are t M - r for corrupted heads, and h M - r (not plus) for corrupted tails, so there a negative
+// tail b is at the distance sum |h M - r - b M|. Training must agree with it, so this does the same.
 #include <vector>
 
 #include "linalg/row.h"
@@ -28,8 +28,8 @@ class TransR final : public Model {
     return spec_.gamma - sum_row(dim, [&](std::int64_t j, auto read) { return abs(read(difference.data() + j)); });
   }
 
-  // The gradient by M is (h - t) (gradient of h M + r - t M)^T + fixed (query gradient)^T + what the negatives give; only the
-  // factors of the first are left in out.projection_factors, because the pass knows the others.
+  // The gradient by M is (h - t) (gradient of h M + r - t M)^T + fixed (query gradient)^T + what the negatives give;
+  // only the factors of the first are left in out.projection_factors, because the pass knows the others.
   void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
     const std::int64_t rows = spec_.entity_dim, dim = spec_.relation_dim;

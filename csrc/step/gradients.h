@@ -18,8 +18,8 @@ namespace frugal {
 // Where the distinct rows of a step are read from and written to, in the order of Batch::entities (or relations). A row
 // is dim floats of embedding, then one of Adagrad state. Both pointers of a row may be the same: updated in place.
 //
-// A row that has a place for gradients is not updated: others train on it in the same step, and whoever applies the gradients
-// of all of them in order gets those of this step there, entry after entry, gradient_stride floats apart.
+// A row that has a place for gradients is not updated: others train on it in the same step, and whoever applies the
+// gradients of all of them in order gets those of this step there, entry after entry, gradient_stride floats apart.
 struct RowPointers {
   const float* const* source = nullptr;
   float* const* destination = nullptr;
@@ -45,12 +45,14 @@ struct BufferRows {
 
 // Gradients of the loss by the leaves of the step, without regularization, and the losses they belong to.
 struct LeafGradients {
-  BufferRows head, tail;   // (B, entity_dim): both ends of each positive
-  BufferRows relation;     // (B, ...): of each positive, as the model stores it (Model::expand)
-  BufferRows negative;     // (chunks * negatives, entity_dim): each sampled negative
-  BufferRows projection_factors;  // TransR (B, entity_dim + relation_dim): that of the positive's own score is their outer product
+  BufferRows head, tail;          // (B, entity_dim): both ends of each positive
+  BufferRows relation;            // (B, ...): of each positive, as the model stores it (Model::expand)
+  BufferRows negative;            // (chunks * negatives, entity_dim): each sampled negative
+  BufferRows projection_factors;  // TransR (B, entity_dim + relation_dim): that of the positive's own score is their
+                                  // outer product
   BufferRows projection;          // TransR (B, entity_dim * relation_dim): that of the positive's negatives
-  std::vector<double> positive_loss, negative_loss;  // (B,) times edge importance; a pairwise loss is all in negative_loss
+  std::vector<double> positive_loss,
+      negative_loss;  // (B,) times edge importance; a pairwise loss is all in negative_loss
 };
 
 // Nanoseconds by phase of the step.

@@ -2,8 +2,9 @@
 //
 // A group is the edges of one relation in one chunk; they share the projected negatives. Phases of independent tasks:
 //   queries:   query and positive score of each edge, stored group after group; the negatives copied
-//   scores:    per group: negatives projected, comparisons, losses, weights, gradients of queries, positives and projections
-//   negatives: per block of negatives, over the chunk's groups in order: projected once more (less work than keeping every
+//   scores:    per group: negatives projected, comparisons, losses, weights, gradients of queries, positives and
+//   projections negatives: per block of negatives, over the chunk's groups in order: projected once more (less work
+//   than keeping every
 //              projection), gradients gathered and brought back through the matrix
 #include <cstring>
 
@@ -75,13 +76,13 @@ class ProjectedPass final : public GradientPass {
   };
 
   struct Scratch {
-    BufferRows matrix;              // (entity_dim, relation_dim): a copy with room for whole vectors
-    Buffer matrix_panels;           // the same on its side
-    BufferRows matrix_gradient;     // (entity_dim, relation_dim)
-    BufferRows projected;           // (columns, relation_dim)
-    BufferRows projected_gradient;  // (columns, relation_dim)
-    Buffer panels;                  // of projected
-    BufferRows query_gradient;      // (chunk_size, relation_dim)
+    BufferRows matrix;                // (entity_dim, relation_dim): a copy with room for whole vectors
+    Buffer matrix_panels;             // the same on its side
+    BufferRows matrix_gradient;       // (entity_dim, relation_dim)
+    BufferRows projected;             // (columns, relation_dim)
+    BufferRows projected_gradient;    // (columns, relation_dim)
+    Buffer panels;                    // of projected
+    BufferRows query_gradient;        // (chunk_size, relation_dim)
     BufferRows entity_gradient, sum;  // (kBlock, entity_dim)
     Buffer slope;
   };
@@ -128,7 +129,8 @@ class ProjectedPass final : public GradientPass {
 
   void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first) {
     for (std::int64_t position = first; position < std::min(batch.positives(), first + kEdges); ++position)
-      positive_score_[position] = context_.model.forward(triple(batch, rows, edge_[position]), batch.corrupt_head, query_[position], nullptr);
+      positive_score_[position] =
+          context_.model.forward(triple(batch, rows, edge_[position]), batch.corrupt_head, query_[position], nullptr);
   }
 
   void copy_matrix(const float* source, Scratch& scratch) const {
@@ -138,7 +140,8 @@ class ProjectedPass final : public GradientPass {
 
   // Projects `count` of the copied negatives.
   void project(std::int64_t first, std::int64_t count, Scratch& scratch) {
-    context_.kernels.multiply(count, pieces(relation_dim_, kVector), entity_dim_, {negative_[first], negative_.stride, 1},
+    context_.kernels.multiply(count, pieces(relation_dim_, kVector), entity_dim_,
+                              {negative_[first], negative_.stride, 1},
                               {scratch.matrix[0], scratch.matrix.stride, kVector}, scratch.projected.from(0));
   }
 
@@ -157,7 +160,8 @@ class ProjectedPass final : public GradientPass {
     project(group.chunk * s.columns, s.columns, scratch);
     pack(scratch.projected.from(0), s.columns, relation_dim_, scratch.panels.data());
     const Rows query = query_.from(group.first), weight = weight_.from(group.first);
-    context_.kernels.compare(Similarity::kL1, group.count, s.vectors, relation_dim_, query, scratch.panels.data(), weight);
+    context_.kernels.compare(Similarity::kL1, group.count, s.vectors, relation_dim_, query, scratch.panels.data(),
+                             weight);
     std::vector<float> score_gradient(group.count);
     for (std::int64_t i = 0; i < group.count; ++i) {
       const QueryFacts facts{edge_[group.first + i], positive_score_[group.first + i], 0.0f};
@@ -175,11 +179,11 @@ class ProjectedPass final : public GradientPass {
   }
 
   // d M of one edge's negatives: the sum of b (gradient of b M)^T over negatives b, and fixed (query gradient)^T.
-  void differentiate_matrix(const Batch& batch, const BatchShape& s, const StepPointers& rows, const Group& group, std::int64_t i,
-                            const float* query_gradient, Scratch& scratch, float* out) {
+  void differentiate_matrix(const Batch& batch, const BatchShape& s, const StepPointers& rows, const Group& group,
+                            std::int64_t i, const float* query_gradient, Scratch& scratch, float* out) {
     const std::int64_t position = group.first + i;
-    context_.kernels.gradient(Similarity::kL1, s.columns, 1, relation_dim_, scratch.projected.from(0), query_.from(position),
-                              weight_[position], 1, 0, scratch.projected_gradient.from(0));
+    context_.kernels.gradient(Similarity::kL1, s.columns, 1, relation_dim_, scratch.projected.from(0),
+                              query_.from(position), weight_[position], 1, 0, scratch.projected_gradient.from(0));
     context_.kernels.multiply(entity_dim_, pieces(relation_dim_, kVector), s.columns,
                               {negative_[group.chunk * s.columns], 1, negative_.stride},
                               {scratch.projected_gradient[0], scratch.projected_gradient.stride, kVector},
@@ -188,12 +192,13 @@ class ProjectedPass final : public GradientPass {
     const float* fixed = batch.corrupt_head ? x.tail : x.head;
     for (std::int64_t a = 0; a < entity_dim_; ++a) {
       const float* row = scratch.matrix_gradient[a];
-      for (std::int64_t c = 0; c < relation_dim_; ++c) out[a * relation_dim_ + c] = row[c] + fixed[a] * query_gradient[c];
+      for (std::int64_t c = 0; c < relation_dim_; ++c)
+        out[a * relation_dim_ + c] = row[c] + fixed[a] * query_gradient[c];
     }
   }
 
-  void differentiate(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk, std::int64_t first,
-                     std::int64_t count, Scratch& scratch, LeafGradients& out) {
+  void differentiate(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk,
+                     std::int64_t first, std::int64_t count, Scratch& scratch, LeafGradients& out) {
     const Rows sum = scratch.sum.from(0), back = scratch.entity_gradient.from(0);
     for (std::int64_t i = 0; i < count; ++i) std::memset(sum[i], 0, entity_dim_ * sizeof(float));
     for (const Group& group : groups_) {
@@ -226,7 +231,7 @@ class ProjectedPass final : public GradientPass {
   std::vector<float> positive_score_;  // (B,), by position
   std::vector<std::int64_t> edge_;     // (B,) edge at each position
   std::vector<Group> groups_;
-  std::vector<Scratch> scratch_;       // one per worker
+  std::vector<Scratch> scratch_;  // one per worker
 };
 
 }  // namespace

@@ -21,7 +21,9 @@ FRUGAL_LANES Vec penalty_slope(float norm, Vec x) {
 FRUGAL_LANES float regularize(const LossSpec& loss, const float* row, std::int64_t dim, float* gradient) {
   const float norm = loss.regularization_norm;
   const Vec factor = broadcast(loss.regularization_coefficient * norm);
-  for_row(dim, [&](std::int64_t i, auto read, auto write) { write(gradient + i, factor * penalty_slope(norm, read(row + i))); });
+  for_row(dim, [&](std::int64_t i, auto read, auto write) {
+    write(gradient + i, factor * penalty_slope(norm, read(row + i)));
+  });
   return sum_row(dim, [&](std::int64_t i, auto read) {
     const Vec x = read(row + i);
     return penalty_slope(norm, x) * x;

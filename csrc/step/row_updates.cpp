@@ -22,15 +22,23 @@ class RowChange {
         row_(rows.destination[slot]),
         handed_over_(rows.gradient == nullptr ? nullptr : rows.gradient[slot]),
         stride_(rows.gradient_stride) {
-    if (handed_over_ == nullptr && row_ != rows.source[slot]) std::memcpy(row_, rows.source[slot], (dim + 1) * sizeof(float));
+    if (handed_over_ == nullptr && row_ != rows.source[slot])
+      std::memcpy(row_, rows.source[slot], (dim + 1) * sizeof(float));
   }
 
-  // The next entry. gradient_of(i) is called once or twice for each occurrence i in [begin, end).
+  // The next entry. gradient_of(i) is called once or twice for each occurrence i in [begin, end); what it returns stays
+  // until its next call.
   template <typename GradientOf>
   void entry(std::int32_t begin, std::int32_t end, GradientOf gradient_of) {
     if (handed_over_ != nullptr) {
       for (std::int32_t i = begin; i < end; ++i, handed_over_ += stride_)
         std::memcpy(handed_over_, gradient_of(i), dim_ * sizeof(float));
+      return;
+    }
+    if (end - begin == 1) {  // as most have: the gradient is made once
+      const float* gradient = gradient_of(begin);
+      adagrad_.accumulate(row_[dim_], gradient, dim_);
+      adagrad_.apply(row_, row_[dim_], gradient, dim_);
       return;
     }
     for (std::int32_t i = begin; i < end; ++i) adagrad_.accumulate(row_[dim_], gradient_of(i), dim_);
@@ -66,14 +74,15 @@ void RowUpdates::start(const Batch& batch) {
   relation_regularization_.assign(batch.relations.size(), 0.0);
 }
 
-void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity, LeafGradients& gradients,
-                               int worker) {
+void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std::int64_t entity,
+                               LeafGradients& gradients, int worker) {
   const std::int32_t first = batch.positive_offset[entity], last = batch.positive_offset[entity + 1];
   const std::int32_t first_negative = batch.negative_offset[entity], last_negative = batch.negative_offset[entity + 1];
   float* penalty = scratch_[worker].penalty.data();
   if (loss_.regularized()) {
     const std::int32_t reads = (last > first) + (last_negative - first_negative);
-    entity_regularization_[entity] = reads * static_cast<double>(regularize(loss_, rows.entities.source[entity], entity_dim_, penalty));
+    const double sum = regularize(loss_, rows.entities.source[entity], entity_dim_, penalty);
+    entity_regularization_[entity] = reads * sum;
     for (std::int32_t o = first_negative; o < last_negative; ++o)
       add_to(gradients.negative[batch.negative_occurrence[o]], penalty, entity_dim_);
   }
@@ -92,14 +101,17 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
             [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
 }
 
-void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
-                                 int worker) {
+void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,
+                                 LeafGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   float* penalty = scratch_[worker].penalty.data();
-  if (loss_.regularized())
-    relation_regularization_[relation] = (end - begin) * static_cast<double>(regularize(loss_, rows.relations.source[relation], relation_dim_, penalty));
+  if (loss_.regularized()) {
+    const double sum = regularize(loss_, rows.relations.source[relation], relation_dim_, penalty);
+    relation_regularization_[relation] = (end - begin) * sum;
+  }
   RowChange row(rows.relations, relation, relation_dim_, learning_rate_);
-  // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it is.
+  // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it
+  // is.
   const auto gradient_of = [&](std::int32_t o) {
     float* gradient = scratch_[worker].gradient.data();
     model_.expand(gradients.relation[batch.relation_occurrence[o]], gradient);
@@ -109,8 +121,8 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
   row.entry(begin, end, gradient_of);
 }
 
-void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation, LeafGradients& gradients,
-                                   int worker) {
+void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation,
+                                   LeafGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   RowChange row(rows.projections, relation, projection_dim_, learning_rate_);
   row.entry(begin, end, [&](std::int32_t o) {

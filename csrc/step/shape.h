@@ -17,8 +17,8 @@ inline constexpr std::int64_t kEdges = 32;   // edges of a task that handles edg
 
 inline constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-// Rows of a block where `rows` are shared out: several blocks per thread, so that none waits long for another, but whole
-// tiles. No result depends on it.
+// Rows of a block where `rows` are shared out: several blocks per thread, so that none waits long for another, but
+// whole tiles. No result depends on it.
 inline constexpr std::int64_t block_rows(std::int64_t rows, int threads) {
   return std::clamp(pieces(pieces(rows, 3 * threads), kTile) * kTile, kTile, kBlock);
 }
@@ -50,7 +50,8 @@ struct BatchShape {
   }
 };
 
-// Asks for a row that is needed soon: rows lie scattered in memory, and the processor cannot guess where the next one is.
+// Asks for a row that is needed soon: rows lie scattered in memory, and the processor cannot guess where the next one
+// is.
 inline void prefetch_row(const float* row, std::int64_t dim) {
   for (std::int64_t i = 0; i < dim; i += kVector) __builtin_prefetch(row + i);
 }

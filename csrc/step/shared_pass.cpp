@@ -94,12 +94,14 @@ class SharedPass final : public GradientPass {
         const Triple next = triple(batch, rows, batch.relation_occurrence[i + 1]);
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
-      positive_score_[edge] = context_.model.forward(triple(batch, rows, edge), batch.corrupt_head, query_[edge], &memo_[edge]);
+      positive_score_[edge] =
+          context_.model.forward(triple(batch, rows, edge), batch.corrupt_head, query_[edge], &memo_[edge]);
       if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
     }
   }
 
-  void pack_negatives(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk, std::int64_t panel) {
+  void pack_negatives(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk,
+                      std::int64_t panel) {
     const float* copies[kVector];
     for (std::int64_t l = 0; l < kVector; ++l) {
       const std::int64_t column = panel * kVector + l;
@@ -110,7 +112,8 @@ class SharedPass final : public GradientPass {
       if (column + 1 < s.columns) prefetch_row(rows.entities.source[s.slot(batch, chunk, column + 1)], dim_);
       float* copy = negative_[chunk * s.columns + column];
       std::memcpy(copy, rows.entities.source[s.slot(batch, chunk, column)], dim_ * sizeof(float));
-      if (uses_squares()) negative_square_.data()[chunk * s.vectors * kVector + column] = context_.kernels.dot(copy, copy, dim_);
+      if (uses_squares())
+        negative_square_.data()[chunk * s.vectors * kVector + column] = context_.kernels.dot(copy, copy, dim_);
       copies[l] = copy;
     }
     context_.kernels.pack(copies, dim_, panels(s, chunk) + panel * kVector * dim_);
@@ -125,28 +128,30 @@ class SharedPass final : public GradientPass {
     float score_gradient[kBlock];
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t edge = first_edge + i;
-      score_gradient[i] = take_losses(context_, batch, s, {edge, positive_score_[edge], query_square_[edge]},
-                                      negative_square_.data() + chunk * s.vectors * kVector, weight[i], scratch.slope.data(), out);
+      score_gradient[i] =
+          take_losses(context_, batch, s, {edge, positive_score_[edge], query_square_[edge]},
+                      negative_square_.data() + chunk * s.vectors * kVector, weight[i], scratch.slope.data(), out);
     }
     const Rows gradient = scratch.gradient.from(0);
     context_.kernels.gradient(similarity, count, s.columns, dim_, query, negative_.from(chunk * s.columns), weight.data,
                               weight.stride, 1, gradient);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t edge = first_edge + i;
-      context_.model.backward(triple(batch, rows, edge), batch.corrupt_head, memo_[edge], score_gradient[i], gradient[i],
-                              {out.head[edge], out.relation[edge], out.tail[edge]});
+      context_.model.backward(triple(batch, rows, edge), batch.corrupt_head, memo_[edge], score_gradient[i],
+                              gradient[i], {out.head[edge], out.relation[edge], out.tail[edge]});
     }
   }
 
   void differentiate(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count, Rows out) {
     const std::int64_t first_edge = chunk * s.chunk_size;
-    context_.kernels.gradient(context_.model.similarity(), count, s.chunk_size, dim_, negative_.from(chunk * s.columns + first),
-                              query_.from(first_edge), weight_[first_edge] + first, 1, weight_.stride, out);
+    context_.kernels.gradient(context_.model.similarity(), count, s.chunk_size, dim_,
+                              negative_.from(chunk * s.columns + first), query_.from(first_edge),
+                              weight_[first_edge] + first, 1, weight_.stride, out);
   }
 
   // The chunk's own heads or tails are leaves already: what they get as negatives is added to that.
-  void differentiate_own(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
-                         Scratch& scratch, LeafGradients& out) {
+  void differentiate_own(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first,
+                         std::int64_t count, Scratch& scratch, LeafGradients& out) {
     const Rows gradient = scratch.gradient.from(0);
     differentiate(s, chunk, first, count, gradient);
     BufferRows& side = batch.corrupt_head ? out.head : out.tail;
@@ -157,18 +162,20 @@ class SharedPass final : public GradientPass {
   bool uses_squares() const { return context_.model.similarity() == Similarity::kL2; }
 
   const PassContext context_;
-  const std::int64_t dim_;                             // of entities, queries and negatives
-  BufferRows query_;                                   // (B, dim)
-  BufferRows negative_;                                // (chunks * columns, dim): the own side first, if any
-  BufferRows weight_;                                  // (B, columns): d loss / d comparison
-  Buffer panel_;                                       // per chunk, `vectors` panels of (dim, 16)
-  Buffer negative_square_;                             // (chunks, 16 * vectors)
+  const std::int64_t dim_;                                   // of entities, queries and negatives
+  BufferRows query_;                                         // (B, dim)
+  BufferRows negative_;                                      // (chunks * columns, dim): the own side first, if any
+  BufferRows weight_;                                        // (B, columns): d loss / d comparison
+  Buffer panel_;                                             // per chunk, `vectors` panels of (dim, 16)
+  Buffer negative_square_;                                   // (chunks, 16 * vectors)
   std::vector<float> positive_score_, memo_, query_square_;  // (B,)
-  std::vector<Scratch> scratch_;                       // one per worker
+  std::vector<Scratch> scratch_;                             // one per worker
 };
 
 }  // namespace
 
-std::unique_ptr<GradientPass> make_shared_pass(const PassContext& context) { return std::make_unique<SharedPass>(context); }
+std::unique_ptr<GradientPass> make_shared_pass(const PassContext& context) {
+  return std::make_unique<SharedPass>(context);
+}
 
 }  // namespace frugal

@@ -19,16 +19,18 @@ const LossSpec& checked(const LossSpec& loss) {
 
 }  // namespace
 
-TrainStep::TrainStep(const ModelSpec& model, const LossSpec& loss, float learning_rate, bool degree_negatives, int threads,
-                     const Kernels& kernels)
+TrainStep::TrainStep(const ModelSpec& model, const LossSpec& loss, float learning_rate, bool degree_negatives,
+                     int threads, const Kernels& kernels)
     : model_(make_model(model)),
       loss_(checked(loss)),
       degree_negatives_(degree_negatives),
       pool_(threads),
-      pass_((model_->projected() ? make_projected_pass : make_shared_pass)({*model_, loss_, degree_negatives, pool_, kernels})),
+      pass_((model_->projected() ? make_projected_pass
+                                 : make_shared_pass)({*model_, loss_, degree_negatives, pool_, kernels})),
       updates_(*model_, loss_, learning_rate, pool_.threads()) {
   const std::int64_t entity = model.entity_dim, relation = model.relation_dim;
-  for (auto* rows : {&gradients_.head, &gradients_.tail, &gradients_.negative}) rows->stride = padded_stride(entity + kVector);
+  for (auto* rows : {&gradients_.head, &gradients_.tail, &gradients_.negative})
+    rows->stride = padded_stride(entity + kVector);
   gradients_.relation.stride = padded_stride(model_->relation_gradient_floats());
   if (model_->projected()) {
     gradients_.projection_factors.stride = padded_stride(entity + relation);

@@ -1,8 +1,8 @@
 // One training step on the CPU: rows in, updated rows and losses out.
 //
-// The step knows a batch (sampler/batch.h) and pointers to rows, not where rows live. A GradientPass computes the gradients,
-// RowUpdates applies them, all in parallel over independent pieces. No bit of a result depends on the number of threads or on
-// the instruction set.
+// The step knows a batch (sampler/batch.h) and pointers to rows, not where rows live. A GradientPass computes the
+// gradients, RowUpdates applies them, all in parallel over independent pieces. No bit of a result depends on the number
+// of threads or on the instruction set.
 #pragma once
 
 #include <array>
@@ -19,21 +19,21 @@ struct StepLosses {
   double positive = 0.0;  // 0 for pairwise losses
   double negative = 0.0;  // 0 for pairwise losses
   double regularization = 0.0;
-  double total = 0.0;     // what is differentiated, regularization included
+  double total = 0.0;  // what is differentiated, regularization included
 };
 
 class TrainStep {
  public:
-  // threads >= 1, the caller's included. Throws std::invalid_argument if the model, its dimensions or the loss make no sense.
-  // kernels must outlive the step.
+  // threads >= 1, the caller's included. Throws std::invalid_argument if the model, its dimensions or the loss make no
+  // sense. kernels must outlive the step.
   TrainStep(const ModelSpec& model, const LossSpec& loss, float learning_rate, bool degree_negatives, int threads,
             const Kernels& kernels);
 
   // Trains on one batch. One caller at a time. Buffers grow to the largest batch seen; std::bad_alloc if they cannot.
   StepLosses run(const Batch& batch, const StepPointers& rows);
 
-  // The first half alone: fills gradients() and reports the losses without regularization. For training on several ranks,
-  // where gradients travel before they are applied.
+  // The first half alone: fills gradients() and reports the losses without regularization. For training on several
+  // ranks, where gradients travel before they are applied.
   StepLosses differentiate(const Batch& batch, const StepPointers& rows);
   const LeafGradients& gradients() const { return gradients_; }
 

@@ -1,4 +1,5 @@
 """What a model must say about itself, and the dimensions and start values that DGL-KE derives from its flags."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Model:
     similarity: str
 
     def dims(self, hidden_dim: int, double_entity: bool = False, double_relation: bool = False) -> RowDims:
-        """Row lengths for DGL-KE's --hidden_dim, --double_ent and --double_rel. Raises InputError if they cannot work."""
+        """Row lengths for --hidden_dim, --double_ent and --double_rel. Raises InputError if they cannot work."""
         if hidden_dim < 1:
             raise InputError(f"--hidden_dim must be at least 1, not {hidden_dim}")
         entity = hidden_dim * (2 if double_entity else 1)

@@ -1,4 +1,5 @@
 """The models by name."""
+
 from __future__ import annotations
 
 import importlib
@@ -37,7 +38,8 @@ def find_model(name: str) -> Model:
     if ":" in name:
         return _import_model(name)
     raise InputError(
-        f"there is no model '{name}'; --model_name takes one of {', '.join(model_names())}, or MODULE:CLASS for your own"
+        f"there is no model '{name}'; --model_name takes one of "
+        f"{', '.join(model_names())}, or MODULE:CLASS for your own"
     )
 
 
@@ -47,7 +49,9 @@ def _import_model(name: str) -> TorchModel:
     try:
         found = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"cannot load the model '{name}': {error}; give MODULE:CLASS of a class that can be imported") from error
+        raise InputError(
+            f"cannot load the model '{name}': {error}; give MODULE:CLASS of a class that can be imported"
+        ) from error
     finally:
         sys.path.pop()
     if not (isinstance(found, type) and issubclass(found, TorchModel)):

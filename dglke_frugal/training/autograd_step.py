@@ -1,4 +1,5 @@
 """The training step for a user's own model: torch scores, autograd gradients, the same batches, losses and updates."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -30,13 +31,19 @@ class AutogradStep:
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
         weight = torch.from_numpy(np.array(batch.weight)) if len(batch.weight) else torch.ones(len(batch))
         positive, negative = step_losses(
-            config.loss, self._model.score(head, edges, tail), self._negative_scores(batch, head, edges, tail, negatives), weight
+            config.loss,
+            self._model.score(head, edges, tail),
+            self._negative_scores(batch, head, edges, tail, negatives),
+            weight,
         )
         penalty = _penalty(config.loss, (nodes, negatives, edges))
         total = (negative if positive is None else 0.5 * (positive + negative)) + penalty
         total.backward()
 
-        for rows, entries in ((entities, ((positive_ids, nodes), (batch.negative, negatives))), (relations, ((batch.relation, edges),))):
+        for rows, entries in (
+            (entities, ((positive_ids, nodes), (batch.negative, negatives))),
+            (relations, ((batch.relation, edges),)),
+        ):
             rows.copy_to_destination()
             for ids, leaf in entries:
                 gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -46,7 +53,7 @@ class AutogradStep:
         return Losses(positive.item(), negative.item(), penalty.item(), total.item())
 
     def _negative_scores(self, batch, head, edges, tail, negatives) -> torch.Tensor:
-        """(B, negatives of a chunk); with degree negatives the chunk's own side first, scored 0 where it meets itself."""
+        """(B, negatives of a chunk); degree negatives come first, scored 0 where they meet themselves."""
         chunks, size = batch.chunks, batch.chunk_size
         head, edges, tail, candidates = (x.unflatten(0, (chunks, -1)) for x in (head, edges, tail, negatives))
         if self._config.degree_negatives:

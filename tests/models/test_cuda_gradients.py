@@ -1,4 +1,5 @@
 """The CUDA kernels compute the gradients that the CPU computes, to the bit."""
+
 import numpy as np
 import pytest
 
@@ -15,13 +16,22 @@ def test_packed_batch():
     packed = _native.pack_batch(batch)
     positives, negatives = len(batch), len(batch.negative)
     assert list(packed[:2]) == [len(batch.entities), len(batch.relations)]
-    parts = [batch.head_slot, batch.tail_slot, batch.relation_slot, batch.negative_slot, batch.positive_offset,
-             batch.positive_occurrence, batch.negative_offset, batch.negative_occurrence, batch.relation_offset]
+    parts = [
+        batch.head_slot,
+        batch.tail_slot,
+        batch.relation_slot,
+        batch.negative_slot,
+        batch.positive_offset,
+        batch.positive_occurrence,
+        batch.negative_offset,
+        batch.negative_occurrence,
+        batch.relation_offset,
+    ]
     most = 2 * positives + negatives
     room = [positives, positives, positives, negatives, most + 1, 2 * positives, most + 1, negatives, positives + 1]
     at = 2
     for part, size in zip(parts, room):
-        assert np.array_equal(packed[at:at + len(part)], part)
+        assert np.array_equal(packed[at : at + len(part)], part)
         at += size
     assert at == len(packed)
 
@@ -39,13 +49,18 @@ def cpu_gradients(config, batch, tables):
     occurrences, offsets = batch.positive_occurrence, batch.positive_offset
     both = np.concatenate([leaves["head"], leaves["tail"]])
     for u, entity in enumerate(batch.entities):
-        mine = occurrences[offsets[u]:offsets[u + 1]]
+        mine = occurrences[offsets[u] : offsets[u + 1]]
         if len(mine):
             total = both[mine[0]].copy()
             for o in mine[1:]:
                 total += both[o]
             positive[u] = total + penalties[0][entity]
-    return losses, positive, leaves["negative"] + penalties[0][batch.negative], leaves["relation"] + penalties[1][batch.relation]
+    return (
+        losses,
+        positive,
+        leaves["negative"] + penalties[0][batch.negative],
+        leaves["relation"] + penalties[1][batch.relation],
+    )
 
 
 @pytest.mark.cuda
@@ -57,7 +72,9 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives):
     import torch
 
     settings = {**LOSSES[loss].__dict__, "regularization_coefficient": 1e-3}
-    config, batch, tables = make_case(model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head)
+    config, batch, tables = make_case(
+        model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head
+    )
     step = make_step(config)
 
     def device(array):
@@ -69,9 +86,19 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives):
     sums = torch.zeros(4, dtype=torch.float64, device="cuda")
     workspace = torch.zeros(_native.cuda_workspace_floats(step, batch), device="cuda")
     _native.cuda_gradients(
-        step, batch, device(_native.pack_batch(batch)), device(batch.weight) if len(batch.weight) else None,
-        device(tables[0].embeddings[batch.entities]), device(tables[1].embeddings[batch.relations]), positive, negative, relation,
-        sums, workspace, torch.cuda.current_stream().cuda_stream)
+        step,
+        batch,
+        device(_native.pack_batch(batch)),
+        device(batch.weight) if len(batch.weight) else None,
+        device(tables[0].embeddings[batch.entities]),
+        device(tables[1].embeddings[batch.relations]),
+        positive,
+        negative,
+        relation,
+        sums,
+        workspace,
+        torch.cuda.current_stream().cuda_stream,
+    )
     torch.cuda.synchronize()
 
     losses, expected_positive, expected_negative, expected_relation = cpu_gradients(config, batch, tables)

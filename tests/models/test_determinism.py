@@ -7,7 +7,17 @@ from dglke_frugal import _native
 from dglke_frugal.training.step import make_step
 from models.trace import Trace
 
-RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "complex", "rotate", "simple", "rescal", "transr"]
+RUNS = [
+    "transe_l1",
+    "transe_l2_adv",
+    "transe_l2_hinge",
+    "transe_l2_negdeg",
+    "complex",
+    "rotate",
+    "simple",
+    "rescal",
+    "transr",
+]
 
 
 def final_bits(recorded, threads, instruction_set=None):
@@ -37,8 +47,9 @@ def test_rows_elsewhere(golden):
         offsets = (ids * source.stride * 4).astype(np.uint64)
         pairs.append((np.uint64(source.address) + offsets, np.uint64(destination.address) + offsets))
     make_step(recorded.config()).run(batch, *pairs)
-    for expected, source, destination, fresh, ids in zip(in_place, elsewhere, target, recorded.tables(),
-                                                         (batch.entities, batch.relations)):
+    for expected, source, destination, fresh, ids in zip(
+        in_place, elsewhere, target, recorded.tables(), (batch.entities, batch.relations)
+    ):
         assert np.array_equal(destination.embeddings[ids], expected.embeddings[ids])
         assert np.array_equal(destination.state[ids], expected.state[ids])
         assert np.array_equal(source.embeddings, fresh.embeddings)

@@ -1,10 +1,23 @@
 """Recorded runs of genuine DGL-KE replay to the same numbers."""
+
 import numpy as np
 import pytest
 from models.trace import Trace
 
-RUNS = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "transe_l2_pairwise", "distmult", "complex",
-        "rotate", "simple", "rescal", "transr", "fb15k_transe_l2_400"]
+RUNS = [
+    "transe_l1",
+    "transe_l2_adv",
+    "transe_l2_hinge",
+    "transe_l2_negdeg",
+    "transe_l2_pairwise",
+    "distmult",
+    "complex",
+    "rotate",
+    "simple",
+    "rescal",
+    "transr",
+    "fb15k_transe_l2_400",
+]
 
 
 def assert_tables_agree(ours, theirs, what):
@@ -19,7 +32,7 @@ def test_replay(golden, run):
     tables, losses = recorded.replay()
     theirs = recorded.recorded
     np.testing.assert_allclose([step.total for step in losses], theirs["loss"], rtol=1e-5)
-    # DGL-KE takes the norm of a million floats in one float32 sum, which is off by up to 2e-4; test_gradients.py checks ours.
+    # DGL-KE sums a million floats in float32, which is off by up to 2e-4; test_gradients.py checks ours.
     np.testing.assert_allclose([step.regularization for step in losses], theirs["reg"], rtol=3e-4)
     if not recorded.meta["pairwise"]:
         np.testing.assert_allclose([step.positive for step in losses], theirs["pos_loss"], rtol=1e-5)

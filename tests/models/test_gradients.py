@@ -9,9 +9,16 @@ from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 from models import reference
 
 ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
-HIDDEN = {"TransE_l1": (19, False, False), "TransE_l2": (37, False, False), "DistMult": (16, False, False),
-          "ComplEx": (22, False, False), "RotatE": (11, True, False), "SimplE": (9, True, True), "RESCAL": (7, False, False),
-          "TransR": (9, False, True)}
+HIDDEN = {
+    "TransE_l1": (19, False, False),
+    "TransE_l2": (37, False, False),
+    "DistMult": (16, False, False),
+    "ComplEx": (22, False, False),
+    "RotatE": (11, True, False),
+    "SimplE": (9, True, True),
+    "RESCAL": (7, False, False),
+    "TransR": (9, False, True),
+}
 LOSSES = {
     "logsigmoid": LossConfig(regularization_coefficient=0),
     "adversarial": LossConfig(adversarial=True, temperature=0.7, regularization_coefficient=0),
@@ -35,9 +42,16 @@ def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0):
         tables.append(table)
     positives = CHUNK * CHUNKS
     batch = _native.make_batch(
-        random.integers(0, ENTITIES, positives), random.integers(0, RELATIONS, positives),
-        random.integers(0, ENTITIES, positives), random.integers(0, ENTITIES, CHUNKS * NEGATIVES), corrupt_head, CHUNK,
-        ENTITIES, RELATIONS, weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None)
+        random.integers(0, ENTITIES, positives),
+        random.integers(0, RELATIONS, positives),
+        random.integers(0, ENTITIES, positives),
+        random.integers(0, ENTITIES, CHUNKS * NEGATIVES),
+        corrupt_head,
+        CHUNK,
+        ENTITIES,
+        RELATIONS,
+        weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None,
+    )
     config = StepConfig(model, dims.entity, dims.relation, reference.GAMMA, 0.5, 0.1, loss, degree_negatives)
     return config, batch, tables
 
@@ -81,7 +95,7 @@ def test_losses_stay_finite_at_extreme_scores(genre, scale):
 @pytest.mark.parametrize("norm", [1, 2, 3, 2.5])
 @pytest.mark.parametrize("model", ["TransE_l2", "RESCAL", "TransR"])
 def test_regularization(model, norm):
-    """All rows read count, duplicates included, except that a positive entity counts once; its gradient moves the state."""
+    """Every row read counts, a positive entity once; the penalty's gradient moves the state."""
     coefficient = 0.01
     loss = LossConfig(regularization_coefficient=coefficient, regularization_norm=norm)
     config, batch, tables = make_case(model, loss, False, False, True)

@@ -1,4 +1,5 @@
 """Replays a recorded run of DGL-KE, step by step."""
+
 import json
 
 import numpy as np
@@ -41,8 +42,10 @@ class Trace:
         """Entities, relations and, for TransR, projections as DGL-KE's run found them."""
         meta = self.meta
         random = np.random.default_rng(meta["seed"])
-        shapes = [(meta["n_entities"], meta["entity_dim"], meta["emb_init"]),
-                  (meta["n_relations"], meta["relation_dim"], meta["emb_init"])]
+        shapes = [
+            (meta["n_entities"], meta["entity_dim"], meta["emb_init"]),
+            (meta["n_relations"], meta["relation_dim"], meta["emb_init"]),
+        ]
         if meta["model"] == "TransR":
             shapes.append((meta["n_relations"], meta["entity_dim"] * meta["relation_dim"], 1.0))
         tables = []
@@ -54,8 +57,17 @@ class Trace:
 
     def batch(self, step):
         ids = {name: self.recorded[name][step].astype(np.int64) for name in ("head", "rel", "tail", "neg")}
-        return _native.make_batch(ids["head"], ids["rel"], ids["tail"], ids["neg"], bool(self.recorded["neg_head"][step]),
-                                  self.meta["chunk_size"], self.meta["n_entities"], self.meta["n_relations"], step=step)
+        return _native.make_batch(
+            ids["head"],
+            ids["rel"],
+            ids["tail"],
+            ids["neg"],
+            bool(self.recorded["neg_head"][step]),
+            self.meta["chunk_size"],
+            self.meta["n_entities"],
+            self.meta["n_relations"],
+            step=step,
+        )
 
     def replay(self, threads=None, instruction_set=None):
         """Trains over all recorded batches. Returns the tables and the losses, one StepLosses per step."""

@@ -1,33 +1,43 @@
 // Compiled once per instruction set: the table of kernels for it.
 #include "linalg/panel.h"
+#include "linalg/row.h"
 #include "models/similarity/dot.h"
 #include "models/similarity/l1.h"
 #include "models/similarity/l2.h"
 #include "models/similarity/modulus.h"
 #include "models/similarity/score_row.h"
-#include "linalg/row.h"
 
 namespace frugal::FRUGAL_ISA {
 namespace {
 
-void compare(Similarity similarity, std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels,
-             Rows values) {
+void compare(Similarity similarity, std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query,
+             const float* panels, Rows values) {
   switch (similarity) {
-    case Similarity::kDot: return Dot::compare(rows, vectors, k, query, panels, values);
-    case Similarity::kClampedDot: return Dot::compare(rows, vectors, k, query, panels, values);
-    case Similarity::kL2: return L2::compare(rows, vectors, k, query, panels, values);
-    case Similarity::kL1: return L1::compare(rows, vectors, k, query, panels, values);
-    case Similarity::kModulus: return Modulus::compare(rows, vectors, k, query, panels, values);
+    case Similarity::kDot:
+      return Dot::compare(rows, vectors, k, query, panels, values);
+    case Similarity::kClampedDot:
+      return Dot::compare(rows, vectors, k, query, panels, values);
+    case Similarity::kL2:
+      return L2::compare(rows, vectors, k, query, panels, values);
+    case Similarity::kL1:
+      return L1::compare(rows, vectors, k, query, panels, values);
+    case Similarity::kModulus:
+      return Modulus::compare(rows, vectors, k, query, panels, values);
   }
 }
 
 QueryLoss score(Similarity similarity, const LossSpec& loss, const QueryRow& row) {
   switch (similarity) {
-    case Similarity::kDot: return score_row<Dot>(loss, row);
-    case Similarity::kClampedDot: return score_row<ClampedDot>(loss, row);
-    case Similarity::kL2: return score_row<L2>(loss, row);
-    case Similarity::kL1: return score_row<L1>(loss, row);
-    case Similarity::kModulus: return score_row<Modulus>(loss, row);
+    case Similarity::kDot:
+      return score_row<Dot>(loss, row);
+    case Similarity::kClampedDot:
+      return score_row<ClampedDot>(loss, row);
+    case Similarity::kL2:
+      return score_row<L2>(loss, row);
+    case Similarity::kL1:
+      return score_row<L1>(loss, row);
+    case Similarity::kModulus:
+      return score_row<Modulus>(loss, row);
   }
   __builtin_unreachable();
 }
@@ -38,9 +48,12 @@ void gradient(Similarity similarity, std::int64_t rows, std::int64_t others, std
     case Similarity::kDot:
     case Similarity::kClampedDot:
       return Dot::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
-    case Similarity::kL2: return L2::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
-    case Similarity::kL1: return L1::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
-    case Similarity::kModulus: return Modulus::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
+    case Similarity::kL2:
+      return L2::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
+    case Similarity::kL1:
+      return L1::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
+    case Similarity::kModulus:
+      return Modulus::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
   }
 }
 

@@ -7,9 +7,10 @@
 namespace frugal::FRUGAL_ISA {
 
 struct L1 : DistanceScores {
-  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
-    for_tiles<AbsoluteDifference>(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values.data,
-                                  values.stride);
+  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels,
+                      Rows values) {
+    for_tiles<AbsoluteDifference>(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k},
+                                  values.data, values.stride);
   }
 
   // The sum over j of weight(i, j) * sign(mine_i - theirs_j), for a few rows i and one vector of columns.
@@ -33,14 +34,14 @@ struct L1 : DistanceScores {
     for (int i = 0; i < Count; ++i) store(out + i * out_stride, sum[i]);
   }
 
-  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
-                       std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
+  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
+                       const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
     constexpr int kCount = kTileVectors == 2 ? 8 : 3;  // rows whose sums and values fit into the registers
     for (std::int64_t column = 0; column < k; column += kLanes) {
       std::int64_t i = 0;
       for (; i + kCount <= rows; i += kCount)
-        signs<kCount>(others, mine[i] + column, mine.stride, theirs.data + column, theirs.stride, weight + i * row_stride,
-                      row_stride, other_stride, gradient[i] + column, gradient.stride);
+        signs<kCount>(others, mine[i] + column, mine.stride, theirs.data + column, theirs.stride,
+                      weight + i * row_stride, row_stride, other_stride, gradient[i] + column, gradient.stride);
       for (; i < rows; ++i)
         signs<1>(others, mine[i] + column, mine.stride, theirs.data + column, theirs.stride, weight + i * row_stride,
                  row_stride, other_stride, gradient[i] + column, gradient.stride);

@@ -1,4 +1,5 @@
-// Euclidean distances through a matrix product, as DGL-KE takes them: |a - b|^2 = |b|^2 - 2 a.b + |a|^2, not below 1e-30.
+// Euclidean distances through a matrix product, as DGL-KE takes them: |a - b|^2 = |b|^2 - 2 a.b + |a|^2, not below
+// 1e-30.
 #pragma once
 
 #include "linalg/tile.h"
@@ -28,11 +29,12 @@ static inline void weight_sums(std::int64_t rows, std::int64_t others, const flo
 }
 
 struct L2 : L2Scores {
-  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
+  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels,
+                      Rows values) {
     multiply(rows, vectors, k, {query.data, query.stride, 1}, {panels, kLanes, kLanes * k}, values);
   }
-  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
-                       std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
+  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
+                       const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
     const std::int64_t vectors = (k + kLanes - 1) / kLanes;
     multiply(rows, vectors, others, {weight, row_stride, other_stride}, {theirs.data, theirs.stride, kLanes}, gradient);
     constexpr std::int64_t kBlock = 64;

@@ -1,4 +1,5 @@
-// Sums of the moduli of complex differences, real parts in the first half of a row, imaginary parts in the second: RotatE.
+// Sums of the moduli of complex differences, real parts in the first half of a row, imaginary parts in the second:
+// RotatE.
 #pragma once
 
 #include "linalg/tile.h"
@@ -8,8 +9,8 @@ namespace frugal::FRUGAL_ISA {
 
 struct Modulus : DistanceScores {
   template <int Count>
-  static inline void moduli(std::int64_t half, const float* query, std::int64_t query_stride, const float* panel, float* values,
-                            std::int64_t value_stride) {
+  static inline void moduli(std::int64_t half, const float* query, std::int64_t query_stride, const float* panel,
+                            float* values, std::int64_t value_stride) {
     Vec sum[Count];
 #pragma GCC unroll 8
     for (int i = 0; i < Count; ++i) sum[i] = broadcast(0.0f);
@@ -25,7 +26,8 @@ struct Modulus : DistanceScores {
 #pragma GCC unroll 8
     for (int i = 0; i < Count; ++i) store(values + i * value_stride, sum[i]);
   }
-  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels, Rows values) {
+  static void compare(std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query, const float* panels,
+                      Rows values) {
     constexpr int kCount = 4;
     for (std::int64_t v = 0; v < vectors; ++v) {
       const float* panel = panels + v * kLanes * k;
@@ -36,8 +38,8 @@ struct Modulus : DistanceScores {
     }
   }
   // The direction of a difference is 0 where the difference is.
-  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs, const float* weight,
-                       std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
+  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
+                       const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
     const std::int64_t half = k / 2;
     const Vec zero = broadcast(0.0f);
     for (std::int64_t column = 0; column < half; column += kLanes) {

@@ -1,5 +1,5 @@
-// From raw comparisons to scores: score(row, v, raw, slope) gives the scores of vector v of a query's row and how fast they
-// rise with the raw value.
+// From raw comparisons to scores: score(row, v, raw, slope) gives the scores of vector v of a query's row and how fast
+// they rise with the raw value.
 #pragma once
 
 #include "linalg/simd.h"

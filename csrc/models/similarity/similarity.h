@@ -1,7 +1,8 @@
 // How a query is compared with the negatives of its chunk.
 //
-// Every model turns a positive's uncorrupted side (one entity and the relation) into one query vector, so that the score
-// of replacing the other side by entity b depends on query a and b alone: one of five functions, shared by the models.
+// Every model turns a positive's uncorrupted side (one entity and the relation) into one query vector, so that the
+// score of replacing the other side by entity b depends on query a and b alone: one of five functions, shared by the
+// models.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@ enum class Similarity {
 
 // One query and its row of raw values (dot products, or distances without gamma).
 struct QueryRow {
-  float* values;                // `vectors` vectors of raw values; replaced by scale * d loss / d raw value
-  float* slope;                 // as many floats of scratch
-  std::int64_t negatives;       // how many of the values are real
+  float* values;           // `vectors` vectors of raw values; replaced by scale * d loss / d raw value
+  float* slope;            // as many floats of scratch
+  std::int64_t negatives;  // how many of the values are real
   std::int64_t vectors;
-  std::int64_t own;             // the column where the query meets its own positive: score 0, no gradient; -1: none
-  float query_square;           // |a|^2, kL2 only
-  const float* negative_square; // |b|^2 of each negative, padded, kL2 only
+  std::int64_t own;              // the column where the query meets its own positive: score 0, no gradient; -1: none
+  float query_square;            // |a|^2, kL2 only
+  const float* negative_square;  // |b|^2 of each negative, padded, kL2 only
   float gamma;
   float positive_score;
-  float scale;                  // what d loss / d score is multiplied by
+  float scale;  // what d loss / d score is multiplied by
 };
 
 struct QueryLoss {
@@ -53,8 +54,8 @@ struct Kernels {
   // gradient (rows x k) of the rows of `mine`, from their comparison with `others` rows of `theirs`: the weight of pair
   // (i, j) is weight[i * row_stride + j * other_stride], so queries and negatives take the same function.
   // Rows are read and written in whole vectors: their stride leaves room.
-  void (*gradient)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
-                   const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient);
+  void (*gradient)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine,
+                   Rows theirs, const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient);
 };
 
 // Those of the best instruction set that this processor has.

@@ -1,5 +1,5 @@
-// All indices of a batch in one array of a size that depends on the flags alone, so that one copy takes them to the device
-// and a captured graph finds them at the same places in every step.
+// All indices of a batch in one array of a size that depends on the flags alone, so that one copy takes them to the
+// device and a captured graph finds them at the same places in every step.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,9 @@ struct BatchIndices {
 
   // out: `size` int32. What a part has no use for keeps its value.
   void pack(const Batch& batch, std::int32_t* out) const {
-    const auto put = [&](std::int64_t where, const std::vector<std::int32_t>& part) { std::ranges::copy(part, out + where); };
+    const auto put = [&](std::int64_t where, const std::vector<std::int32_t>& part) {
+      std::ranges::copy(part, out + where);
+    };
     out[counts] = static_cast<std::int32_t>(batch.entities.size());
     out[counts + 1] = static_cast<std::int32_t>(batch.relations.size());
     put(head_slot, batch.head_slot);

@@ -1,5 +1,3 @@
-#include "step/cuda/gradient_kernels.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -11,6 +9,7 @@
 #include "models/similarity/score_row.h"
 #include "models/simple.h"
 #include "models/transe.h"
+#include "step/cuda/gradient_kernels.h"
 #include "step/cuda/pairs.cuh"
 #include "step/regularization.h"
 
@@ -33,9 +32,9 @@ struct Step {
   std::int64_t own, columns, vectors, chunks;
   std::int64_t stride, weight_stride;
   float *query, *panel, *negative_square, *weight, *head, *tail;
-  float *positive_score, *memo, *query_square;                        // (B,)
-  float *positive_loss, *negative_loss;                               // (B,) times edge importance
-  float *entity_regularization, *relation_regularization;             // (most_entities,), (most_relations,) times reads
+  float *positive_score, *memo, *query_square;             // (B,)
+  float *positive_loss, *negative_loss;                    // (B,) times edge importance
+  float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
   FRUGAL_DEVICE float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
   FRUGAL_DEVICE std::int32_t slot(std::int64_t chunk, std::int64_t column) const {
@@ -84,10 +83,10 @@ __global__ void __launch_bounds__(kThreads) score_kernel(Step s) {
   const std::int64_t chunk = blockIdx.x / blocks, first = blockIdx.x % blocks * kQueries;
   const std::int64_t count = s.batch.chunk_size - first < kQueries ? s.batch.chunk_size - first : kQueries;
   const std::int64_t first_edge = chunk * s.batch.chunk_size + first, padded = s.vectors * kLanes;
-  float* query = shared;                                // (kQueries, stride)
-  float* values = query + kQueries * s.stride;          // (kQueries, weight_stride)
-  float* slope = values + kQueries * s.weight_stride;   // (kQueries, weight_stride)
-  float* gradient = slope + kQueries * s.weight_stride; // (kQueries, stride)
+  float* query = shared;                                 // (kQueries, stride)
+  float* values = query + kQueries * s.stride;           // (kQueries, weight_stride)
+  float* slope = values + kQueries * s.weight_stride;    // (kQueries, weight_stride)
+  float* gradient = slope + kQueries * s.weight_stride;  // (kQueries, stride)
   __shared__ float score_gradient[kQueries], sums[kQueries];
 
   for (std::int64_t k = threadIdx.x; k < kQueries * s.stride; k += kThreads)
@@ -95,7 +94,8 @@ __global__ void __launch_bounds__(kThreads) score_kernel(Step s) {
   __syncthreads();
   for (std::int64_t column = threadIdx.x; column < padded; column += kThreads) {
     float value[kQueries];
-    Pairs::template compare<kQueries>(dim, query, s.stride, s.panels(chunk) + column / kLanes * kLanes * dim + column % kLanes, value);
+    Pairs::template compare<kQueries>(dim, query, s.stride,
+                                      s.panels(chunk) + column / kLanes * kLanes * dim + column % kLanes, value);
     for (int i = 0; i < kQueries; ++i) values[i * s.weight_stride + column] = value[i];
   }
   __syncthreads();
@@ -142,8 +142,9 @@ __global__ void __launch_bounds__(kThreads) score_kernel(Step s) {
   __syncthreads();
   if (i < count) {
     const std::int64_t edge = first_edge + i;
-    Program::backward(s.model, s.triple(edge), s.batch.corrupt_head, s.memo[edge], score_gradient[i], gradient + i * s.stride,
-                      {s.head + edge * s.stride, s.out.relation.data + edge * s.out.relation.stride, s.tail + edge * s.stride});
+    Program::backward(
+        s.model, s.triple(edge), s.batch.corrupt_head, s.memo[edge], score_gradient[i], gradient + i * s.stride,
+        {s.head + edge * s.stride, s.out.relation.data + edge * s.out.relation.stride, s.tail + edge * s.stride});
   }
 }
 
@@ -155,9 +156,9 @@ __global__ void __launch_bounds__(kThreads) negative_kernel(Step s) {
   const std::int64_t chunk = blockIdx.x / blocks, first = blockIdx.x % blocks * kQueries;
   const std::int64_t count = s.columns - first < kQueries ? s.columns - first : kQueries;
   const std::int64_t first_edge = chunk * s.batch.chunk_size;
-  float* mine = shared;                           // (kQueries, stride)
-  float* gradient = mine + kQueries * s.stride;   // (kQueries, stride)
-  float* weight = gradient + kQueries * s.stride; // (chunk_size, kQueries)
+  float* mine = shared;                            // (kQueries, stride)
+  float* gradient = mine + kQueries * s.stride;    // (kQueries, stride)
+  float* weight = gradient + kQueries * s.stride;  // (chunk_size, kQueries)
   __shared__ float sums[kQueries];
 
   for (std::int64_t k = threadIdx.x; k < kQueries * dim; k += kThreads) {
@@ -177,7 +178,8 @@ __global__ void __launch_bounds__(kThreads) negative_kernel(Step s) {
   __syncthreads();
   for (std::int64_t p = threadIdx.x; p < Pairs::threads(dim); p += kThreads)
     Pairs::template gradient<kQueries>(
-        dim, p, s.batch.chunk_size, mine, s.stride, [&](std::int64_t i) { return s.query + (first_edge + i) * s.stride; },
+        dim, p, s.batch.chunk_size, mine, s.stride,
+        [&](std::int64_t i) { return s.query + (first_edge + i) * s.stride; },
         [&](int q, std::int64_t i) { return weight[i * kQueries + q]; }, sums, gradient, s.stride);
   __syncthreads();
   for (std::int64_t k = threadIdx.x; k < count * dim; k += kThreads) {
@@ -190,7 +192,8 @@ __global__ void __launch_bounds__(kThreads) negative_kernel(Step s) {
   }
 }
 
-// A half-warp per distinct row: an entity's positive occurrences summed; regularization added to all of a row's gradients.
+// A half-warp per distinct row: an entity's positive occurrences summed; regularization added to all of a row's
+// gradients.
 __global__ void __launch_bounds__(kThreads) rows_kernel(Step s) {
   std::int64_t row = row_of_half_warp();
   const std::int64_t dim = s.model.entity_dim, relation_dim = s.model.relation_dim;
@@ -290,7 +293,8 @@ std::int64_t lay_out(Step& s) {
   s.weight = take(positives * s.weight_stride);
   s.head = take(positives * s.stride);
   s.tail = take(positives * s.stride);
-  for (float** each : {&s.positive_score, &s.memo, &s.query_square, &s.positive_loss, &s.negative_loss}) *each = take(positives);
+  for (float** each : {&s.positive_score, &s.memo, &s.query_square, &s.positive_loss, &s.negative_loss})
+    *each = take(positives);
   s.entity_regularization = take(2 * positives + s.chunks * s.batch.negatives_per_chunk);
   s.relation_regularization = take(positives);
   return used;
@@ -311,10 +315,12 @@ Step make_step(const ModelSpec& model, const LossSpec& loss, bool degree_negativ
 }
 
 template <typename Kernel>
-void launch(Kernel kernel, std::int64_t blocks, std::size_t shared_bytes, cudaStream_t stream, const Step& s, const char* name) {
+void launch(Kernel kernel, std::int64_t blocks, std::size_t shared_bytes, cudaStream_t stream, const Step& s,
+            const char* name) {
   if (shared_bytes > 0)  // more than 48 KiB has to be asked for
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-               std::string("reserving shared memory for ") + name, "make --hidden_dim or --neg_sample_size smaller");
+    cuda_check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        std::string("reserving shared memory for ") + name, "make --hidden_dim or --neg_sample_size smaller");
   kernel<<<static_cast<unsigned>(blocks), kThreads, shared_bytes, stream>>>(s);
   cuda_check(cudaGetLastError(), std::string("launching ") + name);
 }
@@ -327,15 +333,15 @@ void run(const Step& s, cudaStream_t stream) {
          sizeof(float) * kQueries * 2 * (s.stride + s.weight_stride), stream, s, "scores");
   launch(negative_kernel<Pairs>, s.chunks * pieces(s.columns, kQueries),
          sizeof(float) * kQueries * (2 * s.stride + s.batch.chunk_size), stream, s, "gradients of negatives");
-  launch(rows_kernel, pieces(s.batch.most_entities + s.batch.most_relations + s.batch.positives, kRowsPerBlock), 0, stream, s,
-         "sums of gradients");
+  launch(rows_kernel, pieces(s.batch.most_entities + s.batch.most_relations + s.batch.positives, kRowsPerBlock), 0,
+         stream, s, "sums of gradients");
   launch(loss_kernel, 1, 0, stream, s, "sums of losses");
 }
 
 }  // namespace
 
-std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives, std::int64_t chunk_size,
-                              std::int64_t negatives_per_chunk) {
+std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
+                              std::int64_t chunk_size, std::int64_t negatives_per_chunk) {
   DeviceBatch batch{};
   batch.positives = positives;
   batch.chunk_size = chunk_size;
@@ -345,7 +351,8 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 }
 
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
-                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out, std::uintptr_t stream_address) {
+                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out,
+                       std::uintptr_t stream_address) {
   Step s = make_step(model, loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;

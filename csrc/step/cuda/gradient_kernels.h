@@ -1,9 +1,10 @@
-// The gradients of one step on a CUDA device: the twin of shared_pass.cpp and of what RowUpdates adds before it applies them.
+// The gradients of one step on a CUDA device: the twin of shared_pass.cpp and of what RowUpdates adds before it applies
+// them.
 //
-// The caller has gathered the step's distinct rows ("records": embedding, state, padding) and hands the gradients to the
-// update kernels of kernels/cuda. Calls only enqueue work on the stream; sizes that change from step to step (U, R) are read
-// from the device, so that a captured graph serves every step of one direction. Same bits as the CPU, except the sums of
-// losses, whose order differs. RESCAL and TransR have no kernels yet.
+// The caller has gathered the step's distinct rows ("records": embedding, state, padding) and hands the gradients to
+// the update kernels of kernels/cuda. Calls only enqueue work on the stream; sizes that change from step to step (U, R)
+// are read from the device, so that a captured graph serves every step of one direction. Same bits as the CPU, except
+// the sums of losses, whose order differs. RESCAL and TransR have no kernels yet.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct DeviceBatch {
   const std::int32_t* counts;                  // (2,): U, R
   const std::int32_t *head_slot, *tail_slot, *relation_slot, *negative_slot;
   const std::int32_t *positive_offset, *positive_occurrence, *negative_offset, *negative_occurrence;
-  const std::int32_t *relation_offset;
+  const std::int32_t* relation_offset;
   const float* weight;  // edge importance, or null
 };
 
@@ -41,8 +42,8 @@ struct DeviceGradients {
 };
 
 // Floats of workspace for a model and batch sizes.
-std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives, std::int64_t chunk_size,
-                              std::int64_t negatives_per_chunk);
+std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
+                              std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
 // Throws std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,

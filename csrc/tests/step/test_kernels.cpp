@@ -1,4 +1,5 @@
-// The kernels of each instruction set that this processor has, against plain loops, at awkward sizes, and against each other.
+// The kernels of each instruction set that this processor has, against plain loops, at awkward sizes, and against each
+// other.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,29 +28,37 @@ struct Matrix {
   float at(std::int64_t i, std::int64_t j) const { return data[i * stride + j]; }
 };
 
-double distance(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j, std::int64_t k) {
+double distance(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j,
+                std::int64_t k) {
   double sum = 0.0;
   for (std::int64_t p = 0; p < k; ++p) {
     const double x = a.at(i, p), y = b.at(j, p);
-    if (similarity == Similarity::kL1) sum += std::fabs(x - y);
-    else if (similarity == Similarity::kModulus) sum += p < k / 2 ? std::hypot(x - y, a.at(i, p + k / 2) - b.at(j, p + k / 2)) : 0.0;
-    else sum += x * y;
+    if (similarity == Similarity::kL1)
+      sum += std::fabs(x - y);
+    else if (similarity == Similarity::kModulus)
+      sum += p < k / 2 ? std::hypot(x - y, a.at(i, p + k / 2) - b.at(j, p + k / 2)) : 0.0;
+    else
+      sum += x * y;
   }
   return sum;
 }
 
 // d distance(a_i, b_j) / d a_ip, as the kernels leave it: without 1 / distance for L2.
-double slope(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j, std::int64_t p, std::int64_t k) {
+double slope(Similarity similarity, const Matrix& a, std::int64_t i, const Matrix& b, std::int64_t j, std::int64_t p,
+             std::int64_t k) {
   const double difference = static_cast<double>(a.at(i, p)) - b.at(j, p);
   switch (similarity) {
-    case Similarity::kL1: return (difference > 0) - (difference < 0);
-    case Similarity::kL2: return difference;
+    case Similarity::kL1:
+      return (difference > 0) - (difference < 0);
+    case Similarity::kL2:
+      return difference;
     case Similarity::kModulus: {
       const std::int64_t q = p < k / 2 ? p + k / 2 : p - k / 2;
       const double modulus = std::hypot(difference, static_cast<double>(a.at(i, q)) - b.at(j, q));
       return modulus > 0 ? difference / modulus : 0.0;
     }
-    default: return b.at(j, p);
+    default:
+      return b.at(j, p);
   }
 }
 
@@ -81,21 +90,23 @@ TEST_P(KernelsTest, AgreeWithPlainLoops) {
       for (std::int64_t j = 0; j < others; ++j)
         ASSERT_NEAR(values.at(i, j), distance(similarity_, query, i, negative, j, k), 1e-5 * k) << i << ", " << j;
 
-    kernels_->gradient(similarity_, rows, others, k, query.rows(), negative.rows(), weight.data.data(), weight.stride, 1,
-                       gradient.rows());
+    kernels_->gradient(similarity_, rows, others, k, query.rows(), negative.rows(), weight.data.data(), weight.stride,
+                       1, gradient.rows());
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t p = 0; p < k; ++p) {
         double expected = 0.0;
-        for (std::int64_t j = 0; j < others; ++j) expected += weight.at(i, j) * slope(similarity_, query, i, negative, j, p, k);
+        for (std::int64_t j = 0; j < others; ++j)
+          expected += weight.at(i, j) * slope(similarity_, query, i, negative, j, p, k);
         ASSERT_NEAR(gradient.at(i, p), expected, 1e-5 * others) << "query " << i << ", " << p;
       }
     }
-    kernels_->gradient(similarity_, others, rows, k, negative.rows(), query.rows(), weight.data.data(), 1, weight.stride,
-                       gradient.rows());
+    kernels_->gradient(similarity_, others, rows, k, negative.rows(), query.rows(), weight.data.data(), 1,
+                       weight.stride, gradient.rows());
     for (std::int64_t j = 0; j < others; ++j) {
       for (std::int64_t p = 0; p < k; ++p) {
         double expected = 0.0;
-        for (std::int64_t i = 0; i < rows; ++i) expected += weight.at(i, j) * slope(similarity_, negative, j, query, i, p, k);
+        for (std::int64_t i = 0; i < rows; ++i)
+          expected += weight.at(i, j) * slope(similarity_, negative, j, query, i, p, k);
         ASSERT_NEAR(gradient.at(j, p), expected, 1e-5 * rows) << "negative " << j << ", " << p;
       }
     }
@@ -104,9 +115,11 @@ TEST_P(KernelsTest, AgreeWithPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(All, KernelsTest,
                          testing::Combine(testing::Values("baseline", "avx512"),
-                                          testing::Values(Similarity::kDot, Similarity::kL2, Similarity::kL1, Similarity::kModulus)));
+                                          testing::Values(Similarity::kDot, Similarity::kL2, Similarity::kL1,
+                                                          Similarity::kModulus)));
 
-// A row longer or shorter by one must not change the others, and the same row gives the same bits in a block of any height.
+// A row longer or shorter by one must not change the others, and the same row gives the same bits in a block of any
+// height.
 TEST(Kernels, ARowDoesNotDependOnItsBlock) {
   const std::int64_t k = 37, others = 29, rows = 31;
   for (const char* set : {"baseline", "avx512"}) {
@@ -114,9 +127,11 @@ TEST(Kernels, ARowDoesNotDependOnItsBlock) {
     if (!kernel) continue;
     for (const Similarity similarity : {Similarity::kDot, Similarity::kL2, Similarity::kL1}) {
       Matrix a(rows, k, 1), b(others, k, 2), weight(rows, others, 3), whole(rows, k, 4), one(1, k, 5);
-      kernel->gradient(similarity, rows, others, k, a.rows(), b.rows(), weight.data.data(), weight.stride, 1, whole.rows());
+      kernel->gradient(similarity, rows, others, k, a.rows(), b.rows(), weight.data.data(), weight.stride, 1,
+                       whole.rows());
       for (std::int64_t i = 0; i < rows; ++i) {
-        kernel->gradient(similarity, 1, others, k, {a.rows()[i], a.stride}, b.rows(), weight.rows()[i], weight.stride, 1, one.rows());
+        kernel->gradient(similarity, 1, others, k, {a.rows()[i], a.stride}, b.rows(), weight.rows()[i], weight.stride,
+                         1, one.rows());
         for (std::int64_t p = 0; p < k; ++p) ASSERT_EQ(one.at(0, p), whole.at(i, p)) << set << " " << i << ", " << p;
       }
     }

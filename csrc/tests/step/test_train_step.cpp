@@ -1,6 +1,4 @@
 // Whole steps on small random batches: threads, instruction sets, sanitizers. The mathematics is tested from Python.
-#include "step/train_step.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "sampler/batch_indexer.h"
+#include "step/train_step.h"
 
 namespace frugal {
 namespace {
@@ -70,14 +69,18 @@ struct Trained {
 };
 
 Trained train(const Sizes& sizes, int threads, const Kernels& kernels, bool degree_negatives) {
-  const std::int64_t projection_dim = std::strcmp(sizes.model, "TransR") == 0 ? sizes.entity_dim * sizes.relation_dim : 0;
-  Trained trained{Table(kEntities, sizes.entity_dim, 1), Table(kRelations, sizes.relation_dim, 2), Table(kRelations, projection_dim, 3)};
+  const std::int64_t projection_dim =
+      std::strcmp(sizes.model, "TransR") == 0 ? sizes.entity_dim * sizes.relation_dim : 0;
+  Trained trained{Table(kEntities, sizes.entity_dim, 1), Table(kRelations, sizes.relation_dim, 2),
+                  Table(kRelations, projection_dim, 3)};
   LossSpec loss;
   loss.adversarial = true;
   loss.regularization_coefficient = 1e-3f;
-  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f}, loss, 0.1f, degree_negatives, threads, kernels);
+  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f}, loss, 0.1f, degree_negatives,
+                 threads, kernels);
   for (std::int64_t i = 0; i < 4; ++i) {
-    const Batch batch = make_batch(i, 53, 2, 21 + i);  // more than a block, no multiple of anything, and buffers that grow
+    const Batch batch =
+        make_batch(i, 53, 2, 21 + i);  // more than a block, no multiple of anything, and buffers that grow
     const auto entities = trained.entities.rows(batch.entities), relations = trained.relations.rows(batch.relations),
                projections = trained.projections.rows(batch.relations);
     StepPointers rows{{entities.data(), entities.data()}, {relations.data(), relations.data()}, {}};
@@ -102,15 +105,16 @@ TEST_P(TrainStepTest, SameBitsWhateverComputes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, TrainStepTest,
-    testing::Combine(testing::Values(Sizes{"TransE_l1", 37, 37}, Sizes{"TransE_l2", 48, 48}, Sizes{"DistMult", 17, 17},
-                                     Sizes{"ComplEx", 34, 34}, Sizes{"RotatE", 38, 19}, Sizes{"SimplE", 30, 30},
-                                     Sizes{"RESCAL", 9, 81}, Sizes{"TransR", 11, 18}),
-                     testing::Bool()),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).model) + (std::get<1>(info.param) ? "_degree" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Models, TrainStepTest,
+                         testing::Combine(testing::Values(Sizes{"TransE_l1", 37, 37}, Sizes{"TransE_l2", 48, 48},
+                                                          Sizes{"DistMult", 17, 17}, Sizes{"ComplEx", 34, 34},
+                                                          Sizes{"RotatE", 38, 19}, Sizes{"SimplE", 30, 30},
+                                                          Sizes{"RESCAL", 9, 81}, Sizes{"TransR", 11, 18}),
+                                          testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).model) +
+                                  (std::get<1>(info.param) ? "_degree" : "");
+                         });
 
 TEST(TrainStep, RefusesWhatMakesNoSense) {
   EXPECT_THROW(TrainStep({"TransX", 8, 8, 12.0f, 0.5f}, {}, 0.1f, false, 1, kernels()), std::invalid_argument);

@@ -1,11 +1,11 @@
 // The vectors that every kernel is written in, on the baseline instruction set.
-#include "linalg/vector_math.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "linalg/vector_math.h"
 
 namespace frugal {
 namespace {
@@ -23,7 +23,8 @@ double worst_error(float low, float high, Function function, Exact exact) {
     store(y, function(load(x)));
     for (int l = 0; l < kLanes; ++l) {
       const double truth = exact(static_cast<double>(x[l]));
-      const double unit = std::nextafter(std::fabs(static_cast<float>(truth)), INFINITY) - std::fabs(static_cast<float>(truth));
+      const double unit =
+          std::nextafter(std::fabs(static_cast<float>(truth)), INFINITY) - std::fabs(static_cast<float>(truth));
       worst = std::max(worst, std::fabs(y[l] - truth) / unit);
     }
   }
@@ -37,15 +38,21 @@ float first(Vec x) {
 }
 
 TEST(VectorMath, ExpIsWithinTwoUnits) {
-  EXPECT_LT(worst_error(-86.0f, 0.0f, [](Vec x) { return exp(x); }, [](double x) { return std::exp(x); }), 2.0);
+  EXPECT_LT(worst_error(
+                -86.0f, 0.0f, [](Vec x) { return exp(x); }, [](double x) { return std::exp(x); }),
+            2.0);
   EXPECT_EQ(first(exp(broadcast(0.0f))), 1.0f);
   EXPECT_EQ(first(exp(broadcast(-1e30f))), 0.0f);
   EXPECT_EQ(first(exp(broadcast(-std::numeric_limits<float>::infinity()))), 0.0f);
 }
 
 TEST(VectorMath, Log1pIsWithinTwoUnitsAlsoNearZero) {
-  EXPECT_LT(worst_error(0.0f, 1.0f, [](Vec x) { return log1p_unit(x); }, [](double x) { return std::log1p(x); }), 2.0);
-  EXPECT_LT(worst_error(1e-12f, 1e-6f, [](Vec x) { return log1p_unit(x); }, [](double x) { return std::log1p(x); }), 2.0);
+  EXPECT_LT(worst_error(
+                0.0f, 1.0f, [](Vec x) { return log1p_unit(x); }, [](double x) { return std::log1p(x); }),
+            2.0);
+  EXPECT_LT(worst_error(
+                1e-12f, 1e-6f, [](Vec x) { return log1p_unit(x); }, [](double x) { return std::log1p(x); }),
+            2.0);
   EXPECT_EQ(first(log1p_unit(broadcast(0.0f))), 0.0f);
 }
 
