@@ -84,6 +84,7 @@ nb::dict as_dict(const RankStatistics& s) {
   d["gate_stall_nanoseconds"] = s.gate_stall_nanoseconds;
   d["peer_wait_nanoseconds"] = s.peer_wait_nanoseconds;
   d["staging_stall_nanoseconds"] = s.staging_stall_nanoseconds;
+  d["staging_peak_bytes"] = s.staging_peak_bytes;
   d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
   d["cache_reads"] = s.cache_reads;
   d["host_reads"] = s.host_reads;

@@ -19,7 +19,7 @@ for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
   cmake --build "$build/$sanitizer" --target test_engine > /dev/null
-  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 120 "$build/$sanitizer/csrc/tests/engine/test_engine" \
+  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 "$build/$sanitizer/csrc/tests/engine/test_engine" \
     --gtest_brief=1 --gtest_filter='-*BrokenVariant*:*EngineMutation*'  # those race: that is what is broken
   echo "$sanitizer sanitizer: clean"
 done

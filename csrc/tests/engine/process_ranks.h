@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <span>
@@ -96,6 +97,7 @@ inline ProcessOutcome run_processes(const Shape& shape, const Trace& trace, std:
     }
   };
   std::vector<pid_t> processes;
+  std::fflush(nullptr);  // or every child would print what waits in our buffers
   for (int rank = 0; rank < shape.ranks; ++rank) {
     const pid_t process = fork();
     if (process == 0) _exit(child(rank));

@@ -71,6 +71,33 @@ TEST(EngineOracle, StagingForOneStepOnlyIsEnough) {
   expect_right(shape);
 }
 
+TEST(EngineOracle, CountersAddUp) {
+  Shape shape;
+  shape.ranks = 2;
+  const Trace trace = random_trace(shape);
+  const Outcome outcome = run_workload(shape, trace);
+  std::int64_t rows = 0, reads = 0, sent = 0, landed = 0, gradients = 0;
+  for (const auto& step : trace)
+    for (const StepWork& work : step) rows += static_cast<std::int64_t>(work.rows.size());
+  for (const RankStatistics& rank : outcome.statistics.ranks) {
+    reads += rank.cache_reads + rank.host_reads;
+    sent += rank.values_sent + rank.write_backs_sent;
+    gradients += rank.gradients_sent;
+    EXPECT_EQ(rank.steps, shape.steps);
+    EXPECT_GT(rank.cache_reads, 0);
+    EXPECT_GT(rank.staging_peak_bytes, 0);
+  }
+  for (const ShardStatistics& shard : outcome.statistics.shards) {
+    landed += shard.values;
+    EXPECT_EQ(shard.flushed_rows, shard.values + shard.gradients);
+    gradients -= 2 * shard.gradients;  // with two ranks a record of gradients comes from both
+    EXPECT_EQ(shard.live_records, 0);
+  }
+  EXPECT_EQ(reads, rows);
+  EXPECT_EQ(landed, sent);
+  EXPECT_EQ(gradients, 0);
+}
+
 TEST(EngineOracle, ManyRowsOnAllRanksWithRandomDelays) {
   Shape shape;
   shape.ranks = 4;
