@@ -34,12 +34,18 @@ def command(name, *arguments, threads):
                    env={**os.environ, "OMP_NUM_THREADS": str(threads)})
 
 
+def of_processes(options):
+    """Flags of a run by several processes; --steps counts for each of them, as in DGL-KE."""
+    ranks = [] if options.num_proc == 1 else ["--num_proc", options.num_proc, "--num_thread", options.threads]
+    return [*ranks, *(["--batch_size", options.batch_size] if options.batch_size else [])]
+
+
 def train_and_rank(trainer, seed, options):
     """Metrics and seconds of one run."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         command("train", *RECIPE, "--data_path", options.data_path, "--save_path", folder, "--max_step", options.steps, "--seed",
-                seed, *TRAINERS[trainer], threads=options.threads)
+                seed, *TRAINERS[trainer], *of_processes(options), threads=options.threads)
         trained = time.perf_counter()
         (run,) = Path(folder).iterdir()
         out = Path(folder) / "ranks.json"
@@ -70,6 +76,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, help="write the results here")
     parser.add_argument("--data_path", required=True, help="folder with FB15k in it")
+    parser.add_argument("--num_proc", type=int, default=1, help="processes that train together; vanilla and native")
+    parser.add_argument("--batch_size", type=int, help="of a process, instead of the recipe's 1000")
     parser.add_argument("--steps", type=int, default=6000, help="24000 in the published recipe (%(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--trainers", nargs="+", default=["vanilla", "native"], choices=list(TRAINERS))
