@@ -60,7 +60,8 @@ class _QueuedMark(Mark):
 
 
 def make_device(name):
-    return {"cpu": Device, "queued": QueuedDevice, "cuda": lambda: CudaDevice(0)}[name]()
+    return {"cpu": Device, "queued": QueuedDevice, "cuda": lambda: CudaDevice(0),
+            "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
 def _one_thread(request):

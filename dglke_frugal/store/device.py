@@ -5,6 +5,7 @@ host memory and its work runs at once, so that everything but the bus is the sam
 """
 from __future__ import annotations
 
+import os
 import threading
 from typing import Callable
 
@@ -95,6 +96,8 @@ class CudaDevice(Device):
                              "install one for your driver, or leave --gpu out to train on the CPU")
         if index >= len(devices):
             raise InputError(f"--gpu {index} does not exist, this machine has {len(devices)} of them, counted from 0")
+        # Without it cuBLAS may choose another order of sums from run to run. Read when its first product is made.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
         self._stream = torch.cuda.Stream(self.torch_device)
@@ -102,18 +105,26 @@ class CudaDevice(Device):
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
+        self._graph_memory = torch.cuda.graph_pool_handle()  # one for all: graphs run one at a time and leave no tensors
+        self._last = torch.cuda.Event()
+        self._last.record(self._stream)
+        self._capturing = threading.Lock()  # nobody may ask for a stream's state then
 
     def submit(self, work):
         with torch.cuda.stream(self._stream):
             work()
 
     def mark(self):
-        event = torch.cuda.Event()
-        event.record(self._stream)
-        return _EventMark(event)
+        self._last = torch.cuda.Event()
+        self._last.record(self._stream)
+        return _EventMark(self._last)
 
     def check(self):
-        self._stream.query()
+        if self._capturing.acquire(blocking=False):
+            try:
+                self._last.query()
+            finally:
+                self._capturing.release()
 
     def zeros(self, *shape, dtype=np.float32):
         with torch.cuda.stream(self._stream):
@@ -142,7 +153,14 @@ class CudaDevice(Device):
         _native.publish(counter, value, self.stream)
 
     def repeated(self, work):
-        return _Graph(work, self._stream) if self._graphs else work
+        return GraphedWork(work, self._capture) if self._graphs else work
+
+    def _capture(self, work):
+        graph = torch.cuda.CUDAGraph()
+        with self._capturing, torch.cuda.graph(graph, pool=self._graph_memory, stream=self._stream,
+                                               capture_error_mode="thread_local"):
+            work()
+        return graph
 
 
 class _EventMark(Mark):
@@ -153,36 +171,27 @@ class _EventMark(Mark):
         self._event.synchronize()
 
 
-class _Graph:
-    """Work that runs eagerly at first, while libraries settle, and is then captured once and replayed."""
+class GraphedWork:
+    """Work that runs as it is at first, while libraries settle, and is then captured once and replayed."""
 
-    EAGER_RUNS = 2
+    PLAIN_RUNS = 2
 
-    def __init__(self, work, stream):
-        self._work, self._stream = work, stream
+    def __init__(self, work: Callable[[], None], capture: Callable):
+        """capture(work): records what `work` would enqueue, without running it; the result has replay()."""
+        self._work, self._capture = work, capture
         self._runs, self._graph = 0, None
 
     def __call__(self):
         self._runs += 1
-        if self._graph is not None:
-            self._graph.replay()
-        elif self._runs == self.EAGER_RUNS + 1:
-            self._capture()
+        if self._runs == self.PLAIN_RUNS + 1:
+            try:
+                self._graph = self._capture(self._work)
+            except RuntimeError as error:
+                print(f"a step cannot become a CUDA graph and is launched kernel by kernel: {error}", flush=True)
+        if self._graph is None:
+            self._work()
         else:
-            self._work()
-
-    def _capture(self):
-        graph = torch.cuda.CUDAGraph()
-        try:
-            # thread_local: other threads may ask the device for its state meanwhile.
-            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
-                self._work()
-        except RuntimeError as error:
-            print(f"this step cannot become a CUDA graph and is launched kernel by kernel: {error}")
-            self._work()
-            return
-        self._graph = graph  # capturing ran nothing
-        graph.replay()
+            self._graph.replay()
 
 
 class Watch:

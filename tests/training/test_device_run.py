@@ -61,6 +61,12 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
         assert tables(on_device(kind, *flags)) == expected, flags
 
 
+@pytest.mark.cuda
+def test_graphs_leave_the_numbers_alone(on_device):
+    for flags in (["--flush", "p2f"], ["--flush", "p2f", "--host_read", "copy"], ["--model_name", "RotatE", "-de", "-adv"]):
+        assert tables(on_device("cuda-no-graphs", *flags)) == tables(on_device("cuda", *flags)), flags
+
+
 MODELS = {
     "TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
     "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],

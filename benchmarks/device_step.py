@@ -1,0 +1,122 @@
+"""Times the training step of devices alone, as single launches and as a CUDA graph, and what of it the host does.
+
+    python -m benchmarks.device_step --json FILE [--device {cuda,cpu}] [--models TransE_l2 ...] [--matmul fp32] [--steps N]
+
+The batches are those of benchmarks/train_step.py; entities lie on the device as a whole, so nothing crosses the bus but the
+packed batch. Per model, medians of several runs of N steps:
+
+    ms          a step, the device waited for at the end of the run
+    host_ms     of it, until the host had enqueued everything: what a device would have to be faster than to be waiting
+    floor_ms    the larger of the step's three products at the measured rate of a large product, and its distinct rows read
+                and written once at the measured copy rate of device memory
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+import torch
+
+from dglke_frugal import _native
+from dglke_frugal.config import MATMULS
+from dglke_frugal.files import replace_file
+from dglke_frugal.models import find_model, model_names
+from dglke_frugal.store.device import CudaDevice, Device
+from dglke_frugal.store.device_rows import ResidentRows
+from dglke_frugal.training.device_step import DeviceStep
+from dglke_frugal.training.step import LossConfig, StepConfig
+
+from . import machine
+from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
+
+REPEATS, WARM_UP = 5, 8
+
+
+def rate_of(device, work, amount):
+    """amount per second of `work`, best of five runs of ten."""
+
+    def run():
+        began = time.perf_counter()
+        for _ in range(10):
+            device.submit(work)
+        device.synchronize()
+        return (time.perf_counter() - began) / 10
+
+    run()
+    return amount / min(run() for _ in range(5))
+
+
+def rates(device):
+    """Floating-point operations per second of a product, and bytes read and written per second of a copy."""
+    size = 4096 if device.torch_device.type == "cuda" else 1024
+    a, b = device.zeros(size, size), device.zeros(size, size)
+    c, d = device.zeros(16 * size * size // 4), device.zeros(16 * size * size // 4)
+    return {"product": rate_of(device, lambda: torch.mm(a, a, out=b), 2 * size**3),
+            "copy": rate_of(device, lambda: c.copy_(d), 8 * c.numel())}
+
+
+def measure(device, model, matmul, steps, batches, peak):
+    hidden, double_entity, double_relation = FLAGS.get(model, (HIDDEN, False, False))
+    description = find_model(model)
+    dims = description.dims(hidden, double_entity, double_relation)
+    tables = [ResidentRows(_native.HostTable(rows, dim), device)
+              for rows, dim in ((ENTITIES, dims.entity), (RELATIONS, dims.relation), (RELATIONS, dims.projection)) if dim]
+    for number, rows in enumerate(tables):
+        rows.table.init_uniform(-0.1, 0.1, 1, number)
+    config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
+    step, count = DeviceStep(config, device, matmul), 0
+
+    def run(steps):
+        nonlocal count
+        began = time.perf_counter()
+        for _ in range(steps):
+            batch = batches[count % len(batches)]
+            for rows, ids in zip(tables, (batch.entities, batch.relations, batch.relations)):
+                rows.announce(count, ids)
+                rows.begin(count)
+            step.run_rows(batch, *tables)
+            for rows in tables:
+                rows.end()
+            count += 1
+        enqueued = time.perf_counter() - began
+        device.synchronize()
+        return (time.perf_counter() - began) / steps, enqueued / steps
+
+    run(WARM_UP)
+    found = [run(steps) for _ in range(REPEATS)]
+    distinct = statistics.mean(len(batch.entities) for batch in batches), statistics.mean(len(batch.relations) for batch in batches)
+    moved = 8 * (distinct[0] * dims.entity + distinct[1] * (dims.relation + (dims.projection or 0)))
+    products = 3 * 2 * BATCH * NEGATIVES * dims.entity if description.similarity in ("dot", "l2") else 0
+    return {"ms": 1e3 * statistics.median(whole for whole, _ in found),
+            "host_ms": 1e3 * statistics.median(host for _, host in found),
+            "floor_ms": 1e3 * max(products / peak["product"], moved / peak["copy"])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True, help="write the results here")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu tries the benchmark itself (%(default)s)")
+    parser.add_argument("--models", nargs="+", default=[name for name in model_names() if name != "TransE"])
+    parser.add_argument("--matmul", choices=MATMULS, default="fp32")
+    parser.add_argument("--steps", type=int, default=200, help="of a run (%(default)s)")
+    options = parser.parse_args()
+    devices = {"graph": CudaDevice(0), "launches": CudaDevice(0, graphs=False)} if options.device == "cuda" else {"cpu": Device()}
+    peak = rates(next(iter(devices.values())))
+    print(f"product {peak['product'] / 1e12:.2f} TFLOP/s, copy {peak['copy'] / 1e9:.0f} GB/s")
+    batches = make_batches(np.random.default_rng(0), 16)
+    report = {"machine": machine.facts(), "matmul": options.matmul, "rates": peak, "models": {}}
+    for model in options.models:
+        report["models"][model] = {way: measure(device, model, options.matmul, options.steps, batches, peak)
+                                   for way, device in devices.items()}
+        for way, found in report["models"][model].items():
+            print(f"{model:10s} {way:9s} {found['ms']:8.3f} ms a step, {found['host_ms']:7.3f} ms of the host, "
+                  f"floor {found['floor_ms']:.3f} ms", flush=True)
+        with replace_file(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Training steps per second on one GPU beside unmodified DGL-KE, from the command line.
+
+    python -m benchmarks.train_gpu --json FILE [--part {fb15k,models,large}] [--data_path P] [--entities N] [--seconds S]
+
+fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours behind a cache of 5 %, with all rows
+cached, with the table on the device, without graphs, with host rows copied, with tf32 and bf16 [frugal_over_vanilla_gpu].
+models: all eight models, behind a cache of 5 %. large: a table of N entities (20 million) by 400 with 5 % cached, beside DGL-KE with
+--mix_cpu_gpu [frugal_over_vanilla_mix]. Shares of time at the gate as [stall_share].
+
+A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of what it said as its reason.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+from dglke_frugal.data.synthetic import SyntheticGraph, write
+from dglke_frugal.files import replace_file
+
+from . import machine
+from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
+from .training_run import run
+
+LARGE_TRIPLES = 5_000_000
+FRUGAL = {
+    "frugal": [],
+    "frugal_all_cached": ["--cache_ratio", "1"],
+    "frugal_on_device": ["--flush", "none"],
+    "frugal_no_graphs": ["--cuda_graphs", "off"],
+    "frugal_copy": ["--host_read", "copy"],
+    "frugal_sync": ["--flush", "sync"],
+    "frugal_tf32": ["--matmul", "tf32"],
+    "frugal_bf16": ["--matmul", "bf16"],
+}
+
+
+def measure(flags, model, options, interval):
+    """One leg: its rate and what its log said, or why there is none."""
+    command = [*flags, "--model_name", model, *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size",
+               str(NEGATIVES), "--seed", "1"]
+    try:
+        found = run(command, options.threads, options.seconds, interval)
+    except RuntimeError as error:
+        return {"steps_per_second": None, "reason": str(error)[-500:]}
+    rate = statistics.median(found.steps_per_second)
+    return {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
+            "start_seconds": found.start_seconds, "metrics": found.metrics}
+
+
+def over(legs, ours, theirs):
+    """Ratio of two legs, or None where one is missing."""
+    a, b = (legs[name]["steps_per_second"] for name in (ours, theirs))
+    return a / b if a and b else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True, help="write the results here; parts that are there already are kept")
+    parser.add_argument("--part", nargs="+", choices=["fb15k", "models", "large"], default=["fb15k", "models", "large"])
+    parser.add_argument("--data_path", help="folder with FB15k in it")
+    parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seconds", type=float, default=8, help="of each leg, without its start (%(default)s)")
+    parser.add_argument("--gpu", default="0", help="-1 tries the benchmark itself (%(default)s)")
+    options = parser.parse_args()
+    report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {}
+    report.update(machine=machine.facts(), threads=options.threads)
+
+    def leg(part, name, flags, model, interval=200):
+        report.setdefault(part, {})[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
+        said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
+        print(f"{part} {name:20s} {said}", flush=True)
+        with replace_file(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+    with tempfile.TemporaryDirectory() as folder:
+        graph = graph_flags(options.data_path, folder) if {"fb15k", "models"} & set(options.part) else []
+        if "fb15k" in options.part:
+            leg("fb15k", "vanilla", [*graph, "--backend", "vanilla"], "TransE_l2", 50)
+            for name, flags in FRUGAL.items():
+                leg("fb15k", name, [*graph, *flags], "TransE_l2")
+            report["frugal_over_vanilla_gpu"] = over(report["fb15k"], "frugal", "vanilla")
+            report["stall_share"] = report["fb15k"]["frugal"].get("metrics", {}).get("train/stall_share")
+        if "models" in options.part:
+            for model in RECIPES:
+                leg("models", model, graph, model, 50)
+                if model not in NOT_IN_VANILLA:
+                    leg("models", f"vanilla_{model}", [*graph, "--backend", "vanilla"], model, 20)
+        if "large" in options.part:
+            large = SyntheticGraph(options.entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
+            path = write(large, Path(folder))
+            flags = ["--dataset", large.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files", "entities.tsv",
+                     "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
+            for name, own in (("frugal", []), ("frugal_copy", ["--host_read", "copy"]), ("frugal_sync", ["--flush", "sync"])):
+                leg("large", name, [*flags, *own], "TransE_l2")
+            leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)
+            report["frugal_over_vanilla_mix"] = over(report["large"], "frugal", "vanilla_mix")
+    with replace_file(options.json, "w") as file:
+        json.dump(report, file, indent=1)
+    print({name: report.get(name) for name in ("frugal_over_vanilla_gpu", "frugal_over_vanilla_mix", "stall_share")})
+
+
+if __name__ == "__main__":
+    main()

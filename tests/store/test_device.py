@@ -1,0 +1,121 @@
+"""What a device does with work: order, repetition, failure."""
+import threading
+
+import numpy as np
+import pytest
+import torch
+from devices import QueuedDevice, device, queued_device  # noqa: F401
+
+from dglke_frugal.errors import InputError
+from dglke_frugal.store.device import CudaDevice, GraphedWork, Watch
+
+
+class Recorder:
+    """Stands for a stream that can capture: what runs is counted, what is captured runs when it is replayed."""
+
+    def __init__(self, refuses=False):
+        self.ran, self.captured, self.replayed, self._refuses, self._capturing = 0, 0, 0, refuses, False
+
+    def work(self):
+        if self._capturing:
+            self.captured += 1
+        else:
+            self.ran += 1
+
+    def capture(self, work):
+        if self._refuses:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        self._capturing = True
+        work()
+        self._capturing = False
+        return self
+
+    def replay(self):
+        self.replayed += 1
+
+
+def test_repeated_work_is_captured_once_and_never_lost():
+    stream = Recorder()
+    work = GraphedWork(stream.work, stream.capture)
+    for calls in range(1, 7):
+        work()
+        assert stream.ran + stream.replayed == calls
+    assert (stream.ran, stream.captured, stream.replayed) == (GraphedWork.PLAIN_RUNS, 1, 6 - GraphedWork.PLAIN_RUNS)
+
+
+def test_work_that_cannot_be_captured_runs_as_it_is(capsys):
+    stream = Recorder(refuses=True)
+    work = GraphedWork(stream.work, stream.capture)
+    for _ in range(6):
+        work()
+    assert (stream.ran, stream.replayed) == (6, 0)
+    assert capsys.readouterr().out.count("cannot become a CUDA graph") == 1
+
+
+def test_a_graph_gives_the_bits_of_single_launches(device):
+    a, b = device.zeros(64, 64), device.zeros(64, 64)
+    device.submit(lambda: a.copy_(torch.arange(4096).view(64, 64) % 7 - 3.0))
+
+    def step():
+        b.add_(torch.mm(a, a).mul_(0.125)).clamp_(-5, 5)
+        a.copy_(b.t() * 0.5 + a)
+
+    def run(work):
+        device.submit(lambda: (a.copy_(start), b.zero_()))
+        for _ in range(8):
+            device.submit(work)
+        device.synchronize()
+        return a.cpu().numpy().tobytes()
+
+    device.synchronize()
+    start = a.clone()
+    assert run(device.repeated(step)) == run(step)
+
+
+def test_work_runs_in_order_and_marks_wait(queued_device):
+    values = queued_device.zeros(1)
+    for factor in range(1, 30):
+        queued_device.submit(lambda factor=factor: values.mul_(2).add_(factor))
+    queued_device.mark().wait()
+    expected = 0.0
+    for factor in range(1, 30):
+        expected = np.float32(expected * 2 + factor)
+    assert values.item() == expected
+
+
+def test_an_uploaded_array_may_change_afterwards(queued_device):
+    array, found = np.arange(5), []
+    queued_device.submit(lambda: found.append(queued_device.upload(array)))
+    queued_device.synchronize()
+    array[:] = 0
+    assert found[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_watch_tells_of_a_failure(monkeypatch):
+    monkeypatch.setattr(Watch, "SECONDS", 0.01)
+    device, told, heard = QueuedDevice(), [], threading.Event()
+    watch = Watch(device, lambda sentence: (told.append(sentence), heard.set()))
+    assert not heard.wait(0.05)
+
+    def fail():
+        raise RuntimeError("the bus is gone")
+
+    device.submit(fail)
+    assert heard.wait(5) and "the bus is gone" in told[0]
+    watch.close()
+
+
+def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
+    from dglke_frugal.store import device as module
+
+    monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: ([], "there is no NVIDIA driver on this machine"))
+    with pytest.raises(InputError, match="--gpu 1 needs a CUDA device, but there is no NVIDIA driver .* leave --gpu out"):
+        CudaDevice(1)
+    found = [{"reads_host_by_same_address": True}]
+    monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: (found, ""))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="needs a PyTorch with CUDA"):
+        CudaDevice(0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(InputError, match="--gpu 3 does not exist, this machine has 1"):
+        CudaDevice(3)
