@@ -94,3 +94,17 @@ def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom):
     steps = int(checkpoint.name[5:]) + 5
     ranks.run("--max_step", steps, resume=folder)
     assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 3, steps=steps))
+
+
+def test_a_training_that_diverges_is_said_to(ranks):
+    arguments, _ = ranks.arguments("--num_proc", 2, *LONG, "--lr", "1e30")
+    process = ranks.start(arguments)
+    output = finish(process, {})
+    assert process.returncode in (1, 2) and "the training has diverged" in output.splitlines()[-1]
+
+
+def test_early_stopping_stops_all_ranks(ranks):
+    folder, output = ranks.run("--num_proc", 2, "--max_step", 1000, "--valid", "--eval_interval", 5, "--eval_percent", 0.05,
+                               "--early_stop_patience", 1, "--lr", 1e-9, "--test")
+    assert "stopping early: 1 validations without a better MRR" in output and "[0]Test average MRR" in output
+    assert (folder / "small_TransE_l2_entity.npy").is_file()
