@@ -72,7 +72,7 @@ def test_a_python_without_dgl_is_told_what_to_do(monkeypatch):
 
     monkeypatch.setattr(versions.metadata, "version", lookup)
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
-    with pytest.raises(InputError, match="Python 3.9 to 3.12.*--backend frugal"):
+    with pytest.raises(InputError, match="Python 3.9 to 3.12.*our own trainer"):
         versions.check_versions()
 
 
