@@ -2,16 +2,17 @@
 
     python -m benchmarks.train --json FILE [--data_path P] [--threads N] [--repeats N] [--models TransE_l2 ...]
 
-FB15k, TransE_l2, dim 400, batch 1024, 256 negatives, -adv, DGL-KE's learning rate and regularization; a graph of the same
-size is made if there is no --data_path with FB15k in it. All legs run in turn, several times; a leg's rate is the median
-over the intervals of its own log lines ("N steps take X seconds"), of which the first is left out, over all its runs.
+FB15k, TransE_l2, dim 400, batch 1024, 256 negatives, -adv, DGL-KE's learning rate and regularization; a graph of the
+same size is made if there is no --data_path with FB15k in it. All legs run in turn, several times; a leg's rate is the
+median over the intervals of its own log lines ("N steps take X seconds"), the first left out, over all its runs.
 
 Legs: vanilla (DGL-KE, one process, its arithmetic on all threads), vanilla with a process per thread (which is not
 synchronous: another algorithm), frugal (rows updated in place), frugal through the cache and the flush engine.
 
-The floor of a step is what benchmarks/train_step.py says: arithmetic over the measured matrix-product rate, or bytes over
-the measured copy rate, whichever is more.
+The floor of a step is what benchmarks/train_step.py says: arithmetic over the measured matrix-product rate, or bytes
+over the measured copy rate, whichever is more.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -57,8 +58,20 @@ def graph_flags(data_path, folder):
         return ["--dataset", "FB15k", "--data_path", str(data_path)]
     graph = SyntheticGraph(14_951, 1_345, 483_142, 1000, 1000, name="fb15k-sized")
     path = write(graph, Path(folder))
-    return ["--dataset", graph.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files", "entities.tsv",
-            "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
+    return [
+        "--dataset",
+        graph.name,
+        "--format",
+        "udd_hrt",
+        "--data_path",
+        str(path),
+        "--data_files",
+        "entities.tsv",
+        "relations.tsv",
+        "train.tsv",
+        "valid.tsv",
+        "test.tsv",
+    ]
 
 
 def legs_of(model, threads):
@@ -67,7 +80,12 @@ def legs_of(model, threads):
     if model not in NOT_IN_VANILLA:
         legs["vanilla"] = (["--backend", "vanilla"], threads, 1, 20)
         if model == "TransE_l2" and threads > 1:
-            legs["vanilla_processes"] = (["--backend", "vanilla", "--num_proc", str(threads), "--num_thread", "1"], 1, threads, 20)
+            legs["vanilla_processes"] = (
+                ["--backend", "vanilla", "--num_proc", str(threads), "--num_thread", "1"],
+                1,
+                threads,
+                20,
+            )
     legs["frugal"] = (["--flush", "none"], threads, 1, 50)
     if model == "TransE_l2":
         legs["frugal_p2f"] = (["--flush", "p2f", "--cache_ratio", str(CACHE_RATIO)], threads, 1, 50)
@@ -76,8 +94,19 @@ def legs_of(model, threads):
 
 def measure(model, graph, threads, repeats, seconds):
     """Rates of all legs of a model, which run in turn."""
-    common = [*graph, "--model_name", model, *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size",
-              str(NEGATIVES), "--seed", "1"]
+    common = [
+        *graph,
+        "--model_name",
+        model,
+        *RECIPES[model],
+        "-adv",
+        "--batch_size",
+        str(BATCH),
+        "--neg_sample_size",
+        str(NEGATIVES),
+        "--seed",
+        "1",
+    ]
     runs = {}
     for _ in range(repeats):
         for leg, (flags, of_process, processes, interval) in legs_of(model, threads).items():
@@ -86,14 +115,21 @@ def measure(model, graph, threads, repeats, seconds):
     for leg, found in runs.items():
         rate = statistics.median(rate for each in found for rate in each.steps_per_second)
         metrics = {name: statistics.median(each.metrics[name] for each in found) for name in found[0].metrics}
-        result[leg] = {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
-                       "of_each_run": [each.median for each in found], "metrics": metrics}
+        result[leg] = {
+            "steps_per_second": rate,
+            "step_ms": 1e3 / rate,
+            "triples_per_second": rate * BATCH,
+            "of_each_run": [each.median for each in found],
+            "metrics": metrics,
+        }
     return result
 
 
 def add_traffic(result, model, graph):
-    """Rows and bytes that a step reads (and writes back), and how many a second: every occurrence for DGL-KE, distinct ones
-    for us, in float32."""
+    """Rows and bytes that a step reads (and writes back), and how many a second.
+
+    Every negative and every relation of an edge counts for DGL-KE, which reads them one by one; for us, distinct rows.
+    """
     train = graph.train
     sampler = Sampler(*train, graph.n_entities, graph.n_relations, SamplerConfig(BATCH, NEGATIVES, 1))
     batches = [sampler.batch(i) for i in range(20)]
@@ -101,21 +137,28 @@ def add_traffic(result, model, graph):
     dims = train_step.find_model(model).dims(hidden, double_entity, double_relation)
     relation_floats = dims.relation + (dims.projection or 0)
     distinct = (statistics.mean(len(b.entities) for b in batches), statistics.mean(len(b.relations) for b in batches))
-    # DGL-KE reads distinct positive entities once, and every negative and every relation of an edge.
     unique = statistics.mean(len(np.unique(np.concatenate([b.head, b.tail]))) for b in batches)
     for leg, values in result.items():
         entities, relations = (unique + BATCH, BATCH) if leg.startswith("vanilla") else distinct
         step_bytes = 4 * (entities * dims.entity + relations * relation_floats)
-        values.update(rows_per_step=entities + relations, rows_per_second=(entities + relations) * values["steps_per_second"],
-                      bytes_per_step=step_bytes, bytes_per_second=step_bytes * values["steps_per_second"])
+        values.update(
+            rows_per_step=entities + relations,
+            rows_per_second=(entities + relations) * values["steps_per_second"],
+            bytes_per_step=step_bytes,
+            bytes_per_second=step_bytes * values["steps_per_second"],
+        )
 
 
 def start_up(graph, threads):
-    """Seconds from the command to the end of the first step, and of the import; medians of three, of processes of their own."""
+    """Seconds from the command to the end of the first step, and of the import; medians of three processes."""
     flags = [*graph, "--model_name", "TransE_l2", *RECIPES["TransE_l2"], "-adv", "--seed", "1"]
-    importing = [timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)]
-    return {"first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
-            "import_seconds": statistics.median(importing)}
+    importing = [
+        timed([sys.executable, "-c", "import dglke_frugal"]) - timed([sys.executable, "-c", "pass"]) for _ in range(3)
+    ]
+    return {
+        "first_step_seconds": statistics.median(run(flags, threads, 0, 1).start_seconds for _ in range(3)),
+        "import_seconds": statistics.median(importing),
+    }
 
 
 def timed(command):
@@ -134,32 +177,54 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     options = parser.parse_args()
     rates = {"product": train_step.product_rate(options.threads), "copy": train_step.copy_rate(options.threads)}
-    print(f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy {rates['copy'] / 1e9:.1f} GB/s")
-    report = {"threads": options.threads, "rates": rates, "models": {}, "frugal_over_vanilla_gpu": None,
-              "frugal_over_vanilla_mix": None, "gpu_reason": NO_GPU}
+    print(
+        f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
+        f"{rates['copy'] / 1e9:.1f} GB/s"
+    )
+    report = {
+        "threads": options.threads,
+        "rates": rates,
+        "models": {},
+        "frugal_over_vanilla_gpu": None,
+        "frugal_over_vanilla_mix": None,
+        "gpu_reason": NO_GPU,
+    }
     with tempfile.TemporaryDirectory() as folder:
         flags = graph_flags(options.data_path, folder)
         config = TrainConfig.from_flags(vars_of(flags)).graph
         graph = load_graph(config.dataset, config.data_path, config.format, config.data_files)
         report.update(graph=config.dataset, **start_up(flags, options.threads))
-        print(f"import {report['import_seconds']:.2f} s, first step {report['first_step_seconds']:.2f} s after the command")
+        print(
+            f"import {report['import_seconds']:.2f} s, first step after {report['first_step_seconds']:.2f} s"
+        )
         batches = train_step.make_batches(np.random.default_rng(0), 16)
         for model in options.models:
             legs = measure(model, flags, options.threads, options.repeats, options.seconds)
             add_traffic(legs, model, graph)
             alone = train_step.measure(model, batches, 20, options.threads, rates)
-            over = legs["frugal"]["steps_per_second"] / legs["vanilla"]["steps_per_second"] if "vanilla" in legs else None
-            report["models"][model] = {"legs": legs, "frugal_over_vanilla": over, "floor_ms": alone["floor_ms"],
-                                       "step_alone_ms": alone["ms"], "phases_ms": alone["phases_ms"]}
+            over = (
+                legs["frugal"]["steps_per_second"] / legs["vanilla"]["steps_per_second"] if "vanilla" in legs else None
+            )
+            report["models"][model] = {
+                "legs": legs,
+                "frugal_over_vanilla": over,
+                "floor_ms": alone["floor_ms"],
+                "step_alone_ms": alone["ms"],
+                "phases_ms": alone["phases_ms"],
+            }
             show(model, legs, alone, over)
     if "TransE_l2" in report["models"]:
         main_one = report["models"]["TransE_l2"]
         report["frugal_over_vanilla_cpu"] = main_one["frugal_over_vanilla"]
         report["stall_share"] = main_one["legs"]["frugal_p2f"]["metrics"]["train/stall_share"]
         if "vanilla_processes" in main_one["legs"]:
-            report["frugal_over_vanilla_processes"] = (main_one["legs"]["frugal"]["steps_per_second"]
-                                                       / main_one["legs"]["vanilla_processes"]["steps_per_second"])
-        print(f"frugal over vanilla {report['frugal_over_vanilla_cpu']:.2f}x, stall {report['stall_share']:.3%} of the time")
+            report["frugal_over_vanilla_processes"] = (
+                main_one["legs"]["frugal"]["steps_per_second"]
+                / main_one["legs"]["vanilla_processes"]["steps_per_second"]
+            )
+        print(
+            f"frugal over vanilla {report['frugal_over_vanilla_cpu']:.2f}x, stall {report['stall_share']:.3%}"
+        )
     with replace_file(options.json, "w") as file:
         json.dump(report, file, indent=1)
 
@@ -172,8 +237,11 @@ def vars_of(flags):
 
 def show(model, legs, alone, over):
     for leg, values in legs.items():
-        print(f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
-              f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s", flush=True)
+        print(
+            f"{model:10s} {leg:18s} {values['step_ms']:8.2f} ms a step, {values['steps_per_second']:7.1f} steps/s, "
+            f"{values['rows_per_second'] / 1e6:5.2f} M rows/s, {values['bytes_per_second'] / 1e9:5.2f} GB/s",
+            flush=True,
+        )
     phases = ", ".join(f"{phase} {ms:.2f}" for phase, ms in alone["phases_ms"].items())
     ratio = "" if over is None else f"; {over:.2f}x vanilla"
     print(f"{model:10s} step alone {alone['ms']:.2f} ms, floor {alone['floor_ms']:.2f} ms; {phases}{ratio}", flush=True)

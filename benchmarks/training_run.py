@@ -1,4 +1,5 @@
 """One run of the training command for a benchmark: started, read line by line, ended when enough has been seen."""
+
 from __future__ import annotations
 
 import json
@@ -18,7 +19,7 @@ INTERVAL = re.compile(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) secon
 
 @dataclass(frozen=True)
 class Measured:
-    """steps_per_second: by interval of the log, the first one left out. metrics: means of metrics.jsonl, if there is one."""
+    """steps_per_second: by interval of the log, the first one left out. metrics: means of metrics.jsonl, if any."""
 
     steps_per_second: List[float]
     start_seconds: float  # from the command to the end of the first interval
@@ -32,12 +33,30 @@ class Measured:
 def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, processes: int = 1) -> Measured:
     """Train until the intervals after the first add up to `seconds`. With several processes, their rates are added."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, "--max_step", "100000000", "--no_save_emb",
-                   "--log_interval", str(log_interval), "--save_path", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "dglke_frugal",
+            "train",
+            *flags,
+            "--max_step",
+            "100000000",
+            "--no_save_emb",
+            "--log_interval",
+            str(log_interval),
+            "--save_path",
+            folder,
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
         try:
             intervals, first, said = _watch(process, seconds, processes, began)
         finally:

@@ -1,4 +1,5 @@
 """Flags from a YAML file, with the same names: one mapping, no nesting."""
+
 from __future__ import annotations
 
 from pathlib import Path

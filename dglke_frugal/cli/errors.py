@@ -9,7 +9,7 @@ from ..errors import InputError
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: an InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130; no traceback."""
+    """Wrap a command's main: InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130."""
 
     @functools.wraps(command)
     def main(argv=None):

@@ -31,23 +31,25 @@ def new_flags() -> argparse.ArgumentParser:
                        help="frugal: rows in our store (default); vanilla: unmodified DGL-KE, for comparison")
     group.add_argument("--seed", type=int, help="seed of everything random, 0 to 2**32-1 (default: a new one each run)")
     group.add_argument("--deterministic", type=switch, nargs="?", const=True, default=True, metavar="on|off",
-                       help="on (default): the same flags and seed give the same bytes; off allows faster sums in an order that "
-                            "differs between runs, of which there are none so far")
+                       help="on (default): the same flags and seed give the same bytes; off allows faster sums in an "
+                            "order that differs between runs, of which there are none so far")
     group.add_argument("--trainer", choices=["native", "dglke"], default="native",
                        help="native: our own training step (default); dglke: DGL-KE's own loop over our store")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
                        help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
     group.add_argument("--resume", metavar="RUN_DIR",
-                       help="go on with the run in this folder, from its last checkpoint, with the flags it was started with; "
-                            "those that its numbers do not depend on, and --max_step, may be given anew")
+                       help="go on with the run in this folder, from its last checkpoint, with the flags it was "
+                            "started with; those that its numbers do not depend on, and --max_step, may be given anew")
     group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
-                       help="stop when N validations in a row have not improved the MRR, and keep the best tables (default: never)")
+                       help="stop when N validations in a row have not improved the MRR, and keep the best tables "
+                            "(default: never)")
     group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
                        help="where metrics go besides metrics.jsonl in the run's folder")
-    group.add_argument("--config", metavar="FILE.yaml", help="read flags from a file; flags on the command line go before it")
+    group.add_argument("--config", metavar="FILE.yaml",
+                       help="read flags from a file; flags on the command line go before it")
     group.add_argument("--partition", choices=PARTITIONS,
-                       help="how the edges are divided over several processes: at random, by relation (as --rel_part), or by "
-                            "METIS, which keeps neighbouring entities together (default: random)")
+                       help="how the edges are divided over several processes: at random, by relation (as --rel_part), "
+                            "or by METIS, which keeps neighbouring entities together (default: random)")
     gpu = parser.add_argument_group("GPU")
     gpu.add_argument("--matmul", choices=MATMULS, default="fp32",
                      help="precision of matrix products; tf32 and bf16 are faster and no longer DGL-KE's numbers (%(default)s)")
@@ -66,7 +68,8 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--flush", choices=FLUSH_MODES,
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")
-    store.add_argument("--flush_threads", type=int, default=default.flush_threads, help="threads that flush (%(default)s)")
+    store.add_argument("--flush_threads", type=int, default=default.flush_threads,
+                       help="threads that flush (%(default)s)")
     store.add_argument("--host_read", choices=HOST_READS, default=default.host_read,
                        help="how a GPU gets the rows that it does not cache: uva reads them in place, copy gathers them on the "
                             "CPU; auto measures both (%(default)s)")
@@ -76,7 +79,8 @@ def new_flags() -> argparse.ArgumentParser:
 def model_name(text: str) -> str:
     """One of MODELS, or MODULE:CLASS."""
     if text not in MODELS and ":" not in text:
-        raise argparse.ArgumentTypeError(f"there is no model '{text}'; choose from {', '.join(MODELS)}, or give MODULE:CLASS")
+        known = ", ".join(MODELS)
+        raise argparse.ArgumentTypeError(f"there is no model '{text}'; choose from {known}, or give MODULE:CLASS")
     return text
 
 
@@ -88,8 +92,8 @@ def switch(text: str) -> bool:
     return values[text.lower()]
 
 
-_UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30, "GIB": 2**30,
-          "GB": 10**9, "T": 2**40, "TIB": 2**40, "TB": 10**12}
+_UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30,
+          "GIB": 2**30, "GB": 10**9, "T": 2**40, "TIB": 2**40, "TB": 10**12}
 
 
 def byte_count(text: str) -> int:
@@ -123,8 +127,8 @@ def dglke_flags() -> argparse.ArgumentParser:
 
     model = parser.add_argument_group("model")
     value(model, "--model_name", type=model_name, metavar="MODEL",
-          help=f"score function: {', '.join(MODELS)}, or MODULE:CLASS for a TorchModel of your own; TransE is TransE_l2 "
-               "(%(default)s)")
+          help=f"score function: {', '.join(MODELS)}, or MODULE:CLASS for a TorchModel of your own; TransE is "
+               "TransE_l2 (%(default)s)")
     value(model, "--hidden_dim", type=int, help="size of an embedding (%(default)s)")
     value(model, "-g", "--gamma", type=float, help="margin of the score, and scale of the initial values (%(default)s)")
     switch(model, "-de", "--double_ent", help="entities of twice the hidden size (RotatE, SimplE)")
@@ -156,12 +160,14 @@ def dglke_flags() -> argparse.ArgumentParser:
     switch(evaluation, "--no_eval_filter", help="let known triples count as candidates")
 
     device = parser.add_argument_group("devices")
-    device.add_argument("--gpu", type=int, nargs="+", default=list(default["gpu"]), help="GPU numbers; -1 is the CPU (-1)")
+    device.add_argument("--gpu", type=int, nargs="+", default=list(default["gpu"]),
+                        help="GPU numbers; -1 is the CPU (-1)")
     value(device, "--num_proc", type=int, help="training processes (%(default)s, or one per GPU)")
     value(device, "--num_thread", type=int, help="CPU threads of a process when there are several (%(default)s)")
     switch(device, "--mix_cpu_gpu", help="rows on the host, arithmetic on the GPU; what the frugal backend always does")
     switch(device, "--rel_part", help="give each process its own relations")
-    switch(device, "--async_update", help="update entities in a process of their own; frugal flushes in the background anyway")
+    switch(device, "--async_update",
+           help="update entities in a process of their own; frugal flushes in the background anyway")
     value(device, "--force_sync_interval", type=int, help="steps between barriers of several processes (%(default)s)")
 
     run = parser.add_argument_group("run")
@@ -181,5 +187,6 @@ def print_help() -> None:
     """Both groups of flags as one help text."""
     parser = argparse.ArgumentParser(
         prog="dglke_train", parents=[new_flags(), dglke_flags()], add_help=True,
-        description="Train knowledge-graph embeddings. All flags of DGL-KE, with its defaults; abbreviations work for them.")
+        description="Train knowledge-graph embeddings. All flags of DGL-KE, with its defaults; abbreviations work "
+                    "for them.")
     parser.print_help()

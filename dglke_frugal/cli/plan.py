@@ -1,4 +1,5 @@
 """`dglke_frugal plan`: how much memory and disk a training run would need, and whether that is there."""
+
 from __future__ import annotations
 
 import argparse
@@ -14,10 +15,14 @@ from .train import configuration
 
 # Entities, relations, triples, and those of the larger one of validation and test set, of the data sets with names.
 KNOWN_SIZES = {
-    "FB15k": (14_951, 1_345, 592_213, 59_071), "FB15k-237": (14_541, 237, 310_116, 20_466),
-    "wn18": (40_943, 18, 151_442, 5_000), "wn18rr": (40_943, 11, 93_003, 3_134),
-    "Freebase": (86_054_151, 14_824, 338_586_276, 16_929_318), "wikikg2": (2_500_604, 535, 17_137_181, 598_543),
-    "biokg": (93_773, 51, 5_088_434, 162_886), "wikikg90M": (87_143_637, 1_315, 504_220_369, 0),
+    "FB15k": (14_951, 1_345, 592_213, 59_071),
+    "FB15k-237": (14_541, 237, 310_116, 20_466),
+    "wn18": (40_943, 18, 151_442, 5_000),
+    "wn18rr": (40_943, 11, 93_003, 3_134),
+    "Freebase": (86_054_151, 14_824, 338_586_276, 16_929_318),
+    "wikikg2": (2_500_604, 535, 17_137_181, 598_543),
+    "biokg": (93_773, 51, 5_088_434, 162_886),
+    "wikikg90M": (87_143_637, 1_315, 504_220_369, 0),
     "wikikg90Mv2": (91_230_610, 1_387, 601_062_811, 0),
 }
 
@@ -37,8 +42,10 @@ def main(argv):
     """Entry point. Prints the plan; exit code 2 and a sentence if the run does not fit."""
     if "-h" in argv or "--help" in argv:
         argparse.ArgumentParser(
-            prog="dglke_frugal plan", parents=[_own_flags(), flags.new_flags(), flags.dglke_flags()],
-            description="Say how much memory and disk a run of dglke_train with these flags needs.").print_help()
+            prog="dglke_frugal plan",
+            parents=[_own_flags(), flags.new_flags(), flags.dglke_flags()],
+            description="Say how much memory and disk a run of dglke_train with these flags needs.",
+        ).print_help()
         return
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
@@ -58,7 +65,11 @@ def _size(own, config: TrainConfig):
         triples = own.triples or 10 * own.entities
         return GraphSize(own.entities, own.relations, triples, triples // 10, weighted=config.graph.has_edge_importance)
     graph = config.graph
-    if graph.format == "built_in" and graph.dataset in KNOWN_SIZES and not (Path(graph.data_path) / graph.dataset).exists():
+    if (
+        graph.format == "built_in"
+        and graph.dataset in KNOWN_SIZES
+        and not (Path(graph.data_path) / graph.dataset).exists()
+    ):
         return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
     from ..training.trainer import graph_size, load
 

@@ -1,4 +1,5 @@
 """How much host memory, device memory and disk a run may take on this machine."""
+
 from __future__ import annotations
 
 import shutil
@@ -9,7 +10,7 @@ NO_LIMIT = 1 << 60  # control groups of version 1 write a limit near 2^63 for no
 
 
 def host_bytes() -> Optional[int]:
-    """What this process may hold in all: what it has, and what is free here and in its control groups; None if unknown."""
+    """What this process may hold in all: what it has, and what is free here and in its control groups; or None."""
     free = [_field("/proc/meminfo", "MemAvailable")]
     free += [max(0, limit - used) for limit, used in _control_groups() if limit < NO_LIMIT]
     known = [size for size in free if size is not None]

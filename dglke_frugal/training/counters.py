@@ -1,4 +1,5 @@
 """What cache and flush engine have done so far, as numbers that can be subtracted, logged and written to a file."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -36,12 +37,21 @@ class StoreCounters:
 
         stall = sum(over("ranks", f"{name}_nanoseconds") for name in ("gate_stall", "staging_stall", "plan_wait"))
         misses = over("ranks", "host_reads")
-        return cls(over("ranks", "cache_reads"), misses, over("ranks", "write_backs_sent"), misses * (dim + 1) * FLOAT_BYTES,
-                   over("shards", "flushed_bytes"), over("shards", "flushed_rows"), over("ranks", "steps_with_stall"),
-                   stall * NANO)
+        return cls(
+            over("ranks", "cache_reads"),
+            misses,
+            over("ranks", "write_backs_sent"),
+            misses * (dim + 1) * FLOAT_BYTES,
+            over("shards", "flushed_bytes"),
+            over("shards", "flushed_rows"),
+            over("ranks", "steps_with_stall"),
+            stall * NANO,
+        )
 
     def __sub__(self, earlier: "StoreCounters") -> "StoreCounters":
-        return StoreCounters(*(now - before for now, before in zip(dataclasses.astuple(self), dataclasses.astuple(earlier))))
+        return StoreCounters(
+            *(now - before for now, before in zip(dataclasses.astuple(self), dataclasses.astuple(earlier)))
+        )
 
     @property
     def hit_share(self) -> float:

@@ -18,7 +18,8 @@ PAIRWISE_BLOCK = 1 << 26  # elements of differences between positives and negati
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
-PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation", "interpreter"}
+PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
+               "interpreter"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
 
@@ -40,7 +41,7 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes by place and part, and what is available by place: all that this process may take, None where that is unknown.
+    """Bytes by place and part, and what is available by place: all that this process may take, None where unknown.
 
     remedy: by place, what the user can do if it is not enough.
     """
@@ -58,7 +59,8 @@ class MemoryPlan:
         """One sentence on the first place that has too little, with what would fit; None if all is well."""
         for place, remedy in self.remedy.items():
             what = "free disk space" if place == DISK else f"{place} memory"
-            return f"the run needs {_size(self.bytes(place))} of {what}, but can have {_size(self.available[place])}; {remedy}"
+            need, have = _size(self.bytes(place)), _size(self.available[place])
+            return f"the run needs {need} of {what}, but can have {have}; {remedy}"
         return None
 
     def check(self) -> None:
@@ -117,7 +119,7 @@ def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, 
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
-    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if it has one."""
+    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
                  DISK: available_memory.disk_bytes(folder or Path(config.run.save_path))}
     plan = MemoryPlan(_parts(config, graph), available, {})
@@ -141,7 +143,8 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
     if config.uses_engine:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
-        host["flush engine"] = (3 << 20) + 8 * distinct * row_bytes(dims.entity) + 200 * distinct  # staging: eight steps
+        staging = 8 * distinct * row_bytes(dims.entity)  # of eight steps
+        host["flush engine"] = (3 << 20) + staging + 200 * distinct
         host["cache index"] = 56 * slots
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots
@@ -153,7 +156,8 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         device["training step"] = _device_step_bytes(config, model, dims, positives, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
-        host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities + 3 * queries * dims.entity * FLOAT
+        host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities
+        host["evaluation"] += 3 * queries * dims.entity * FLOAT
     host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if on_gpu or isinstance(model, TorchModel) else 0)
 
     if config.device.num_proc > 1:

@@ -13,14 +13,14 @@ from .tables import Tables
 
 
 class Ranker:
-    """Ranks triples of a graph with the tables as they are. The same flags and seed choose the same triples and candidates."""
+    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates."""
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph):
         self._config, self._graph = config, graph
         self._known: Optional[KnownTriples] = None  # indexed when first needed
 
     def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:
-        """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises InputError for NaN in the tables."""
+        """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises InputError for NaN."""
         tables.drain()
         metrics = self._evaluate(self._share(triples), tables).metrics()
         print("\n".join(process_lines(metrics, mode)), flush=True)
@@ -38,8 +38,8 @@ class Ranker:
         evaluation = self._config.evaluation
         sampling = None
         if evaluation.neg_sample_size_eval > 0:
-            sampling = Sampling(evaluation.neg_sample_size_eval, evaluation.batch_size_eval, evaluation.neg_deg_sample_eval,
-                                self._config.run.seed)
+            sampling = Sampling(evaluation.neg_sample_size_eval, evaluation.batch_size_eval,
+                                evaluation.neg_deg_sample_eval, self._config.run.seed)
         return Protocol(known="kept" if evaluation.no_eval_filter else "excluded", sampling=sampling)
 
     def _share(self, triples: Triples):

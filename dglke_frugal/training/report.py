@@ -1,4 +1,4 @@
-"""What a run says while it trains: DGL-KE's lines, which scripts parse, a progress bar, and numbers for the trackers."""
+"""What a run says while it trains: DGL-KE's lines, which scripts parse, a progress bar, numbers for the trackers."""
 from __future__ import annotations
 
 import contextlib

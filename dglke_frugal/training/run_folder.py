@@ -47,7 +47,8 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
     """Write config.yaml, from which `--config` and `--resume` start the same run again. Raises InputError."""
     import yaml
 
-    plain = {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in config.to_flags().items()}
+    plain = {name: list(value) if isinstance(value, (list, tuple)) else value
+             for name, value in config.to_flags().items()}
     with replace_file(folder / FLAGS_FILE, "w") as file:
         yaml.safe_dump(plain, file, sort_keys=False)
 
@@ -59,8 +60,8 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
     partition = config.device.edge_partition if config.device.num_proc > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities, "relations": graph.n_relations,
-            "training_triples": len(graph.train), "training_checksum": checksum}
+    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
+            "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 
 
 def write_result(folder: Path, result: Dict[str, Any]) -> None:

@@ -24,14 +24,15 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     if not config.uses_engine:
         return None
     store = config.store
-    return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f", lookahead=store.lookahead,
+    return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f",
+                       lookahead=store.lookahead,
                        flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
                        policy=store.cache_policy)
 
 
 def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
     """Entity ids by degree in the training graph, highest first: the order of expected use."""
-    degree = np.bincount(graph.train.head, minlength=graph.n_entities) + np.bincount(graph.train.tail, minlength=graph.n_entities)
+    degree = sum(np.bincount(ids, minlength=graph.n_entities) for ids in (graph.train.head, graph.train.tail))
     return np.argsort(-degree, kind="stable")
 
 
@@ -47,7 +48,8 @@ class Tables:
     Rows of a step are announced ahead, so that the store can bring them in and flush in the order of next use.
     """
 
-    def __init__(self, dims: RowDims, entity: EmbeddingStore, relation: EmbeddingStore, projection: Optional[EmbeddingStore] = None):
+    def __init__(self, dims: RowDims, entity: EmbeddingStore, relation: EmbeddingStore,
+                 projection: Optional[EmbeddingStore] = None):
         self.dims, self.entity, self.relation, self.projection = dims, entity, relation, projection
 
     @classmethod

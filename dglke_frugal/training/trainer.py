@@ -40,9 +40,9 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Pa
 
     device: a store.device.Device to compute on instead of the one that the configuration names; for tests.
 
-    Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native trainer
-    does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal ended the run
-    after a checkpoint was written.
+    Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native
+    trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
+    ended the run after a checkpoint was written.
     """
     device = device or open_device(config)
     if several_ranks(config):
@@ -101,7 +101,7 @@ def open_device(config: TrainConfig):
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
-    """Whether the run has nothing left to do, which is then said. Raises InputError if it cannot do more, though asked."""
+    """Whether the run has nothing left to do, which is then said. InputError if it is asked for more and cannot."""
     result = read_result(folder)
     if result is None:
         return False
@@ -110,8 +110,8 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
     if CheckpointFolder(folder / CHECKPOINTS).last() is None:
-        raise InputError(f"{folder} is finished after {steps} steps and has no checkpoint to go on from; train it again "
-                         "with --checkpoint_interval")
+        raise InputError(f"{folder} is finished after {steps} steps and has no checkpoint to go on from; train it "
+                         "again with --checkpoint_interval")
     return False
 
 
@@ -128,9 +128,10 @@ def load(config: TrainConfig, write_maps: bool = True) -> KnowledgeGraph:
     graph = config.graph
     loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
                         graph.has_edge_importance, map_folder=graph.data_path if write_maps else None)
-    for flag, wanted, split in (("--valid", config.evaluation.valid, loaded.valid), ("--test", config.evaluation.test, loaded.test)):
+    needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
+    for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
-            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give another file")
+            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give them")
     if not len(loaded.train):
         raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
     return loaded
@@ -139,7 +140,8 @@ def load(config: TrainConfig, write_maps: bool = True) -> KnowledgeGraph:
 def graph_size(graph: KnowledgeGraph) -> GraphSize:
     """What the memory plan needs to know of a graph."""
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
-    return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), max(sizes.get("valid", 0), sizes.get("test", 0)),
+    ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
+    return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
                      graph.train.head.itemsize, graph.train.weight is not None)
 
 
@@ -178,7 +180,8 @@ class Run:
     def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
         config, graph = self.config, self.graph
         return Sampler(*graph.train, graph.n_entities, graph.n_relations,
-                       SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, self.rank, ranks,
+                       SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, self.rank,
+                                     ranks,
                                      threads=config.store.sampler_threads),
                        weight=graph.train.weight, part=part)
 
@@ -194,7 +197,8 @@ class Run:
         self.tables.close()
 
     def _say_batch_size(self):
-        wanted, used, negatives = self.config.batch.batch_size, self.sampler.batch_size, self.config.batch.neg_sample_size
+        batch, used = self.config.batch, self.sampler.batch_size
+        wanted, negatives = batch.batch_size, batch.neg_sample_size
         if used > wanted:
             print(f"batch size ({wanted}) is incompatible to the negative sample size ({negatives}). "
                   f"Change the batch size to {used}")
@@ -238,10 +242,11 @@ class Run:
     # ---- training
 
     def train(self) -> None:
-        """Run the steps that are left, with validations and checkpoints on the way. Raises InputError if the loss diverges."""
+        """Run the steps that are left, with validations and checkpoints on the way. InputError if the loss diverges."""
         run = self.config.run
         self.tracker.start(self.config.to_flags(), self.steps_done)
-        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step, self.config.store.lookahead)
+        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step,
+                            self.config.store.lookahead)
         report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank)
         earlier, began = self.seconds["training"], time.perf_counter()
         with self._make_interrupt() as interrupt:
@@ -286,7 +291,8 @@ class Run:
         raise SystemExit(1) from error
 
     def _stop(self, interrupt) -> None:
-        sys.stderr.write(f"stopped after step {self.steps_done}; go on with: dglke_train --resume {shlex.quote(str(self.folder))}\n")
+        again = f"dglke_train --resume {shlex.quote(str(self.folder))}"
+        sys.stderr.write(f"stopped after step {self.steps_done}; go on with: {again}\n")
         raise SystemExit(interrupt.exit_code)
 
     def _validation_is_due(self) -> bool:
@@ -335,8 +341,9 @@ class Run:
 
     def _write_result(self) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        write_result(self.folder, {"steps": self.steps_done, "max_step": self.config.run.max_step, "seed": self.config.run.seed,
-                                   **self.summary, "best_validation": self.best, "seconds": self.seconds,
+        run = self.config.run
+        write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
+                                   "best_validation": self.best, "seconds": self.seconds,
                                    "peak_host_bytes": peak})
 
     def _take_best(self) -> None:
@@ -361,5 +368,6 @@ def step_config(config: TrainConfig) -> StepConfig:
     return StepConfig(
         model.name, dims.entity, dims.relation, config.model.gamma,
         model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
-        LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling, loss.adversarial_temperature,
-                   loss.regularization_coef, loss.regularization_norm), config.batch.neg_deg_sample)
+        LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
+                   loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
+        config.batch.neg_deg_sample)

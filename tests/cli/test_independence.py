@@ -1,4 +1,5 @@
 """Our own trainer and evaluation run where dgl and dglke cannot be imported, and without paying for torch's import."""
+
 import json
 import subprocess
 import sys
@@ -26,7 +27,9 @@ RAW = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.t
 
 
 def python(code, *arguments):
-    return subprocess.run([sys.executable, "-c", WITHOUT_DGL + code, *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_DGL + code, *map(str, arguments)], capture_output=True, text=True
+    )
 
 
 @pytest.fixture
@@ -43,11 +46,14 @@ def test_training_and_evaluation_need_neither_dgl_nor_dglke_nor_torch(data, tmp_
         "from dglke_frugal.cli.main import main\n"
         "import json\n"
         "data, folder = json.loads(sys.argv[1]), sys.argv[2]\n"
-        "main(['train', *data, '--save_path', folder, '--model_name', 'ComplEx', '--hidden_dim', '16', '--max_step', '40',\n"
-        "      '--seed', '1', '--valid', '--eval_interval', '20', '--test', '--flush', 'p2f'])\n"
+        "main(['train', *data, '--save_path', folder, '--model_name', 'ComplEx', '--hidden_dim', '16',\n"
+        "      '--max_step', '40', '--seed', '1', '--valid', '--eval_interval', '20', '--test', '--flush', 'p2f'])\n"
         "main(['eval', *data, '--model_path', folder + '/ComplEx_small_0', '--json', folder + '/eval.json'])\n"
         "main(['plan', *data])\n"
-        "assert not {'dgl', 'dglke', 'torch'} & set(sys.modules)\n", json.dumps(data), tmp_path / "runs")
+        "assert not {'dgl', 'dglke', 'torch'} & set(sys.modules)\n",
+        json.dumps(data),
+        tmp_path / "runs",
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "runs" / "ComplEx_small_0" / "result.json").read_text())
     assert json.loads((tmp_path / "runs" / "eval.json").read_text())["metrics"] == result["test"]
@@ -55,7 +61,9 @@ def test_training_and_evaluation_need_neither_dgl_nor_dglke_nor_torch(data, tmp_
 
 @pytest.mark.parametrize("flags", [["--backend", "vanilla"], ["--trainer", "dglke"]])
 def test_what_needs_them_says_so(flags, data, tmp_path):
-    done = python("from dglke_frugal.cli.train import main\nmain(sys.argv[1:])", *data, *flags, "--save_path", tmp_path / "runs")
+    done = python(
+        "from dglke_frugal.cli.train import main\nmain(sys.argv[1:])", *data, *flags, "--save_path", tmp_path / "runs"
+    )
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert "which is not installed" in sentence and flags[1] in sentence
@@ -63,6 +71,8 @@ def test_what_needs_them_says_so(flags, data, tmp_path):
 
 
 def test_the_partition_says_so_too():
-    done = python("from dglke_frugal import compat\nfrom dglke_frugal.errors import InputError\n"
-                  "try:\n    compat.run('partition', [])\nexcept InputError as error:\n    print(error)")
+    done = python(
+        "from dglke_frugal import compat\nfrom dglke_frugal.errors import InputError\n"
+        "try:\n    compat.run('partition', [])\nexcept InputError as error:\n    print(error)"
+    )
     assert done.returncode == 0 and "partitions by METIS" in done.stdout

@@ -1,4 +1,5 @@
 """Training runs on a small real graph, in this process or in one of their own."""
+
 import json
 import subprocess
 import sys
@@ -7,9 +8,30 @@ import pytest
 
 from dglke_frugal.cli.train import main
 
-FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
-         "--model_name", "TransE_l2", "--hidden_dim", "20", "--batch_size", "256", "--neg_sample_size", "64", "--gamma", "12",
-         "--lr", "0.1", "--seed", "3"]
+FLAGS = [
+    "--dataset",
+    "small",
+    "--format",
+    "raw_udd_hrt",
+    "--data_files",
+    "train.txt",
+    "valid.txt",
+    "test.txt",
+    "--model_name",
+    "TransE_l2",
+    "--hidden_dim",
+    "20",
+    "--batch_size",
+    "256",
+    "--neg_sample_size",
+    "64",
+    "--gamma",
+    "12",
+    "--lr",
+    "0.1",
+    "--seed",
+    "3",
+]
 
 
 class Runs:
@@ -40,8 +62,13 @@ class Runs:
     @staticmethod
     def process(arguments, **options):
         """The command in a process of its own, with its output as text in one pipe."""
-        return subprocess.Popen([sys.executable, "-m", "dglke_frugal", "train", *arguments], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, **options)
+        return subprocess.Popen(
+            [sys.executable, "-m", "dglke_frugal", "train", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
 
 
 def tables(folder):

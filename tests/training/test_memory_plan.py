@@ -1,4 +1,5 @@
 """The memory plan against what runs really take, and what is said when it is too much."""
+
 import json
 import subprocess
 import sys
@@ -17,7 +18,9 @@ ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
 
 def plan(*flags):
     """What `dglke_frugal plan --json` prints, its exit code, and its error output."""
-    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "plan", "--json", *map(str, flags)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "dglke_frugal", "plan", "--json", *map(str, flags)], capture_output=True, text=True
+    )
     return json.loads(done.stdout), done.returncode, done.stderr
 
 
@@ -29,19 +32,50 @@ def wide(tmp_path_factory):
         (folder / f"{name}.txt").write_text("".join(f"{i}\t{name[0]}{i}\n" for i in range(count)))
     random = np.random.default_rng(0)
     for split in ("train", "valid", "test"):
-        columns = [random.integers(0, bound, TRIPLES if split == "train" else 500) for bound in (ENTITIES, RELATIONS, ENTITIES)]
+        columns = [
+            random.integers(0, bound, TRIPLES if split == "train" else 500) for bound in (ENTITIES, RELATIONS, ENTITIES)
+        ]
         np.savetxt(folder / f"{split}.txt", np.stack(columns, 1), fmt="%d", delimiter="\t")
     return folder
 
 
-@pytest.mark.parametrize("flags", [
-    [], ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--batch_size", 4096, "--neg_sample_size", 512],
-    ["--test"]], ids=["in place", "through a cache", "with a test"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        [
+            "--flush",
+            "p2f",
+            "--cache_ratio",
+            0.2,
+            "--cache_policy",
+            "lfu",
+            "--batch_size",
+            4096,
+            "--neg_sample_size",
+            512,
+        ],
+        ["--test"],
+    ],
+    ids=["in place", "through a cache", "with a test"],
+)
 def test_the_plan_is_what_a_run_takes(wide, tmp_path, flags):
     """In a process of its own, the peak of resident memory. A quarter of a GiB; the agreement is better for more."""
     arguments, folder = Runs(wide, tmp_path).arguments(
-        "--format", "udd_hrt", "--data_files", "entities.txt", "relations.txt", "train.txt", "valid.txt", "test.txt",
-        "--hidden_dim", 400, "--max_step", 20, *flags)
+        "--format",
+        "udd_hrt",
+        "--data_files",
+        "entities.txt",
+        "relations.txt",
+        "train.txt",
+        "valid.txt",
+        "test.txt",
+        "--hidden_dim",
+        400,
+        "--max_step",
+        20,
+        *flags,
+    )
     process = Runs.process(arguments)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -61,7 +95,9 @@ def test_the_disk_is_what_a_run_writes(runs):
 
 def test_parts_grow_with_what_they_are_for():
     def parts(**flags):
-        return plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", **flags}), GraphSize(10**6, 100, 10**7, 10**5)).parts
+        return plan_memory(
+            TrainConfig.from_flags({"model_name": "TransE_l2", **flags}), GraphSize(10**6, 100, 10**7, 10**5)
+        ).parts
 
     assert parts()["host"]["entity table"] == 10**6 * 416 * 4
     assert parts()["host"]["triples"] == 12 * 10**7
@@ -81,7 +117,9 @@ def test_what_does_not_fit_is_said_with_what_would(monkeypatch):
     assert problem.startswith("the run needs 15.56 GiB of host memory, but can have 4.00 GiB; --hidden_dim ")
     fitting = int(problem.split("--hidden_dim ")[1].split()[0])
     for hidden, fits in ((fitting, True), (fitting + 2, False)):
-        assert (plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": hidden}), size).problem is None) == fits
+        assert (
+            plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": hidden}), size).problem is None
+        ) == fits
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 1 << 20)
     assert "no --hidden_dim would fit" in plan_memory(config, size).problem
     monkeypatch.setattr(available_memory, "host_bytes", lambda: None)
@@ -103,7 +141,19 @@ def test_the_command(small, capsys):
     found, code, error = plan("--dataset", "wikikg90Mv2", "--data_path", "nowhere", "--hidden_dim", 4000)
     assert code == 2 and not found["fits"] and found["problem"] in error
     assert found["host"]["parts"]["triples"] == 12 * 601_062_811
-    main(["plan", "--dataset", "small", "--format", "raw_udd_hrt", "--data_path", str(small), "--data_files", "train.txt"])
+    main(
+        [
+            "plan",
+            "--dataset",
+            "small",
+            "--format",
+            "raw_udd_hrt",
+            "--data_path",
+            str(small),
+            "--data_files",
+            "train.txt",
+        ]
+    )
     assert "entity table" in capsys.readouterr().out
 
 
@@ -116,8 +166,13 @@ def test_what_is_free_is_known_here():
 
 def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     """Version 2: a limit of 1 GB, 700 MB used of which 300 MB are cached files, leaves 600 MB."""
-    files = {"/proc/self/cgroup": "0::/job", "/sys/fs/cgroup/job/memory.max": "1000000000", "/proc/meminfo": "MemAvailable: 9000000 kB",
-             "/sys/fs/cgroup/job/memory.current": "700000000", "/proc/self/status": "RssAnon: 1000 kB",
-             "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000"}
+    files = {
+        "/proc/self/cgroup": "0::/job",
+        "/sys/fs/cgroup/job/memory.max": "1000000000",
+        "/proc/meminfo": "MemAvailable: 9000000 kB",
+        "/sys/fs/cgroup/job/memory.current": "700000000",
+        "/proc/self/status": "RssAnon: 1000 kB",
+        "/sys/fs/cgroup/job/memory.stat": "anon 1\nactive_file 100000000\ninactive_file 200000000",
+    }
     monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
     assert available_memory.host_bytes() == 600_000_000 + 1_024_000

@@ -1,4 +1,5 @@
 """A run that was interrupted, killed or prolonged ends with the bytes of one that was not."""
+
 import json
 import random
 import shutil
@@ -61,7 +62,9 @@ def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys)
     assert "is finished: 20 steps" in capsys.readouterr().out
     assert tables(folder) == before
     # The store may be another one for the rest of the run.
-    runs.resume(folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads", 1)
+    runs.resume(
+        folder, "--max_step", 33, "--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3, "--flush_threads", 1
+    )
     assert tables(folder) == tables(runs("--max_step", 33))
     assert json.loads((folder / "result.json").read_text())["steps"] == 33
 
@@ -74,10 +77,15 @@ def test_a_finished_run_without_checkpoints_cannot_be_prolonged(runs):
     assert json.loads((folder / "result.json").read_text())["steps"] == 5
 
 
-@pytest.mark.parametrize("change, said", [
-    (["--lr", "0.2"], "lr was 0.1 and is 0.2"), (["--seed", "4"], "seed was 3 and is 4"),
-    (["-adv"], "neg_adversarial_sampling was false and is true"),
-    (["--data_files", "valid.txt", "train.txt", "test.txt"], "training_triples was 11397 and is 1154")])
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (["--lr", "0.2"], "lr was 0.1 and is 0.2"),
+        (["--seed", "4"], "seed was 3 and is 4"),
+        (["-adv"], "neg_adversarial_sampling was false and is true"),
+        (["--data_files", "valid.txt", "train.txt", "test.txt"], "training_triples was 11397 and is 1154"),
+    ],
+)
 def test_another_configuration_is_refused_and_the_run_left_alone(runs, change, said, capsys):
     folder = runs("--max_step", 4, "--checkpoint_interval", 4)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -125,5 +133,3 @@ def test_divergence_is_said(runs, capsys):
         runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")
     assert stopped.value.code == 2
     assert "the training has diverged" in capsys.readouterr().err
-
-

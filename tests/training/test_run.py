@@ -1,13 +1,34 @@
 """What a run prints and leaves behind, and the flags that are a problem for DGL-KE."""
+
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 
 import numpy as np
 import pytest
 from training.conftest import logged, tables
 
-EVERYTHING = ["--max_step", 250, "--log_interval", 100, "--valid", "--eval_interval", 100, "--test", "--flush", "p2f",
-              "--cache_ratio", 0.2]
+EVERYTHING = [
+    "--max_step",
+    250,
+    "--log_interval",
+    100,
+    "--valid",
+    "--eval_interval",
+    100,
+    "--test",
+    "--flush",
+    "p2f",
+    "--cache_ratio",
+    0.2,
+]
 
 
 def said(capsys):
@@ -39,14 +60,22 @@ def test_everything_printed_is_there_for_programs(runs, capsys):
         printed = [float(value) for value in re.findall(rf"average {name}: (\S+)", out)]
         assert [value for _, value in logged(folder, f"train/{name}")] == printed
     assert [step for step, _ in logged(folder, "train/loss")] == [100, 200, 250]
-    assert [step for step, _ in logged(folder, "valid/MRR")] == [100, 200] and [step for step, _ in logged(folder, "test/MRR")] == [250]
+    assert [step for step, _ in logged(folder, "valid/MRR")] == [100, 200] and [
+        step for step, _ in logged(folder, "test/MRR")
+    ] == [250]
     training = result["training"]
     assert (training["steps"], training["triples"]) == (250, 250 * 256)
     assert result["best_validation"]["MRR"] == max(value for _, value in logged(folder, "valid/MRR"))
     assert result["steps"] == result["max_step"] == 250 and result["seed"] == 3 and result["threads"] == 1
     assert 0 < result["seconds"]["training"] and 0 <= training["stall_share"] < 1
     assert {path.name for path in folder.iterdir()} == {
-        "small_TransE_l2_entity.npy", "small_TransE_l2_relation.npy", "config.json", "config.yaml", "metrics.jsonl", "result.json"}
+        "small_TransE_l2_entity.npy",
+        "small_TransE_l2_relation.npy",
+        "config.json",
+        "config.yaml",
+        "metrics.jsonl",
+        "result.json",
+    }
 
 
 def test_counters_add_up(runs):
@@ -71,10 +100,18 @@ def test_config_yaml_reruns_the_run(runs):
     assert (again / "config.yaml").read_bytes() == (folder / "config.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("content, said", [
-    ("learning_rate: 0.1", "there is no flag 'learning_rate'"), ("resume: x", "there is no flag 'resume'"),
-    ("lr: [", "is not YAML"), ("- lr", "one 'flag: value' per line"), ("lr: {a: 1}", "must be a value"),
-    ("lr: fast", "lr"), ("max_step: -1", "--max_step is -1")])
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        ("learning_rate: 0.1", "there is no flag 'learning_rate'"),
+        ("resume: x", "there is no flag 'resume'"),
+        ("lr: [", "is not YAML"),
+        ("- lr", "one 'flag: value' per line"),
+        ("lr: {a: 1}", "must be a value"),
+        ("lr: fast", "lr"),
+        ("max_step: -1", "--max_step is -1"),
+    ],
+)
 def test_config_files_that_cannot_be_used(content, said, tmp_path, capsys, runs):
     path = tmp_path / "flags.yaml"
     path.write_text(content)
@@ -91,14 +128,28 @@ def test_the_command_line_goes_before_the_file(runs, tmp_path):
     assert [step for step, _ in logged(folder, "train/loss")] == [3, 4]
 
 
-@pytest.mark.parametrize("flags", [
-    ["--batch_size", 1649, "--neg_sample_size", 1649], ["--neg_sample_size", 1],
-    ["--batch_size", 1, "--neg_sample_size", 1], ["--batch_size", 7, "--neg_sample_size", 300],
-    ["--batch_size", 1000, "--neg_sample_size", 300, "--neg_deg_sample"], ["--rel_part"], ["--force_sync_interval", 10],
-    ["--async_update"], ["--num_thread", 3], ["--flush", "p2f", "--batch_size", 2000, "--neg_sample_size", 999],
-    ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt"],
-    ["--loss_genre", "Hinge", "-pw"], ["-rc", 0], ["-rn", 0], ["-rn", 1], ["--cache_size", "20KB", "--flush", "sync"],
-], ids=lambda flags: " ".join(map(str, flags[:2])))
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--batch_size", 1649, "--neg_sample_size", 1649],
+        ["--neg_sample_size", 1],
+        ["--batch_size", 1, "--neg_sample_size", 1],
+        ["--batch_size", 7, "--neg_sample_size", 300],
+        ["--batch_size", 1000, "--neg_sample_size", 300, "--neg_deg_sample"],
+        ["--rel_part"],
+        ["--force_sync_interval", 10],
+        ["--async_update"],
+        ["--num_thread", 3],
+        ["--flush", "p2f", "--batch_size", 2000, "--neg_sample_size", 999],
+        ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt"],
+        ["--loss_genre", "Hinge", "-pw"],
+        ["-rc", 0],
+        ["-rn", 0],
+        ["-rn", 1],
+        ["--cache_size", "20KB", "--flush", "sync"],
+    ],
+    ids=lambda flags: " ".join(map(str, flags[:2])),
+)
 def test_flags_that_are_a_problem_elsewhere(runs, flags):
     folder = runs("--max_step", 4, "--test", "--eval_percent", 0.05, *flags)
     for name, content in tables(folder).items():
@@ -108,7 +159,9 @@ def test_flags_that_are_a_problem_elsewhere(runs, flags):
 
 def test_a_batch_larger_than_the_training_set_becomes_smaller(runs, capsys):
     folder = runs("--max_step", 3, "--batch_size", 20000, "--neg_sample_size", 1000)
-    assert "batch size (20000) is larger than the training set (11397 triples). Change the batch size to 11000" in said(capsys)
+    assert "batch size (20000) is larger than the training set (11397 triples). Change the batch size to 11000" in said(
+        capsys
+    )
     assert json.loads((folder / "result.json").read_text())["training"]["triples"] == 3 * 11000
 
 
@@ -133,6 +186,7 @@ def test_no_steps_and_no_files(runs, capsys):
 
 def test_sampled_candidates(runs):
     """Fewer candidates make ranks better; by degree they are harder; the same seed draws the same."""
+
     def mr(*flags):
         folder = runs("--max_step", 60, "--test", *flags)
         return json.loads((folder / "result.json").read_text())["test"]["MR"]
@@ -158,12 +212,35 @@ def test_a_model_of_the_users_own(runs, tmp_path, monkeypatch):
         "from dglke_frugal.models import TorchModel\n"
         "class Dot(TorchModel):\n"
         "    def score(self, head, relation, tail):\n"
-        "        return (head * relation * tail).sum(-1)\n")
+        "        return (head * relation * tail).sum(-1)\n"
+    )
     monkeypatch.chdir(tmp_path)
     flags = ["--max_step", 20, "--flush", "p2f", "--lr", 0.05, "--test", "--eval_percent", 0.02]
     own = runs(*flags, "--model_name", "own_models:Dot")
     built_in = runs(*flags, "--model_name", "DistMult")
-    mine, theirs = (np.load(folder / f"small_{name}_entity.npy") for folder, name in ((own, "own_models:Dot"), (built_in, "DistMult")))
+    mine, theirs = (
+        np.load(folder / f"small_{name}_entity.npy")
+        for folder, name in ((own, "own_models:Dot"), (built_in, "DistMult"))
+    )
     np.testing.assert_allclose(mine, theirs, atol=1e-4)
     mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
     assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)
+
+
+def test_a_terminal_shows_a_bar(runs):
+    """With the numbers that a person looks at; the lines for scripts are still there."""
+    arguments, _ = runs.arguments("--max_step", 3000, "--log_interval", 1000, "--flush", "p2f", "--cache_ratio", 0.2)
+    terminal, process_side = pty.openpty()
+    fcntl.ioctl(process_side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+    command = [sys.executable, "-m", "dglke_frugal", "train", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=process_side, text=True)
+    os.close(process_side)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's end, when the process has closed its side
+        while block := os.read(terminal, 4096):
+            shown += block
+    os.close(terminal)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert re.search(rb"training: .*/3000 \[.*<.*loss=.*triples/s=.*hits=.*stall=", shown)
+    assert len(re.findall(r"^\[proc 0\]\[Train\] 1000 steps take", out, re.M)) == 3
