@@ -17,6 +17,11 @@ def host_bytes() -> Optional[int]:
     return min(known) + (_field("/proc/self/status", "RssAnon") or 0) if known else None
 
 
+def peak_host_bytes() -> Optional[int]:
+    """The most that this process has held at any time; None if unknown. (getrusage would count its parent's, too.)"""
+    return _field("/proc/self/status", "VmHWM")
+
+
 def device_bytes(gpu: int) -> Optional[int]:
     """Free memory of a GPU; None for the CPU (-1) and where torch sees no GPU."""
     if gpu < 0:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import secrets
 import shlex
 import sys
@@ -21,6 +20,7 @@ from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
 from ..evaluation import Metrics
 from ..models import find_model
+from . import available_memory
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .loop import TrainingLoop
@@ -340,11 +340,10 @@ class Run:
             self._write_result()
 
     def _write_result(self) -> None:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         run = self.config.run
         write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
                                    "best_validation": self.best, "seconds": self.seconds,
-                                   "peak_host_bytes": peak})
+                                   "peak_host_bytes": available_memory.peak_host_bytes()})
 
     def _take_best(self) -> None:
         best = self.checkpoints.best()
