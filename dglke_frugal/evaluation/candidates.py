@@ -13,7 +13,8 @@ from .known_triples import KnownAnswers, KnownTriples, Lists
 from .model import HEAD, SIDES, EmbeddingModel, take_rows
 from .ranking import CandidateTable, Comparison, Queries, compare, query_vectors
 
-_GATHERED_BYTES = 1 << 27  # of candidate rows in work at a time
+_GATHERED_BYTES = 1 << 27  # of candidate rows, and of what must not compete, in work at a time
+_EXCLUDED_BYTES = 40  # of an item that must not compete, while lists are made
 _DRAWN_TOGETHER = 256  # groups whose candidates come from one random stream
 
 
@@ -109,19 +110,20 @@ def _rank(model, side, columns, known, lists: Callable, size: int, width: int, e
     count = len(stays)
     answers = known and KnownAnswers(side, stays, relations, known)
     better, equal, close_calls = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
-    row_bytes = 4 * model.entity.shape[1]
-    step = size * max(1, _GATHERED_BYTES // (row_bytes * max(1, width)))
+    group_bytes = max(1, width) * (4 * model.entity.shape[1] + (_EXCLUDED_BYTES * size if answers else 0))
+    step = size * max(1, _GATHERED_BYTES // group_bytes)
     for begin in range(0, count, step):
         end = min(begin + step, count)
+        candidates = lists(begin, end)
         part = _compare_block(
             model,
             side,
             stays[begin:end],
             relations[begin:end],
             moves[begin:end],
-            lists(begin, end),
+            candidates,
             size,
-            _excluded(moves, answers, begin, end, exclude_self),
+            _excluded(moves, answers, begin, end, exclude_self, candidates, size),
         )
         better[begin:end], equal[begin:end] = part.better, part.equal
         close_calls += part.close_calls
@@ -157,16 +159,24 @@ def _compare_block(model, side, stays, relations, moves, candidates, size, exclu
     return Comparison(better, equal, lists.size)
 
 
-def _excluded(moves, answers, begin, end, exclude_self) -> Lists:
-    """What must not compete with the triples begin .. end - 1: themselves and their known answers."""
+def _excluded(moves, answers, begin, end, exclude_self, candidates, size) -> Lists:
+    """What must not compete with the triples begin .. end - 1: themselves and their known answers.
+
+    Of a query with more known answers than candidates (who is male?) only the candidates among them are listed, so that
+    neither memory nor time grows with the answers.
+    """
     count = end - begin
     if not exclude_self:
         return Lists.empty(count)
     queries, items = np.arange(count), moves[begin:end]
     if answers is not None:
-        known = answers.of(np.arange(begin, end))
-        queries = np.concatenate([queries, np.repeat(queries, np.diff(known.pointers))])
-        items = np.concatenate([items, known.items])
+        many = answers.counts(np.arange(begin, end)) > candidates.shape[1]
+        few, many = np.flatnonzero(~many), np.flatnonzero(many)
+        known = answers.of(begin + few)
+        offered = candidates[many // size]
+        hit = answers.contain(begin + many, offered)
+        queries = np.concatenate([queries, np.repeat(few, np.diff(known.pointers)), np.repeat(many, hit.sum(axis=1))])
+        items = np.concatenate([items, known.items, offered[hit]])
     return Lists.from_pairs(queries, items, count)
 
 

@@ -30,6 +30,27 @@ def test_counts_equal_the_oracles(name, group, by_degree, known):
             assert evaluation.compared[side].equal[i] == equal[0], (side, i)
 
 
+@pytest.mark.parametrize("name", ["TransE_l2", "ComplEx", "TransR"])
+def test_queries_with_more_known_answers_than_candidates(name, monkeypatch):
+    """Half of all heads are known for one tail, which most of the test asks about, in blocks of few groups."""
+    monkeypatch.setattr("dglke_frugal.evaluation.candidates._GATHERED_BYTES", 1 << 14)
+    model = random_model(name)
+    entities = len(model.entity)
+    hub = (np.arange(0, entities, 2), np.zeros(-(-entities // 2), int), np.ones(-(-entities // 2), int))
+    triples = tuple(np.concatenate(columns) for columns in zip(hub, random_triples(model, 300)))
+    test = tuple(np.concatenate([column[: len(hub[0]) : 3], column[-20:]]) for column in triples)
+    sampling = Sampling(10, 4, seed=5)
+    assert len(hub[0]) > sampling.count
+    evaluation = evaluate(model, test, KnownTriples([triples]), Protocol(sampling=sampling))
+    everything = {tuple(map(int, triple)) for triple in zip(*triples)}
+    for side in SIDES:
+        for i, triple in enumerate(zip(*test)):
+            candidates = draw(sampling, side, entities, i // 4, 1)[0].tolist()
+            better, equal = better_and_equal(model, [[x] for x in triple], side, everything, candidates, 1e-9)
+            assert evaluation.compared[side].better[i] == better[0], (side, i)
+            assert evaluation.compared[side].equal[i] == equal[0], (side, i)
+
+
 def test_simples_limits_with_sampled_candidates():
     model = random_model("SimplE", dim=8)
     model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
