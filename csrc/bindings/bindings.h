@@ -16,5 +16,6 @@ void bind_evaluation(nanobind::module_& module);
 void bind_step(nanobind::module_& module);
 void bind_step_cuda(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
+void bind_pairs(nanobind::module_& module);
 
 }  // namespace frugal

@@ -14,4 +14,5 @@ NB_MODULE(_native, module) {
   frugal::bind_step(module);
   frugal::bind_step_cuda(module);
   frugal::bind_kernels(module);
+  frugal::bind_pairs(module);
 }

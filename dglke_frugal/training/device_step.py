@@ -26,14 +26,14 @@ from .step import StepConfig
 TABLES = ("entity", "relation", "projection")
 
 
-def make_gradient_pass(config: StepConfig, matmul: str = "fp32") -> GradientPass:
-    """What computes the gradients of `config`: closed forms, or autograd for a user's own model."""
+def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
+    """What computes the gradients of `config`: closed forms, or autograd for a user's own model. stream: of the device."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
         return AutogradPass(model, config.loss, config.degree_negatives)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range)
-    closed = make_device_model(model.name, shape, Products(matmul))
+    closed = make_device_model(model.name, shape, Products(matmul, stream))
     make = ProjectedPass if model.name == "TransR" else SharedPass
     return make(closed, config.loss, config.degree_negatives)
 
@@ -45,7 +45,7 @@ class DeviceStep:
         """matmul: "fp32", "tf32" or "bf16", see models.device.products."""
         set_matmul(matmul)
         self._config, self._device = config, device
-        self._pass = make_gradient_pass(config, matmul)
+        self._pass = make_gradient_pass(config, matmul, device.stream)
         self._sums = device.zeros(4, dtype=np.float64)  # positive, negative, regularization, total
         self._steps = 0
         self._shaped: Dict[Tuple, _ShapedStep] = {}

@@ -14,7 +14,6 @@ FLOAT = 4
 LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
-PAIRWISE_BLOCK = 1 << 26  # elements of differences between positives and negatives, models/device/similarity.py
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
@@ -202,15 +201,11 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
 def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, host_step: int) -> int:
     """Buffers of a step in torch operations. By count of tensors, not measured: no operation works in place of another.
 
-    Each direction of corruption is a graph with buffers of its own, beside those of the first steps, which are none.
+    The graphs of both directions of corruption share their buffers, beside those of the first steps, which are no graphs.
     """
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
-    differences = {"l1": 2, "modulus": 4, "own": 4}.get(model.similarity, 0)
-    if dims.projection:
-        pairwise = 4 * pairs * dims.relation
-    else:
-        pairwise = differences * min(pairs * dims.entity, PAIRWISE_BLOCK)
-    return 3 * (2 * host_step + FLOAT * pairwise)
+    pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
+    return 2 * (2 * host_step + FLOAT * pairwise)
 
 
 def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -> str:

@@ -12,10 +12,15 @@ def set_matmul(matmul: str) -> None:
 
 
 class Products:
-    """Batched matrix products of float32 tensors, with a float32 result."""
+    """Batched matrix products of float32 tensors, with a float32 result.
 
-    def __init__(self, matmul: str = "fp32"):
+    Attributes:
+        stream: what kernels of ours take as their stream.
+    """
+
+    def __init__(self, matmul: str = "fp32", stream: int = 0):
         """matmul: "bf16" rounds the factors to bfloat16; "fp32" and "tf32" leave them (see set_matmul)."""
+        self.stream = stream
         if matmul not in MATMULS:
             raise ValueError(f"there is no matrix product '{matmul}'; there are {', '.join(MATMULS)}")
         self._rounded = matmul == "bf16"

@@ -8,10 +8,10 @@ from typing import Tuple
 
 import torch
 
+from ... import _native
 from .products import Products
 
 CLAMP = 20.0  # SimplE's bound on scores; inside it, bounds included, the slope is 1
-BLOCK = 1 << 26  # elements of a difference tensor that may exist at a time
 
 
 class Dot:
@@ -63,65 +63,39 @@ class L2:
         return of_a, of_b
 
 
-class _Elementwise:
-    """gamma minus a sum over columns of a function of a - b, over blocks of columns that fit into memory."""
+class _Pairwise:
+    """gamma - a distance that no product gives: kernels make it pair by pair (csrc/kernels/pair_terms.h).
+
+    The slope of the distance of equal rows is 0.
+    """
+
+    kind: _native.PairKind
 
     def __init__(self, gamma: float, products: Products):
-        self._gamma = gamma
-
-    @staticmethod
-    def _blocks(a, b, columns: int):
-        pairs = a.shape[0] * a.shape[1] * b.shape[1]
-        step = max(1, min(columns, BLOCK // max(1, pairs)))
-        return [slice(first, min(columns, first + step)) for first in range(0, columns, step)]
-
-
-class L1(_Elementwise):
-    """gamma - sum |a - b|; the slope where they are equal is 0."""
+        self._gamma, self._stream = gamma, products.stream
 
     def score(self, a, b):
-        distance = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
-        for k in self._blocks(a, b, a.shape[2]):
-            distance += (a[:, :, None, k] - b[:, None, :, k]).abs_().sum(-1)
+        distance = a.new_empty(a.shape[0], a.shape[1], b.shape[1])
+        _native.pair_distances(self.kind, a, b, distance, self._stream)
         return self._gamma - distance, None
 
     def gradients(self, a, b, weight, saved):
-        of_a, of_b = torch.empty_like(a), torch.empty_like(b)
-        for k in self._blocks(a, b, a.shape[2]):
-            pull = (a[:, :, None, k] - b[:, None, :, k]).sign_().mul_(weight[..., None])
-            torch.sum(pull, 2, out=of_a[:, :, k]).neg_()
-            torch.sum(pull, 1, out=of_b[:, :, k])
+        of_a, of_b, weight = torch.empty_like(a), torch.empty_like(b), weight.neg()
+        _native.pair_gradients(self.kind, a, b, weight, of_a, self._stream)
+        _native.pair_gradients(self.kind, b, a, weight.transpose(1, 2), of_b, self._stream)
         return of_a, of_b
 
 
-class Modulus(_Elementwise):
-    """gamma - sum of complex moduli of a - b, real parts in the first half of a row; the slope where they are equal is 0."""
+class L1(_Pairwise):
+    """gamma - sum |a - b|"""
 
-    @staticmethod
-    def _difference(a, b, k, half):
-        imaginary = slice(half + k.start, half + k.stop)
-        return a[:, :, None, k] - b[:, None, :, k], a[:, :, None, imaginary] - b[:, None, :, imaginary], imaginary
+    kind = _native.PairKind.ABSOLUTE
 
-    def score(self, a, b):
-        half = a.shape[2] // 2
-        distance = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
-        for k in self._blocks(a, b, half):
-            x, y, _ = self._difference(a, b, k, half)
-            distance += x.mul_(x).addcmul_(y, y).sqrt_().sum(-1)
-        return self._gamma - distance, None
 
-    def gradients(self, a, b, weight, saved):
-        half = a.shape[2] // 2
-        of_a, of_b = torch.empty_like(a), torch.empty_like(b)
-        for k in self._blocks(a, b, half):
-            x, y, imaginary = self._difference(a, b, k, half)
-            modulus = (x * x).addcmul_(y, y).sqrt_()
-            ratio = (weight[..., None] / modulus).masked_fill_(modulus == 0, 0.0)
-            for part, columns in ((x, k), (y, imaginary)):
-                pull = part.mul_(ratio)
-                torch.sum(pull, 2, out=of_a[:, :, columns]).neg_()
-                torch.sum(pull, 1, out=of_b[:, :, columns])
-        return of_a, of_b
+class Modulus(_Pairwise):
+    """gamma - sum of complex moduli of a - b, real parts in the first half of a row"""
+
+    kind = _native.PairKind.MODULUS
 
 
 SIMILARITIES = {"dot": Dot, "clamped_dot": ClampedDot, "l2": L2, "l1": L1, "modulus": Modulus}
