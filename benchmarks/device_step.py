@@ -1,14 +1,14 @@
 """Times the training step of devices alone, as single launches and as a CUDA graph, and what of it the host does.
 
-    python -m benchmarks.device_step --json FILE [--device {cuda,cpu}] [--models TransE_l2 ...] [--matmul fp32] [--steps N]
+    python -m benchmarks.device_step --json FILE [--device {cuda,cpu}] [--models TransE_l2 ...] [--matmul fp32]
 
-The batches are those of benchmarks/train_step.py; entities lie on the device as a whole, so nothing crosses the bus but the
-packed batch. Per model, medians of several runs of N steps:
+The batches are those of benchmarks/train_step.py; entities lie on the device as a whole, so nothing crosses the bus but
+the packed batch. Per model, medians of several runs of N steps:
 
     ms          a step, the device waited for at the end of the run
     host_ms     of it, until the host had enqueued everything: what a device would have to be faster than to be waiting
-    floor_ms    the larger of the step's three products at the measured rate of a large product, and its distinct rows read
-                and written once at the measured copy rate of device memory
+    floor_ms    the larger of the step's three products at the measured rate of a large product, and its distinct rows
+                read and written once at the measured copy rate of device memory
 """
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def measure(device, model, matmul, steps, batches, peak):
     hidden, double_entity, double_relation = FLAGS.get(model, (HIDDEN, False, False))
     description = find_model(model)
     dims = description.dims(hidden, double_entity, double_relation)
-    tables = [ResidentRows(_native.HostTable(rows, dim), device)
-              for rows, dim in ((ENTITIES, dims.entity), (RELATIONS, dims.relation), (RELATIONS, dims.projection)) if dim]
+    shapes = (ENTITIES, dims.entity), (RELATIONS, dims.relation), (RELATIONS, dims.projection)
+    tables = [ResidentRows(_native.HostTable(rows, dim), device) for rows, dim in shapes if dim]
     for number, rows in enumerate(tables):
         rows.table.init_uniform(-0.1, 0.1, 1, number)
     config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
@@ -87,8 +87,9 @@ def measure(device, model, matmul, steps, batches, peak):
 
     run(WARM_UP)
     found = [run(steps) for _ in range(REPEATS)]
-    distinct = statistics.mean(len(batch.entities) for batch in batches), statistics.mean(len(batch.relations) for batch in batches)
-    moved = 8 * (distinct[0] * dims.entity + distinct[1] * (dims.relation + (dims.projection or 0)))
+    entities = statistics.mean(len(batch.entities) for batch in batches)
+    relations = statistics.mean(len(batch.relations) for batch in batches)
+    moved = 8 * (entities * dims.entity + relations * (dims.relation + (dims.projection or 0)))
     products = 3 * 2 * BATCH * NEGATIVES * dims.entity if description.similarity in ("dot", "l2") else 0
     return {"ms": 1e3 * statistics.median(whole for whole, _ in found),
             "host_ms": 1e3 * statistics.median(host for _, host in found),
@@ -98,12 +99,15 @@ def measure(device, model, matmul, steps, batches, peak):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, help="write the results here")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu tries the benchmark itself (%(default)s)")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
+                        help="cpu tries the benchmark itself (%(default)s)")
     parser.add_argument("--models", nargs="+", default=[name for name in model_names() if name != "TransE"])
     parser.add_argument("--matmul", choices=MATMULS, default="fp32")
     parser.add_argument("--steps", type=int, default=200, help="of a run (%(default)s)")
     options = parser.parse_args()
-    devices = {"graph": CudaDevice(0), "launches": CudaDevice(0, graphs=False)} if options.device == "cuda" else {"cpu": Device()}
+    devices = {"cpu": Device()}
+    if options.device == "cuda":
+        devices = {"graph": CudaDevice(0), "launches": CudaDevice(0, graphs=False)}
     peak = rates(next(iter(devices.values())))
     print(f"product {peak['product'] / 1e12:.2f} TFLOP/s, copy {peak['copy'] / 1e9:.0f} GB/s")
     batches = make_batches(np.random.default_rng(0), 16)

@@ -4,8 +4,8 @@
     python -m benchmarks.gpu_session --out DIR --step tests  one of them
     python -m benchmarks.gpu_session --list                  their commands
 
-Each step leaves NAME.log in DIR, benchmarks also NAME.json, and session.json says how each went and how long it took. A step
-that fails does not keep the others from running; the exit code is 1 if one did.
+Each step leaves NAME.log in DIR, benchmarks also NAME.json, and session.json says how each went and how long it took.
+A step that fails does not keep the others from running; the exit code is 1 if one did.
 """
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def steps(out: Path) -> Dict[str, List[str]]:
     for name in ("kernels", "device_step"):
         commands[name] = [python, "-m", f"benchmarks.{name}", "--json", str(out / f"{name}.json")]
     for part in ("fb15k", "models", "large"):
-        commands[f"train_{part}"] = [python, "-m", "benchmarks.train_gpu", "--part", part, "--json", str(out / "train_gpu.json")]
+        commands[f"train_{part}"] = [python, "-m", "benchmarks.train_gpu", "--part", part, "--json",
+                                     str(out / "train_gpu.json")]
     return commands
 
 
@@ -47,7 +48,8 @@ def run(name: str, command: Sequence[str], out: Path, environment: Mapping[str, 
     log = out / f"{name}.log"
     with open(log, "w") as file:
         try:
-            code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, timeout=SECONDS, env=environment).returncode
+            code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, timeout=SECONDS,
+                                  env=environment).returncode
         except subprocess.TimeoutExpired:
             code = 124
         except FileNotFoundError as error:

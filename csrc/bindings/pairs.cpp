@@ -51,7 +51,8 @@ void gradients(PairKind kind, const Rows& mine, const Rows& theirs, const Weight
   require(is(out, shape.chunks, shape.mine, shape.columns), "gradients must have the shape of `mine`");
   const PairWeights weights{weight.data(), weight.stride(0), weight.stride(1), weight.stride(2)};
   const nb::gil_scoped_release release;
-  if (on_cuda(out)) return cuda::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data(), {stream, 0});
+  if (on_cuda(out))
+    return cuda::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data(), {stream, 0});
   cpu::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data());
 }
 
@@ -62,11 +63,12 @@ void bind_pairs(nb::module_& module) {
       .value("ABSOLUTE", PairKind::kAbsolute, "sum |a - b|")
       .value("MODULUS", PairKind::kModulus, "Sum of complex moduli; real parts in the first half of a row.");
   module.def("pair_distances", &distances, "kind"_a, "mine"_a, "theirs"_a, "distances"_a, "stream"_a = 0,
-             "distances (c, m, t) between the rows of mine (c, m, k) and theirs (c, t, k), summed in the order of columns. Runs "
-             "where `distances` lies, with the same bits everywhere.");
+             "distances (c, m, t) between the rows of mine (c, m, k) and theirs (c, t, k), summed in the order of "
+             "columns. Runs where `distances` lies, with the same bits everywhere.");
   module.def("pair_gradients", &gradients, "kind"_a, "mine"_a, "theirs"_a, "weight"_a, "gradients"_a, "stream"_a = 0,
-             "gradients (c, m, k): sum over j, in order, of weight (c, m, t; any strides) times the derivative of the distance by "
-             "the row of mine; 0 where two rows are equal. Runs where `gradients` lies, with the same bits everywhere.");
+             "gradients (c, m, k): sum over j, in order, of weight (c, m, t; any strides) times the derivative of the "
+             "distance by the row of mine; 0 where two rows are equal. Runs where `gradients` lies, "
+             "with the same bits everywhere.");
 }
 
 }  // namespace frugal

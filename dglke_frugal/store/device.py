@@ -68,7 +68,7 @@ class Device:
         return array
 
     def host_read(self, table: _native.HostTable, max_rows: int, wanted: str) -> str:
-        """"uva" or "copy": how rows of `table`, at most max_rows a step, come here if HOST_READS's `wanted` is asked for.
+        """"uva" or "copy": how rows of `table`, at most max_rows a step, come here if `wanted` is asked for.
 
         Raises InputError if "uva" is asked for and refused.
         """
@@ -92,8 +92,8 @@ class CudaDevice(Device):
         if not devices:
             raise InputError(f"--gpu {index} needs a CUDA device, but {reason}; leave --gpu out to train on the CPU")
         if not torch.cuda.is_available():
-            raise InputError(f"--gpu {index} needs a PyTorch with CUDA, but this one ({torch.__version__}) sees no device; "
-                             "install one for your driver, or leave --gpu out to train on the CPU")
+            raise InputError(f"--gpu {index} needs a PyTorch with CUDA, but this one ({torch.__version__}) sees no "
+                             "device; install one for your driver, or leave --gpu out to train on the CPU")
         if index >= len(devices):
             raise InputError(f"--gpu {index} does not exist, this machine has {len(devices)} of them, counted from 0")
         # Without it cuBLAS may choose another order of sums from run to run. Read when its first product is made.
@@ -105,7 +105,7 @@ class CudaDevice(Device):
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
-        self._graph_memory = torch.cuda.graph_pool_handle()  # one for all: graphs run one at a time and leave no tensors
+        self._graph_memory = torch.cuda.graph_pool_handle()  # for all: they run one by one and leave no tensors
         self._last = torch.cuda.Event()
         self._last.record(self._stream)
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then

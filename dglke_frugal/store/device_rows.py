@@ -33,8 +33,8 @@ class Plan(NamedTuple):
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, write_plan, then in work submitted to
-    the device prepare, gather and update, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, write_plan, then in work submitted
+    to the device prepare, gather and update, and end.
     """
 
     def __init__(self, table: _native.HostTable, device: Device, slots: int):
@@ -76,8 +76,8 @@ class DeviceRows:
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, learning_rate: float) -> None:
         """Row-wise Adagrad; entries as plan_kernels.update_rows takes them, with gradients by row of the plan."""
-        update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records, list(entries),
-                    learning_rate, self.device.stream)
+        update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
+                    list(entries), learning_rate, self.device.stream)
 
     def _host_rows(self):
         return self.table.records

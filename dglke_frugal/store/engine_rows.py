@@ -1,7 +1,7 @@
 """Rows of one rank behind a device's cache and the P2F engine: hot ones in device memory, the rest in host memory.
 
-The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What the
-device has done shows in two counters that its own work advances (csrc/engine/rank_port.h).
+The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What
+the device has done shows in two counters that its own work advances (csrc/engine/rank_port.h).
 """
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class MappedRows(EngineRows):
     """The device reads host rows and writes staging in place, and publishes a step itself."""
 
     def __init__(self, table, port, slots, lookahead, device):
-        """The table must be shared with the device already. Raises _native.DeviceError if the port's memory cannot be."""
+        """The table must be shared with the device. Raises _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
         super().__init__(table, port, slots, lookahead, device)
         self._published_counter = _counter(port.published_counter)
@@ -131,7 +131,7 @@ class MappedRows(EngineRows):
 
 
 class CopiedRows(EngineRows):
-    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes new values from there.
+    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes values from there.
 
     The host then waits for the device at every step.
     """
@@ -178,8 +178,8 @@ class CopiedRows(EngineRows):
             part["leave"], part["target"] = LEAVE_VALUE, np.arange(len(part)) * self.stride
 
             def work(part=part):
-                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), self.device.upload(as_bytes(part)),
-                                self.device.stream)
+                listed = self.device.upload(as_bytes(part))
+                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), listed, self.device.stream)
 
             self.device.submit(work)
             self._take(*leaving)
@@ -212,7 +212,7 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                      max_rows: int, host_read: str) -> EngineRows:
-    """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that the system allows.
+    """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
 
     Raises InputError if uva is asked for and refused.
     """

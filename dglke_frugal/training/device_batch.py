@@ -27,7 +27,8 @@ class Packing:
 
     def arrays(self, block: np.ndarray) -> Dict[str, np.ndarray]:
         """Views of a block (bytes,) uint8 in host memory."""
-        return {name: block[start : start + dtype.itemsize * length].view(dtype) for name, dtype, length, start in self._fields}
+        return {name: block[start : start + dtype.itemsize * length].view(dtype)
+                for name, dtype, length, start in self._fields}
 
     def tensors(self, block: torch.Tensor) -> Dict[str, torch.Tensor]:
         """Views of a block (bytes,) uint8 in device memory."""

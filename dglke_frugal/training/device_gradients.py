@@ -22,7 +22,7 @@ class Leaves(NamedTuple):
     tail: torch.Tensor  # (B, entity_dim)
     relation: torch.Tensor  # (B, relation_dim)
     negative: torch.Tensor  # (N, entity_dim), chunk after chunk
-    projection: Optional[torch.Tensor] = None  # (B, entity_dim * relation_dim): through the positive's own score (TransR)
+    projection: Optional[torch.Tensor] = None  # (B, entity_dim * relation_dim): by the positive's own score (TransR)
     projection_of_negatives: Optional[torch.Tensor] = None  # the same through the scores of its negatives
 
 
@@ -47,7 +47,7 @@ class GradientPass:
         raise NotImplementedError
 
     def _candidates(self, form: BatchForm, rows: Leaves) -> torch.Tensor:
-        """(chunks, columns, entity_dim): the sampled negatives; with degree negatives the chunk's own side before them."""
+        """(chunks, columns, entity_dim): sampled negatives; with degree negatives the chunk's own side before them."""
         negative = rows.negative.unflatten(0, (form.chunks, form.negatives))
         if not self._degree_negatives:
             return negative
@@ -96,7 +96,8 @@ class SharedPass(GradientPass):
         candidates, by_chunk = self._candidates(form, rows), query.unflatten(0, (form.chunks, -1))
         scores, compared = model.compare.score(by_chunk, candidates)
         slopes = self._slopes(form, positive, scores, weight)
-        of_query, of_candidates = model.compare.gradients(by_chunk, candidates, slopes.negative.view_as(scores), compared)
+        by_score = slopes.negative.view_as(scores)
+        of_query, of_candidates = model.compare.gradients(by_chunk, candidates, by_score, compared)
         gradients = model.backward(x, saved, slopes.positive[:, None], of_query.flatten(0, 1))
         return self._collect(form, *gradients, of_candidates), slopes
 
@@ -115,7 +116,8 @@ class ProjectedPass(GradientPass):
         candidates = self._candidates(form, rows)
         columns, size = candidates.shape[1], form.positives // form.chunks
         # A chunk's matrices side by side, so that one product projects its negatives for all its positives.
-        matrices = model.matrices(x).unflatten(0, (form.chunks, size)).permute(0, 2, 1, 3).reshape(form.chunks, entity, -1)
+        matrices = model.matrices(x).unflatten(0, (form.chunks, size)).permute(0, 2, 1, 3)
+        matrices = matrices.reshape(form.chunks, entity, -1)
         projected = products.bmm(candidates, matrices).view(form.chunks, columns, size, relation)
         projected = projected.permute(0, 2, 1, 3).reshape(form.positives, columns, relation)
         scores, compared = model.compare.score(query[:, None], projected)
@@ -144,10 +146,12 @@ class AutogradPass(GradientPass):
         leaves = Leaves(*(x if x is None else x.detach().requires_grad_() for x in rows))
         with torch.enable_grad():
             positive = self._model.score(leaves.head, leaves.relation, leaves.tail)
-            chunked = {name: getattr(leaves, name).unflatten(0, (form.chunks, -1))[:, :, None] for name in ("head", "relation", "tail")}
+            chunked = {name: getattr(leaves, name).unflatten(0, (form.chunks, -1))[:, :, None]
+                       for name in ("head", "relation", "tail")}
             chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, leaves)[:, None]
             scores = self._model.score(chunked["head"], chunked["relation"], chunked["tail"])
         slopes = self._slopes(form, positive.detach(), scores.detach(), weight)
         inputs = leaves[:4]
-        found = torch.autograd.grad([positive, scores], inputs, [slopes.positive, slopes.negative.view_as(scores)], allow_unused=True)
+        by_score = [slopes.positive, slopes.negative.view_as(scores)]
+        found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)
         return Leaves(*(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(inputs, found))), slopes

@@ -26,7 +26,8 @@ def _elementwise(loss: LossConfig, x: torch.Tensor) -> Tuple[torch.Tensor, torch
     return softplus(-x), -torch.sigmoid(-x)
 
 
-def score_slopes(loss: LossConfig, positive: torch.Tensor, negative: torch.Tensor, weight: Optional[torch.Tensor]) -> ScoreSlopes:
+def score_slopes(loss: LossConfig, positive: torch.Tensor, negative: torch.Tensor,
+                 weight: Optional[torch.Tensor]) -> ScoreSlopes:
     """positive (B,), negative (B, N), weight (B,): edge importance, or None for 1."""
     count, negatives = negative.shape
     mean = (1.0 if loss.pairwise else 0.5) / count

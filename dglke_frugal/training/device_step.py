@@ -1,7 +1,7 @@
 """One training step on a device: rows in, updated rows out, no synchronisation with the host and no autograd.
 
-The same code runs on the CPU (torch tensors in host memory) and on CUDA. Shapes are fixed and addresses stay, so that on
-CUDA a step is one graph per direction of corruption; losses are summed on the device and read when somebody asks.
+The same code runs on the CPU (torch tensors in host memory) and on CUDA. Shapes are fixed and addresses stay, so that
+on CUDA a step is one graph per direction of corruption; losses are summed on the device and read when somebody asks.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLES = ("entity", "relation", "projection")
 
 
 def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
-    """What computes the gradients of `config`: closed forms, or autograd for a user's own model. stream: of the device."""
+    """What computes the gradients of `config`: closed forms, or autograd for one's own model. stream: the device's."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
@@ -51,7 +51,7 @@ class DeviceStep:
         self._shaped: Dict[Tuple, _ShapedStep] = {}
 
     def run_rows(self, batch, *tables: DeviceRows) -> None:
-        """Enqueue the step of `batch` on the running step's rows of entities, relations and, for TransR, projections."""
+        """Enqueue the step of `batch` on the running step's rows: entities, relations and, for TransR, projections."""
         form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, batch.corrupt_head, len(batch.weight) > 0)
         shape = (form._replace(corrupt_head=False), tables)
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
@@ -86,9 +86,11 @@ class DeviceStep:
         gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
 
         sums = torch.empty_like(entity, memory_format=torch.contiguous_format)
-        segment_sums(torch.cat([gradients.head, gradients.tail]), batch["positive_offset"], batch["positive_occurrence"], sums,
-                     self._device.stream)
-        regularization = self._regularize(batch, entity, relation, sums, gradients) if is_regularized(config.loss) else 0.0
+        ends = torch.cat([gradients.head, gradients.tail])
+        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
+        regularization = 0.0
+        if is_regularized(config.loss):
+            regularization = self._regularize(batch, entity, relation, sums, gradients)
         by_edge = batch["relation_offset"], batch["relation_occurrence"]
         entries = [
             [(sums, batch["sum_offset"], batch["sum_order"]),

@@ -32,7 +32,7 @@ def case(shape, seed=0):
 
 
 def run(machine, kind, a, b, weight):
-    distances, gradients = machine.put(np.full(weight.shape, 7, np.float32)), machine.put(np.full(a.shape, 7, np.float32))
+    distances, gradients = (machine.put(np.full(like.shape, 7, np.float32)) for like in (weight, a))
     a, b = machine.put(a), machine.put(b)
     pair_distances(kind, a, b, distances, machine.stream)
     pair_gradients(kind, a, b, machine.put(weight), gradients, machine.stream)

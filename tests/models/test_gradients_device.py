@@ -21,10 +21,11 @@ def differentiate(config, batch, tables, device):
     def work():
         form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, batch.corrupt_head, len(batch.weight) > 0)
         entities, relations, projections = (table and put(table.embeddings) for table in tables)
-        head, tail, relation, negative = (put(getattr(batch, name)) for name in ("head", "tail", "relation", "negative"))
+        head, tail, relation, negative = map(put, (batch.head, batch.tail, batch.relation, batch.negative))
         rows = Leaves(entities[head], entities[tail], relations[relation], entities[negative],
                       None if projections is None else projections[relation])
-        gradients, slopes = make_gradient_pass(config, stream=device.stream).run(form, rows, put(batch.weight) if form.weighted else None)
+        weight = put(batch.weight) if form.weighted else None
+        gradients, slopes = make_gradient_pass(config, stream=device.stream).run(form, rows, weight)
         found.update({name: value.cpu().numpy() for name, value in gradients._asdict().items() if value is not None})
         if slopes.positive_loss is None:
             found["total"] = slopes.negative_loss.item()

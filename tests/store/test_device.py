@@ -108,8 +108,9 @@ def test_a_watch_tells_of_a_failure(monkeypatch):
 def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
     from dglke_frugal.store import device as module
 
-    monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: ([], "there is no NVIDIA driver on this machine"))
-    with pytest.raises(InputError, match="--gpu 1 needs a CUDA device, but there is no NVIDIA driver .* leave --gpu out"):
+    none = [], "there is no NVIDIA driver on this machine"
+    monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: none)
+    with pytest.raises(InputError, match="--gpu 1 needs a CUDA device, but there is no NVIDIA .* leave --gpu out"):
         CudaDevice(1)
     found = [{"reads_host_by_same_address": True}]
     monkeypatch.setattr(module._native, "cuda_devices", lambda with_free_memory: (found, ""))

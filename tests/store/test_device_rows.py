@@ -70,7 +70,8 @@ class Stepper:
         plan = Plan(*map(put, plan))
         self.rows.prepare()
         self.rows.gather(plan, self.records)
-        given = [(put(noise) + self.records[put(slots), :DIM], put(offset), put(order)) for noise, slots, offset, order in entries]
+        given = [(put(noise) + self.records[put(slots), :DIM], put(offset), put(order))
+                 for noise, slots, offset, order in entries]
         self.rows.update(plan, self.records, given, LEARNING_RATE)
 
 
@@ -90,8 +91,8 @@ def train(store, device, steps, lookahead, drain_at=()):
 
 
 def make_store(device, **options):
-    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)], flushing=FlushConfig(MAX_ROWS, **options),
-                           device=device)
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],
+                           flushing=FlushConfig(MAX_ROWS, **options), device=device)
     store.init_uniform(0.5, 1, 0)
     return store
 

@@ -1,4 +1,4 @@
-"""Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives nearly the same tables."""
+"""Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives nearly the same."""
 import itertools
 from pathlib import Path
 
@@ -63,7 +63,8 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
 
 @pytest.mark.cuda
 def test_graphs_leave_the_numbers_alone(on_device):
-    for flags in (["--flush", "p2f"], ["--flush", "p2f", "--host_read", "copy"], ["--model_name", "RotatE", "-de", "-adv"]):
+    rotate = ["--model_name", "RotatE", "-de", "-adv"]
+    for flags in (["--flush", "p2f"], ["--flush", "p2f", "--host_read", "copy"], rotate):
         assert tables(on_device("cuda-no-graphs", *flags)) == tables(on_device("cuda", *flags)), flags
 
 

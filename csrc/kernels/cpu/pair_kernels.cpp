@@ -66,14 +66,16 @@ void gradients_of(const PairShape& s, const float* mine, const float* theirs, co
 }  // namespace
 
 void pair_distances(PairKind kind, const PairShape& shape, const float* mine, const float* theirs, float* distances) {
-  (kind == PairKind::kModulus ? distances_of<PairKind::kModulus> : distances_of<PairKind::kAbsolute>)(shape, mine, theirs,
-                                                                                                      distances);
+  const auto of_kind =
+      kind == PairKind::kModulus ? distances_of<PairKind::kModulus> : distances_of<PairKind::kAbsolute>;
+  of_kind(shape, mine, theirs, distances);
 }
 
 void pair_gradients(PairKind kind, const PairShape& shape, const float* mine, const float* theirs,
                     const PairWeights& weights, float* gradients) {
-  (kind == PairKind::kModulus ? gradients_of<PairKind::kModulus> : gradients_of<PairKind::kAbsolute>)(
-      shape, mine, theirs, weights, gradients);
+  const auto of_kind =
+      kind == PairKind::kModulus ? gradients_of<PairKind::kModulus> : gradients_of<PairKind::kAbsolute>;
+  of_kind(shape, mine, theirs, weights, gradients);
 }
 
 }  // namespace frugal::cpu

@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kTile* kTileThreads)
           own[part][row][threadIdx.x] =
               column < terms && i < s.mine ? mine[(chunk * s.mine + i) * s.columns + part * terms + column] : 0.0f;
           other[part][row][threadIdx.x] =
-              column < terms && j < s.theirs ? theirs[(chunk * s.theirs + j) * s.columns + part * terms + column] : 0.0f;
+              column < terms && j < s.theirs ? theirs[(chunk * s.theirs + j) * s.columns + part * terms + column]
+                                             : 0.0f;
         }
       }
       __syncthreads();
@@ -109,7 +110,8 @@ void pair_distances(PairKind kind, const PairShape& shape, const float* mine, co
                     const Launch& launch) {
   if (empty(shape)) return;
   const dim3 grid(pieces(shape.theirs, kTile), pieces(shape.mine, kTile), chunks_of(shape)), block(kTile, kTileThreads);
-  const auto kernel = kind == PairKind::kModulus ? distances_kernel<PairKind::kModulus> : distances_kernel<PairKind::kAbsolute>;
+  const auto kernel =
+      kind == PairKind::kModulus ? distances_kernel<PairKind::kModulus> : distances_kernel<PairKind::kAbsolute>;
   kernel<<<grid, block, 0, reinterpret_cast<cudaStream_t>(launch.stream)>>>(shape, mine, theirs, distances);
   cuda_check(cudaGetLastError(), "launching the distances of " + std::to_string(shape.chunks) + " chunks");
 }
@@ -119,7 +121,8 @@ void pair_gradients(PairKind kind, const PairShape& shape, const float* mine, co
   if (empty(shape)) return;
   const std::int64_t terms = kind == PairKind::kModulus ? shape.columns / 2 : shape.columns;
   const dim3 grid(pieces(terms, kGradientThreads), pieces(shape.mine, kGradientRows), chunks_of(shape));
-  const auto kernel = kind == PairKind::kModulus ? gradients_kernel<PairKind::kModulus> : gradients_kernel<PairKind::kAbsolute>;
+  const auto kernel =
+      kind == PairKind::kModulus ? gradients_kernel<PairKind::kModulus> : gradients_kernel<PairKind::kAbsolute>;
   kernel<<<grid, kGradientThreads, 0, reinterpret_cast<cudaStream_t>(launch.stream)>>>(shape, mine, theirs, weights,
                                                                                        gradients);
   cuda_check(cudaGetLastError(), "launching the gradients of " + std::to_string(shape.chunks) + " chunks of pairs");

@@ -22,7 +22,7 @@ class DistMult(DeviceModel):
 
 
 class ComplEx(DeviceModel):
-    """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) where heads are corrupted."""
+    """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) for corrupted heads."""
 
     similarity = "dot"
 

@@ -54,7 +54,7 @@ class DeviceModel:
         raise NotImplementedError
 
     def backward(self, x: Positives, saved: Any, slope: torch.Tensor, query: torch.Tensor):
-        """Gradients (fixed, relation, corrupted), given d loss / d score, (B, 1), and d loss / d query, (B, entity_dim)."""
+        """Gradients (fixed, relation, corrupted), given d loss / d score (B, 1) and / d query (B, entity_dim)."""
         raise NotImplementedError
 
 

@@ -9,7 +9,7 @@ from .model import DeviceModel
 
 
 class RotatE(DeviceModel):
-    """score = gamma - sum |h o e^(i phase) - t|; real parts in the first half of a row; phase = r pi / embedding_range."""
+    """score = gamma - sum |h o e^(i phase) - t|; real parts come first in a row; phase = r pi / embedding_range."""
 
     similarity = "modulus"
 

@@ -56,7 +56,7 @@ class L2:
 
     def gradients(self, a, b, weight, saved):
         squares, distance = saved
-        # d score / d a = -(a - b) / distance, so each gradient is a sum of the weights times its own row, less a product.
+        # d score / d a = -(a - b) / distance, so a gradient is the sum of weights times its own row, less a product.
         weight = (-weight / distance).masked_fill_(squares < self.LEAST, 0.0)
         of_a = self._products.baddbmm(weight.sum(2)[:, :, None] * a, weight, b, alpha=-1.0)
         of_b = self._products.baddbmm(weight.sum(1)[:, :, None] * b, weight.transpose(1, 2), a, alpha=-1.0)
