@@ -14,11 +14,11 @@ from typing import Any, Iterator
 import numpy as np
 
 from .. import _native, compat
-from ..config import GraphConfig, TrainConfig
-from ..data import KnowledgeGraph, load_graph
+from ..config import TrainConfig
 from ..errors import InputError
 from ..training.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
+from ..training.trainer import load
 from .embedding import DGLKEAdapter
 from .lookahead import AnnouncingIterator
 
@@ -31,17 +31,11 @@ def train(config: TrainConfig) -> None:
     """
     _check(config)
     compat.install()
-    graph = load(config.graph)
+    graph = load(config)
     config = _without_crashes(config, graph)
     folder = create_run_folder(config)
     with _replaced(config, graph, folder):
         compat.run("train", _arguments(config), seed=config.run.seed)
-
-
-def load(graph: GraphConfig) -> KnowledgeGraph:
-    """The graph that the flags name. As in DGL-KE, raw_udd formats leave their id maps beside the data."""
-    return load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                      graph.has_edge_importance, map_folder=graph.data_path)
 
 
 def _check(config: TrainConfig) -> None:
