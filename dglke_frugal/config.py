@@ -44,11 +44,6 @@ class ModelConfig:
         """Whether it is a TorchModel of the user's own, named MODULE:CLASS."""
         return ":" in self.model_name
 
-    @property
-    def emb_init(self) -> float:
-        """Bound of the initial values: (gamma + 2) / hidden_dim, as in dglke's KEModel."""
-        return (self.gamma + 2.0) / self.hidden_dim
-
 
 @dataclass(frozen=True)
 class LossConfig:

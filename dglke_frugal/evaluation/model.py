@@ -14,6 +14,7 @@ import numpy as np
 
 from .._native import Operation
 from ..errors import InputError
+from ..models.model import INIT_EPSILON
 
 HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
@@ -31,7 +32,6 @@ _OPERATIONS = {
 }
 MODELS = tuple(_OPERATIONS)
 SIMPLE_LIMIT = 20.0  # SimplE's scores are clamped to +-20
-_INIT_EPSILON = 2.0  # DGL-KE scales RotatE's phases by emb_init = (gamma + 2) / hidden_dim
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,8 @@ class EmbeddingModel:
         if self.name == "DistMult":
             return entities * relation
         if self.name == "RotatE":
-            phase = relation / np.float32((self.gamma + _INIT_EPSILON) / self.hidden_dim / np.pi)
+            # DGL-KE scales the phases by the range of its start values.
+            phase = relation / np.float32((self.gamma + INIT_EPSILON) / self.hidden_dim / np.pi)
             return _complex_product(entities, np.cos(phase), np.sin(phase), conjugate=side == HEAD)
         first, second = np.split(relation, 2, axis=1)
         if self.name == "ComplEx":
