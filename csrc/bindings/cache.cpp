@@ -1,11 +1,11 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <map>
 #include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "bindings/named.h"
 #include "cache/cache_index.h"
 #include "cache/digest_index.h"
 #include "cache/direct_index.h"
@@ -22,16 +22,12 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 ScorePolicy policy_named(const std::string& name) {
-  static const std::map<std::string, ScorePolicy> kPolicies = {{"lru", ScorePolicy::kLru},
-                                                               {"lfu", ScorePolicy::kLfu},
-                                                               {"epoch_lru", ScorePolicy::kEpochLru},
-                                                               {"epoch_lfu", ScorePolicy::kEpochLfu},
-                                                               {"customized", ScorePolicy::kCustomized}};
-  const auto found = kPolicies.find(name);
-  if (found == kPolicies.end())
-    throw std::invalid_argument("no score policy '" + name +
-                                "'; there are lru, lfu, epoch_lru, epoch_lfu and customized");
-  return found->second;
+  return named<ScorePolicy>({{"lru", ScorePolicy::kLru},
+                             {"lfu", ScorePolicy::kLfu},
+                             {"epoch_lru", ScorePolicy::kEpochLru},
+                             {"epoch_lfu", ScorePolicy::kEpochLfu},
+                             {"customized", ScorePolicy::kCustomized}},
+                            name, "score policy");
 }
 
 void check_lengths(std::size_t keys, std::size_t others) {

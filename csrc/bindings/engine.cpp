@@ -5,10 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <map>
 #include <stdexcept>
 
 #include "bindings/bindings.h"
+#include "bindings/named.h"
 #include "engine/segment.h"
 #include "engine/simple_policies.h"
 
@@ -20,15 +20,6 @@ using nb::literals::operator""_a;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-T named(const std::map<std::string, T>& names, const std::string& name, const char* what) {
-  const auto found = names.find(name);
-  if (found != names.end()) return found->second;
-  std::string known;
-  for (const auto& [key, value] : names) known += (known.empty() ? "" : ", ") + key;
-  throw std::invalid_argument(std::string("no ") + what + " '" + name + "'; there are " + known);
-}
 
 // A read-only numpy view of the segment; `owner` keeps the segment alive. stride in elements.
 template <class T>
