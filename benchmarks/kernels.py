@@ -25,6 +25,7 @@ from dglke_frugal.store.plan_kernels import (
 DIMS = (32, 64, 128, 256, 400, 1000)
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 REPEATS = 5
+PARTS = ("cpu", "cuda", "index", "policies")
 
 
 class CpuDevice:
@@ -295,12 +296,15 @@ def main():
     parser.add_argument("--data_path", default="data", help="folder of FB15k and wn18rr, for the table of policies")
     parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
     parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="what to measure (all of it)")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, to see that it runs")
     options = parser.parse_args()
 
-    result = {"threads": options.threads, "cpu": measure_device(CpuDevice(), options)}
-    show("cpu", result["cpu"])
-    device, result["reason"] = cuda_device()
+    result = {"threads": options.threads}
+    if "cpu" in options.part:
+        result["cpu"] = measure_device(CpuDevice(), options)
+        show("cpu", result["cpu"])
+    device, result["reason"] = cuda_device() if "cuda" in options.part else (None, "not asked for")
     result["cuda"] = measure_device(device, options) if device else None
     if device:
         show("cuda", result["cuda"])
@@ -308,10 +312,12 @@ def main():
         print(f"cuda: not measured, {result['reason']}")
     result["uva_over_copy_dim400"] = result["cuda"]["over_copy"][400] if device else None
     result["uva_over_cpu_gather_dim400"] = result["cuda"]["over_cpu_gather_and_copy"] if device else None
-    result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
-    for kind, rates in result["index_million_keys_s"].items():
-        print(f"index {kind}, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
-    result["policies"] = policy_table(options.data_path, steps=300 if options.quick else 3000)
+    if "index" in options.part:
+        result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
+        for kind, rates in result["index_million_keys_s"].items():
+            print(f"index {kind}, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
+    if "policies" in options.part:
+        result["policies"] = policy_table(options.data_path, steps=300 if options.quick else 3000)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=2)

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dglke_frugal.files import replace_file
@@ -37,6 +38,7 @@ def command(name, *arguments, threads):
 def of_processes(options):
     """Flags of a run by several processes; --steps counts for each of them, as in DGL-KE."""
     ranks = [] if options.num_proc == 1 else ["--num_proc", options.num_proc, "--num_thread", options.threads]
+    ranks += ["--gpu", options.gpu] if options.gpu is not None else []
     return [*ranks, *(["--batch_size", options.batch_size] if options.batch_size else [])]
 
 
@@ -78,17 +80,23 @@ def main():
     parser.add_argument("--data_path", required=True, help="folder with FB15k in it")
     parser.add_argument("--num_proc", type=int, default=1, help="processes that train together; vanilla and native")
     parser.add_argument("--batch_size", type=int, help="of a process, instead of the recipe's 1000")
+    parser.add_argument("--gpu", type=int, help="train on this GPU")
+    parser.add_argument("--at_once", type=int, default=1, help="runs beside each other; their seconds then mean little")
     parser.add_argument("--steps", type=int, default=6000, help="24000 in the published recipe (%(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--trainers", nargs="+", default=["vanilla", "native"], choices=list(TRAINERS))
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     runs = {trainer: {} for trainer in options.trainers}
-    for seed in options.seeds:
-        for trainer in options.trainers:
-            result = runs[trainer][seed] = train_and_rank(trainer, seed, options)
-            shown = "  ".join(f"{name} {result[name]:.4f}" for name in METRICS)
-            print(f"{trainer:8s} seed {seed}: {shown}  in {result['train_seconds']:.0f} s", flush=True)
+
+    def one(run):
+        trainer, seed = run
+        result = runs[trainer][seed] = train_and_rank(trainer, seed, options)
+        shown = "  ".join(f"{name} {result[name]:.4f}" for name in METRICS)
+        print(f"{trainer:8s} seed {seed}: {shown}  in {result['train_seconds']:.0f} s", flush=True)
+
+    with ThreadPoolExecutor(options.at_once) as pool:
+        list(pool.map(one, [(trainer, seed) for seed in options.seeds for trainer in options.trainers]))
     report = {"steps": options.steps, "threads": options.threads, "runs": runs,
               "summary": {trainer: summary(found) for trainer, found in runs.items()}}
     for trainer, found in report["summary"].items():
