@@ -14,6 +14,7 @@ CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
 FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
+HOST_WRITES = ("auto", "direct", "staged")
 MATMULS = ("fp32", "tf32", "bf16")
 
 
@@ -127,7 +128,9 @@ class StoreConfig:
 
     cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host table
     in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to cache, and p2f on
-    a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
+    a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py). host_write: how new values of
+    such rows come home: direct, stored into the host row by the step itself, or staged, through staging and flush threads;
+    auto is direct for one GPU and staged otherwise.
     """
 
     cache_ratio: float = 0.05
@@ -138,6 +141,7 @@ class StoreConfig:
     flush: Optional[str] = None
     flush_threads: int = 2
     host_read: str = "auto"
+    host_write: str = "auto"
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
@@ -162,6 +166,13 @@ class TrainConfig:
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+
+    @property
+    def writes_host_rows(self) -> bool:
+        """Whether a step stores new values into host rows itself, rather than handing them to flush threads."""
+        device, wanted = self.device, self.store.host_write
+        alone_on_a_gpu = device.gpu[0] >= 0 and len(device.gpu) == 1 and device.num_proc == 1
+        return alone_on_a_gpu if wanted == "auto" else wanted == "direct"
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":

@@ -21,7 +21,8 @@ enum class FlushMode : std::uint8_t {
 // How a value leaves a device.
 enum class ValuePath : std::uint8_t {
   kStaging,  // into the rank's staging; a flush thread copies it to the host row
-  kHostRow,  // the executor stores it straight into the host row; the shard only keeps the books
+  kHostRow,  // the executor stores it straight into the host row; the shard only keeps the books. With one rank its
+             // own order of work then keeps reads behind stores, and in kP2F no gate ever waits
 };
 
 struct EngineConfig {
@@ -36,7 +37,7 @@ struct EngineConfig {
   float* host_rows = nullptr;               // rows * layout.stride floats, as the engine's process sees them
   std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
-  std::int64_t staging_bytes = 0;           // per rank; 0: room for 8 steps of max_rows_per_step values
+  std::int64_t staging_bytes = 0;           // per rank; 0: 8 steps of max_rows_per_step values, if any
   int horizon = 0;                          // a step is planned when this many later ones are registered (for next_use)
   std::int64_t poll_microseconds = 0;       // > 0: flush threads look at the counters this often even if nobody wakes
                                             // them; needed where a device advances the counters

@@ -22,6 +22,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       inboxes_(std::move(inboxes)),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
+      reads_follow_stores_(segment_->shape().reads_follow_stores()),
       staging_floats_(segment_->shape().staging_floats),
       slots_(static_cast<std::size_t>(config.ranks)),
       parts_(static_cast<std::size_t>(config.ranks)) {
@@ -138,7 +139,7 @@ void Planner::visit(std::int64_t row, std::span<const User> users) {
     write_back(place.rank, place.slot, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
     policy.release(row, place.slot);
     directory_.erase(row);
-  } else if (!mutated(Mutation::kDeadlineNotMoved)) {
+  } else if (!reads_follow_stores_ && !mutated(Mutation::kDeadlineNotMoved)) {
     operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
   }
   for (const User& user : users) part(user.rank).source[user.index] = kFromHost;

@@ -81,7 +81,7 @@ class Planner {
   const EngineConfig config_;
   const std::shared_ptr<Segment> segment_;
   const std::vector<Inbox*> inboxes_;
-  const bool caching_, keeps_values_in_staging_;
+  const bool caching_, keeps_values_in_staging_, reads_follow_stores_;
   const std::int64_t staging_floats_;
 
   ThreadRole thread_;  // the thread in run()

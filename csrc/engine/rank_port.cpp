@@ -178,6 +178,7 @@ std::int64_t RankPort::wait_gate(std::int64_t step) {
   if (executed_->write_backs < segment_->block(rank_, step).requests_end)
     throw std::logic_error("Write-backs are due before the gate of step " + std::to_string(step) + ".");
   FRUGAL_SYNC_POINT("rank:gate", step);
+  if (segment_->shape().reads_follow_stores()) return 0;
   RankArea& area = segment_->rank(rank_);
   if (gate_open(step)) return 0;
   const auto start = Clock::now();

@@ -56,7 +56,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.poll_microseconds = config.poll_microseconds;
   shape.window = config.lookahead + 2;
   shape.block_ring = 4 * shape.window;
-  const std::int64_t default_floats = 8 * shape.max_rows * config.layout.stride;
+  const std::int64_t default_floats = shape.reads_follow_stores() ? 0 : 8 * shape.max_rows * config.layout.stride;
   const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
   shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
   std::int64_t slots = 0;

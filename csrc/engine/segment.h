@@ -31,6 +31,12 @@ struct SegmentShape {
   ValuePath value_path;
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
+
+  // One rank that stores values into host rows itself: its own order of work keeps its reads behind its stores, so that
+  // no read waits for a record.
+  bool reads_follow_stores() const {
+    return ranks == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
+  }
 };
 
 // What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.

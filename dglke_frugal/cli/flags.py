@@ -10,8 +10,8 @@ import re
 import sys
 from typing import Sequence
 
-from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, LOSSES, MATMULS, MODELS, PARTITIONS, StoreConfig,
-                      TrainConfig)
+from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARTITIONS,
+                      StoreConfig, TrainConfig)
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,6 +73,9 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--host_read", choices=HOST_READS, default=default.host_read,
                        help="how a GPU gets the rows that it does not cache: uva reads them in place, copy gathers them on the "
                             "CPU; auto measures both (%(default)s)")
+    store.add_argument("--host_write", choices=HOST_WRITES, default=default.host_write,
+                       help="how new values of such rows come home: direct, stored into the host row by the step itself, "
+                            "or staged, brought there by flush threads; auto: direct for one GPU (%(default)s)")
     return parser
 
 

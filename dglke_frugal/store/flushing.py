@@ -18,7 +18,8 @@ class FlushConfig:
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1 for
     relations. ranks: processes that train together. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that
     the cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
-    stores them there itself). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
+    stores them there itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache does not
+    hold, see store/host_read.py.
     staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
     and need room for all that a step can send.
     """

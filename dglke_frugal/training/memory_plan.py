@@ -142,7 +142,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
     if config.uses_engine:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
-        staging = 8 * distinct * row_bytes(dims.entity)  # of eight steps
+        staging = 0 if config.writes_host_rows else 8 * distinct * row_bytes(dims.entity)  # of eight steps
         host["flush engine"] = (3 << 20) + staging + 200 * distinct
         host["cache index"] = 56 * slots
         if config.store.cache_policy != "static":

@@ -177,3 +177,19 @@ def test_the_host_runs_ahead_of_the_device():
     release.set()
     store.drain()
     store.close()
+
+
+def test_the_host_runs_ahead_where_values_are_stored_into_host_rows():
+    device = QueuedDevice()
+    store = make_store(device, value_path="host_row", lookahead=3)
+    stepper = Stepper(store, device)
+    release = threading.Event()
+    device.submit(release.wait)
+    for step in (FIRST, FIRST + 1):
+        stepper.rows.announce(step, rows_of(FIRST))
+        stepper.rows.begin(step)  # the second reads what the first has not stored yet, behind it
+        stepper.rows.end()
+    assert store.statistics()["ranks"][0]["gate_stall_nanoseconds"] == 0
+    release.set()
+    store.drain()
+    store.close()

@@ -11,6 +11,7 @@ from training.conftest import logged, tables
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.errors import InputError
+from dglke_frugal.training.tables import entity_flushing
 from dglke_frugal.training.trainer import train
 
 STEPS = ["--max_step", 48, "--log_interval", 20]
@@ -56,8 +57,10 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
     for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("p2f", "sync")):
         flags = ["--cache_ratio", ratio, "--lookahead", lookahead, "--flush", flush]
         assert tables(on_device(kind, *flags)) == expected, flags
-    for policy, host_read in (("lru", "uva"), ("next_use", "copy"), ("static", "copy")):
-        flags = ["--cache_policy", policy, "--host_read", host_read, "--flush", "p2f", "--cache_ratio", 0.02]
+    ways = ("lru", "uva", "direct"), ("next_use", "copy", "staged"), ("static", "copy", "direct"), ("lfu", "uva", "staged")
+    for policy, host_read, host_write in ways:
+        flags = ["--cache_policy", policy, "--host_read", host_read, "--host_write", host_write, "--flush", "p2f",
+                 "--cache_ratio", 0.02]
         assert tables(on_device(kind, *flags)) == expected, flags
 
 
@@ -156,3 +159,13 @@ def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_d
     with pytest.raises(SystemExit):
         on_device(Failing(3), *flags)
     assert "there is no checkpoint to go on from" in capsys.readouterr().err
+
+
+def test_how_rows_cross_the_bus_is_what_the_flags_say():
+    def flushing(**flags):
+        return entity_flushing(TrainConfig.from_flags(flags), 1000, 20)
+
+    assert flushing(gpu=[0], host_read="copy").host_read == "copy"
+    paths = [flushing(gpu=[0]), flushing(gpu=[0], host_write="staged"), flushing(flush="p2f"),
+             flushing(flush="p2f", host_write="direct"), flushing(gpu=[0, 1], num_proc=2)]
+    assert [config.value_path for config in paths] == ["host_row", "staging", "staging", "host_row", "staging"]
