@@ -102,6 +102,15 @@ class DeviceConfig:
     force_sync_interval: int = -1
 
     @property
+    def ranks(self) -> int:
+        """Processes that train together: as many as there are GPUs, if --num_proc does not say more."""
+        return max(self.num_proc, len(self.gpu))
+
+    def gpu_of(self, rank: int) -> int:
+        """The GPU of a rank, -1 for the CPU. Several ranks may have the same."""
+        return self.gpu[rank % len(self.gpu)]
+
+    @property
     def edge_partition(self) -> str:
         """One of PARTITIONS."""
         return self.partition or ("relation" if self.rel_part else "random")
@@ -171,7 +180,7 @@ class TrainConfig:
     def writes_host_rows(self) -> bool:
         """Whether a step stores new values into host rows itself, rather than handing them to flush threads."""
         device, wanted = self.device, self.store.host_write
-        alone_on_a_gpu = device.gpu[0] >= 0 and len(device.gpu) == 1 and device.num_proc == 1
+        alone_on_a_gpu = device.gpu[0] >= 0 and device.ranks == 1
         return alone_on_a_gpu if wanted == "auto" else wanted == "direct"
 
     @classmethod

@@ -59,6 +59,20 @@ class _QueuedMark(Mark):
         self._device.check()
 
 
+class FailingDevice(QueuedDevice):
+    """Fails when it publishes for the time number `at`: with one rank and the engine, once for each step."""
+
+    def __init__(self, at):
+        super().__init__()
+        self._left = at
+
+    def store(self, counter, value):
+        self._left -= 1
+        if not self._left:
+            raise RuntimeError("the bus is gone")
+        super().store(counter, value)
+
+
 def make_device(name):
     return {"cpu": Device, "queued": QueuedDevice, "cuda": lambda: CudaDevice(0),
             "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()

@@ -260,7 +260,8 @@ void bind_engine(nb::module_& module) {
       .def("statistics", [](const RankPort& self) { return as_dict(self.statistics()); })
       .def(
           "fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
-      .def_prop_ro("rank", &RankPort::rank);
+      .def_prop_ro("rank", &RankPort::rank)
+      .def_prop_ro("ranks", &RankPort::ranks);
 
   module.def(
       "attach_rank",

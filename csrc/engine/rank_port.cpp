@@ -49,6 +49,8 @@ void RankPort::check() const {
   if (segment_->failed()) throw EngineError(segment_->error());
 }
 
+int RankPort::ranks() const { return segment_->shape().ranks; }
+
 void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
                              std::span<const std::int32_t> occurrences) {
   check();

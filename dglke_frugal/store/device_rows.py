@@ -7,7 +7,7 @@ cache that nobody else uses.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from .device import Device
 from .plan_kernels import LEAVE_CACHE, gather_rows, update_rows
 
 ROWS_PER_COPY = 65536
+NO_OCCURRENCES = np.empty(0, np.int32)
 
 
 class Plan(NamedTuple):
@@ -44,8 +45,11 @@ class DeviceRows:
         self._scratch = slots
         self.cache = device.zeros(slots + 1, table.stride)
 
-    def announce(self, step: int, rows: np.ndarray) -> None:
-        """Step `step` will use `rows` (U,) int64, ascending and distinct."""
+    def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
+        """Step `step` will use `rows` (U,) int64, ascending and distinct.
+
+        occurrences: of several ranks, how many gradients each row has in each entry, (entries * U,) int32, entry after entry.
+        """
         raise NotImplementedError
 
     def begin(self, step: int) -> None:
@@ -96,16 +100,29 @@ class DeviceRows:
     def close(self) -> None:
         """Give back what the rows hold beside the host table."""
 
-    # One rank trains here, so nobody needs to know how often a row occurs.
+    @property
+    def sends_gradients(self) -> bool:
+        """Whether there are several ranks, which have to know how often each row occurs."""
+        return False
+
     def announce_entities(self, batch) -> None:
         """Announce the entity rows of a batch to come."""
-        self.announce(batch.step, batch.entities)
+        self._announce(batch, batch.entities, lambda: (np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)))
 
     def announce_relations(self, batch) -> None:
         """Announce its relation rows."""
-        self.announce(batch.step, batch.relations)
+        self._announce(batch, batch.relations, lambda: (np.diff(batch.relation_offset),))
 
-    announce_projections = announce_relations
+    def announce_projections(self, batch) -> None:
+        """Announce its relations' projections."""
+        self._announce(batch, batch.relations, lambda: (np.diff(batch.relation_offset),) * 2)
+
+    def _announce(self, batch, rows: np.ndarray, count: Callable[[], Tuple[np.ndarray, ...]]) -> None:
+        """count: the numbers of gradients of the rows, entry by entry."""
+        if self.sends_gradients:
+            self.announce(batch.step, rows, np.concatenate(count()).astype(np.int32))
+        else:
+            self.announce(batch.step, rows)
 
     def _download(self, slots: np.ndarray, rows: np.ndarray) -> None:
         """Copy records from slots of the cache to rows of the host table; the device is idle."""
@@ -125,7 +142,7 @@ class ResidentRows(DeviceRows):
         self._rows = np.empty(0, np.int64)
         self._uploaded = False
 
-    def announce(self, step, rows):
+    def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._announced.append((step, rows))
 
     def begin(self, step):

@@ -51,12 +51,15 @@ class EmbeddingStore:
         return ResidentRows(self._table, device)
 
     @classmethod
-    def attach(cls, address: StoreAddress, rank: int, learning_rate: float) -> "EmbeddingStore":
-        """The store of another process, seen by rank `rank` > 0. Raises RuntimeError if that process has ended."""
+    def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None) -> "EmbeddingStore":
+        """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
+
+        Raises RuntimeError if that process has ended.
+        """
         store = cls.__new__(cls)
         store.learning_rate, store._square_root = learning_rate, None
         store._table = _native.HostTable(address.table, address.rows, address.dim)
-        store._flushed = AttachedRows(store._table, address, rank)
+        store._flushed = AttachedRows(store._table, address, rank, device)
         store.steps = store._flushed.steps
         return store
 

@@ -14,11 +14,11 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from .device import Device, Watch
-from .device_rows import DeviceRows
-from .plan_kernels import FROM_HOST, LEAVE_CACHE, LEAVE_VALUE, WRITE_BACK, as_bytes, pack_host_rows, write_back_rows
+from .device_rows import NO_OCCURRENCES, DeviceRows
+from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
+                           pack_host_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
-NO_OCCURRENCES = np.empty(0, np.int32)
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
 
 
@@ -30,6 +30,8 @@ def _counter(address: int) -> np.ndarray:
 class EngineRows(DeviceRows):
     """What both ways over the bus share. The engine must allow `lookahead + STEPS_IN_FLIGHT` registered steps."""
 
+    host_read: str  # "uva" or "copy"
+
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device):
         super().__init__(table, device, slots)
         self._port = port
@@ -39,15 +41,19 @@ class EngineRows(DeviceRows):
         self._marks = deque()  # (step, mark) of steps that may not have run yet
         self._write_backs = 0
         self._staging_floats = port.staging()
-        self._watch = Watch(device, port.fail)
+        self._watch = Watch(device, lambda sentence: port.fail(f"Rank {port.rank}: {sentence}"))
 
-    def announce(self, step, rows):
+    @property
+    def sends_gradients(self):
+        return self._port.ranks > 1
+
+    def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         if self._first < 0:
             self._first = step
         step -= self._first
         while self._marks and self._marks[0][0] < step - self._window:
             self._finish(*self._marks.popleft())
-        self._port.register_step(step, rows, NO_OCCURRENCES)
+        self._port.register_step(step, rows, occurrences)
 
     def begin(self, step):
         self._step = step - self._first
@@ -102,6 +108,8 @@ class EngineRows(DeviceRows):
 class MappedRows(EngineRows):
     """The device reads host rows and writes staging in place, and publishes a step itself."""
 
+    host_read = "uva"
+
     def __init__(self, table, port, slots, lookahead, device):
         """The table must be shared with the device. Raises _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
@@ -131,20 +139,28 @@ class MappedRows(EngineRows):
 
 
 class CopiedRows(EngineRows):
-    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes values from there.
+    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes from there what leaves.
 
     The host then waits for the device at every step.
     """
 
-    def __init__(self, table, port, slots, lookahead, device, max_rows: int):
-        """max_rows: of a step."""
+    host_read = "copy"
+
+    def __init__(self, table, port, slots, lookahead, device, max_rows: int, max_gradients: int):
+        """max_rows, max_gradients: of a step."""
         super().__init__(table, port, slots, lookahead, device)
+        most = max(max_rows, max_gradients)  # a row leaves as one record, or as its gradients
         self._packed = device.pinned(max_rows, self.stride)
         self._device_packed = device.zeros(max_rows, self.stride)
-        self._outbox = device.zeros(max_rows, self.stride)
-        self._inbox = device.pinned(max_rows, self.stride)
+        self._outbox = device.zeros(most, self.stride)
+        self._inbox = device.pinned(most, self.stride)
         self._misses = 0
+        self._gradients = deque()  # of each announced step, how many each row has
         self._leaving = None  # (leave, target) of the records in the outbox
+
+    def announce(self, step, rows, occurrences=NO_OCCURRENCES):
+        self._gradients.append(occurrences.reshape(-1, len(rows)).sum(axis=0))
+        super().announce(step, rows, occurrences)
 
     def begin(self, step):
         while self._marks:
@@ -154,13 +170,17 @@ class CopiedRows(EngineRows):
     def write_plan(self, plan):
         super().write_plan(plan)
         rows, source, leave, target = self._plan
-        count = self.count
+        gradients = self._gradients.popleft()
         self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows)
+        plan.rows[: self.count][source != FROM_HOST] = 0
+        plan.leave[: self.count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
         travels = np.flatnonzero(leave != LEAVE_CACHE)
-        self._leaving = leave[travels], target[travels]
-        plan.leave[travels] = LEAVE_VALUE
-        plan.target[travels] = np.arange(len(travels)) * self.stride
-        plan.rows[:count][source != FROM_HOST] = 0
+        leave, target = leave[travels], target[travels]
+        records = np.where(leave == LEAVE_GRADIENT, gradients[travels], 1)
+        first = np.cumsum(records) - records
+        plan.target[travels] = first * self.stride
+        within = np.arange(records.sum()) - np.repeat(first, records)
+        self._leaving = np.repeat(leave, records), np.repeat(target, records) + within * self.stride
 
     def prepare(self):
         self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
@@ -193,12 +213,12 @@ class CopiedRows(EngineRows):
         self._port.publish(step)
 
     def _take(self, leave: np.ndarray, target: np.ndarray) -> None:
-        """Bring the first records of the outbox to their places in host memory."""
+        """Bring the first records, or gradients, of the outbox to their places in host memory."""
         count = len(leave)
         self.device.submit(lambda: self._inbox[:count].copy_(self._outbox[:count], non_blocking=True))
         self.device.synchronize()
         records = self._inbox.numpy()[:count, : self.dim + 1]
-        staged = leave == LEAVE_VALUE
+        staged = leave != LEAVE_HOST_ROW
         self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, : self.dim + 1] = records[staged]
         self.table.records[target[~staged], : self.dim + 1] = records[~staged]
 
@@ -211,9 +231,10 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                     max_rows: int, host_read: str) -> EngineRows:
+                     max_rows: int, max_gradients: int, host_read: str) -> EngineRows:
     """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
 
+    max_rows, max_gradients: of a step, the latter where several ranks send some.
     Raises InputError if uva is asked for and refused.
     """
     if device.host_read(table, max_rows, host_read) == "uva":
@@ -223,4 +244,4 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
             if host_read == "uva":
                 raise InputError(f"--host_read uva is not possible: {error}; use --host_read copy") from error
             print(f"host rows are copied to the device instead of read in place: {error}", flush=True)
-    return CopiedRows(table, port, slots, lookahead, device, max_rows)
+    return CopiedRows(table, port, slots, lookahead, device, max_rows, max_gradients)

@@ -13,20 +13,20 @@ from .engine import Engine, EngineConfig
 
 @dataclass(frozen=True)
 class FlushConfig:
-    """How rows are cached and flushed. Only the first three can be wrong; the rest is a matter of speed.
+    """How rows are cached and flushed. Only the first four can be wrong; the rest is a matter of speed.
 
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1 for
-    relations. ranks: processes that train together. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that
-    the cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
-    stores them there itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache does not
-    hold, see store/host_read.py.
-    staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
-    and need room for all that a step can send.
+    relations. ranks: processes that train together. max_gradients_per_step: that one of several ranks sends, at most. mode:
+    "p2f", "sync" or "off" (in order, without caches). slots: rows that the cache of a rank holds. value_path: "staging" (a
+    flush thread copies values to the host row) or "host_row" (the step stores them there itself; with one rank no gate then
+    waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py. staging_bytes: of a
+    rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all that a step can send.
     """
 
     max_rows_per_step: int
     entries: int = 2
     ranks: int = 1
+    max_gradients_per_step: int = 0
     mode: str = "p2f"
     lookahead: int = 10
     flush_threads: int = 2
@@ -39,13 +39,21 @@ class FlushConfig:
 
 @dataclass(frozen=True)
 class StoreAddress:
-    """Where another process of this machine finds a store's table and engine; valid while the first process lives."""
+    """Where another process of this machine finds a store's table and engine; valid while the first process lives.
+
+    slots: of each rank's cache. lookahead and the two that follow: as in FlushConfig. host_read: what the first process
+    chose for its device, "uva" or "copy".
+    """
 
     table: str
     rows: int
     dim: int
     segment: str
-    slots: Tuple[int, ...]  # of each rank's cache
+    slots: Tuple[int, ...]
+    lookahead: int
+    max_rows_per_step: int
+    max_gradients_per_step: int
+    host_read: str
 
 
 class FlushedRows:
@@ -75,13 +83,15 @@ class FlushedRows:
                          entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
                          horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches)
         slots = tuple(cache.slots for cache in caches) or (0,) * config.ranks
-        self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots)
         self._port = self._engine.port(0)
         if device is None:
             self.steps = _native.CachedRows(table, self._port, slots[0])
         else:
             self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device, config.max_rows_per_step,
-                                          config.host_read)
+                                          config.max_gradients_per_step, config.host_read)
+        host_read = config.host_read if device is None else self.steps.host_read
+        self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots, config.lookahead,
+                                    config.max_rows_per_step, config.max_gradients_per_step, host_read)
 
     def statistics(self) -> dict:
         """Counters of the engine; see csrc/engine/engine.h."""
@@ -101,10 +111,18 @@ class FlushedRows:
 class AttachedRows:
     """The rows of another rank than 0, in a process of its own."""
 
-    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int):
+    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None):
+        """device: as for FlushedRows; all ranks have one, or none has."""
+        self._device = device
         self._port = _native.attach_rank(address.segment, rank)
-        self.steps = _native.CachedRows(table, self._port, address.slots[rank])
         self.address = address
+        if device is None:
+            self.steps = _native.CachedRows(table, self._port, address.slots[rank])
+        else:
+            from .engine_rows import make_engine_rows  # here, because it imports torch
+
+            self.steps = make_engine_rows(table, self._port, address.slots[rank], address.lookahead, device,
+                                          address.max_rows_per_step, address.max_gradients_per_step, address.host_read)
 
     def statistics(self) -> dict:
         """Counters of this rank alone; it has no flush threads."""
@@ -116,4 +134,6 @@ class AttachedRows:
 
     def close(self) -> None:
         """Leave. What has not been drained is lost."""
+        if self._device is not None:
+            self.steps.close()
         del self.steps, self._port

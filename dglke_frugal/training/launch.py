@@ -104,7 +104,10 @@ def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.envi
     """Who starts the ranks of this run. Raises InputError for contradicting numbers."""
     ranks = int(environment.get("WORLD_SIZE", 1))
     if ranks == 1:
-        return OwnProcesses(config.device.num_proc)
+        return OwnProcesses(config.device.ranks)
     if config.device.num_proc not in (1, ranks):
         raise InputError(f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out")
+    if ranks % len(config.device.gpu):
+        raise InputError(f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; give "
+                         "--gpu as many, or a number that divides it")
     return TorchrunProcesses(environment)

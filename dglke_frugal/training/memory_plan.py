@@ -108,7 +108,7 @@ def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int,
 
 def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
     """Bytes of staging of all ranks and tables."""
-    ranks, edges = config.device.num_proc, largest_batch(config.batch)
+    ranks, edges = config.device.ranks, largest_batch(config.batch)
     tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
               (min(graph.relations, edges), edges, 0, dims.relation)]
     if dims.projection:
@@ -148,10 +148,11 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row_bytes(dims.entity)
-    on_gpu = config.device.gpu[0] >= 0
+    on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
     if on_gpu:
-        device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
-                       if name != "entity" or not config.uses_engine})
+        if ranks == 1:
+            device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
+                           if name != "entity" or not config.uses_engine})
         device["training step"] = _device_step_bytes(config, model, dims, positives, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
@@ -159,11 +160,15 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         host["evaluation"] += 3 * queries * dims.entity * FLOAT
     host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if on_gpu or isinstance(model, TorchModel) else 0)
 
-    if config.device.num_proc > 1:
+    if ranks > 1:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
-        host["entity cache"] = slots * row_bytes(dims.entity)
+        if not on_gpu:
+            host["entity cache"] = slots * row_bytes(dims.entity)
         for name in host.keys() & PER_PROCESS:
-            host[name] *= config.device.num_proc
+            host[name] *= ranks
+        gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
+        for name in device:
+            device[name] *= max(map(gpus.count, gpus))  # ranks that share a GPU
         host["updates of processes"] = updates_between_ranks(config, graph, dims, slots)
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())

@@ -49,42 +49,50 @@ class RankTables(Tables):
             store.fail(sentence)
 
 
-def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition) -> RankTables:
-    """Allocate and fill all tables, and start their engines. Raises InputError if the machine refuses the memory."""
+def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RankTables:
+    """Allocate and fill all tables, and start their engines. Raises InputError if the machine refuses the memory.
+
+    device: the store.device.Device of rank 0, if the ranks compute on devices.
+    """
     dims, lr, store = table_dims(config), config.loss.lr, config.store
     own_relations = partition.own_relations(graph)
     edges = largest_batch(config.batch)
     entities = 3 * edges  # heads, tails and negatives
+    host_read = store.host_read
 
     def flushing(rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str) -> FlushConfig:
         used = min(rows, rows_per_step)
         slots = 0 if store.flush == "none" else slots
-        return FlushConfig(used, entries, partition.ranks, {"none": "off"}.get(store.flush, store.flush or "p2f"),
-                           store.lookahead, store.flush_threads, slots, policy,
+        return FlushConfig(used, entries, partition.ranks, gradients,
+                           mode={"none": "off"}.get(store.flush, store.flush or "p2f"), lookahead=store.lookahead,
+                           flush_threads=store.flush_threads, slots=slots, policy=policy, host_read=host_read,
+                           value_path="host_row" if config.writes_host_rows else "staging",
                            staging_bytes=rank_staging_bytes(used, gradients, slots, row_bytes(dim), partition.ranks))
 
     def relations(dim: int, entries: int) -> EmbeddingStore:
         # What a rank has for itself stays in its cache; what several train travels as gradients.
         slots = max(len(ids) for ids in own_relations)
-        return EmbeddingStore(graph.n_relations, dim, lr, hot_rows=own_relations,
+        return EmbeddingStore(graph.n_relations, dim, lr, hot_rows=own_relations, device=device,
                               flushing=flushing(graph.n_relations, dim, entries, edges, entries * edges, slots, "static"))
 
     entity = EmbeddingStore(
-        graph.n_entities, dims.entity, lr, hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
+        graph.n_entities, dims.entity, lr, device=device,
+        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
         flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
                           store.cache_slots(graph.n_entities, row_bytes(dims.entity)), store.cache_policy))
+    host_read = entity.address.host_read  # the largest table decides for all, and rank 0 for the others
     tables = RankTables(dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None)
     tables.fill(config, config.run.seed)
     return tables
 
 
-def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int) -> RankTables:
-    """The tables of the leader, for another rank. Raises RuntimeError if the leader has ended."""
+def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int, device=None) -> RankTables:
+    """The tables of the leader, for another rank and its device. Raises RuntimeError if the leader has ended."""
 
     def attach(name: str) -> Optional[EmbeddingStore]:
         if name not in addresses:
             return None
         address = StoreAddress(**addresses[name])
-        return EmbeddingStore.attach(address, rank, config.loss.lr)
+        return EmbeddingStore.attach(address, rank, config.loss.lr, device)
 
     return RankTables(table_dims(config), attach("entity"), attach("relation"), attach("projection"))

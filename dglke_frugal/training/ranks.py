@@ -34,30 +34,35 @@ from .rank_report import RankReport
 from .rank_tables import RankTables, attach_tables, host_tables
 from .ranker import Ranker
 from .tracker import Trackers
-from .trainer import Run, carry_out, load
+from .trainer import Run, carry_out, load, open_device
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
 def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
-    """As trainer.train, by several ranks: --num_proc of them, or those that torchrun has started.
+    """As trainer.train, by several ranks: --num_proc of them, one for each of several GPUs, or those that torchrun has started.
 
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
     """
     if ":" in config.model.model_name:
         raise InputError(f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
-                         "--num_proc out")
+                         "--num_proc out, and give one --gpu")
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
     try:
         if processes.rank > 0:
             raise SystemExit(follow(processes.connect(), processes.rank))
-        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes))
-    except (EngineError, RankError) as error:
+        device = open_device(config)
+        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device))
+    except (EngineError, RankError, DeviceFailure) as error:
         sys.stderr.write(f"dglke_train: {error}\n")
         raise SystemExit(1) from None
     finally:
         processes.close()
+
+
+class DeviceFailure(RuntimeError):
+    """The device of this rank has failed; no other rank can go on."""
 
 
 class RankRun(Run):
@@ -70,8 +75,8 @@ class RankRun(Run):
     peers: Peers
     tables: RankTables
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path):
-        super().__init__(config, graph, folder)
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device):
+        super().__init__(config, graph, folder, device)
         self.ranker = RankRanker(self)
 
     @property
@@ -86,6 +91,11 @@ class RankRun(Run):
 
     def _make_interrupt(self) -> Interrupt:
         return AgreedInterrupt(self)
+
+    def _give_up(self, error: RuntimeError) -> None:
+        if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
+            raise error
+        raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {error}") from error
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -133,11 +143,11 @@ class LeaderRun(RankRun):
 
     peers: Leader
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes):
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes, device):
         self._processes = processes
         self._partition: EdgePartition = partition_of_run(folder, config.device.edge_partition, graph, processes.ranks)
         self._peers: Optional[Leader] = None
-        super().__init__(config, graph, folder)
+        super().__init__(config, graph, folder, device)
         self.tables.still = True  # the others have not come yet
 
     @property
@@ -146,7 +156,7 @@ class LeaderRun(RankRun):
         return self._peers
 
     def _make_tables(self) -> RankTables:
-        return host_tables(self.config, self.graph, self._partition)
+        return host_tables(self.config, self.graph, self._partition, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
@@ -175,12 +185,12 @@ class FollowerRun(RankRun):
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
         self.rank, self.peers, self._hello = peers.rank, peers, hello
-        super().__init__(config, graph, Path(hello["folder"]))
+        super().__init__(config, graph, Path(hello["folder"]), open_device(config, peers.rank))
         self.steps_done = hello["steps_done"]
         self.tracker = Trackers([])
 
     def _make_tables(self) -> RankTables:
-        return attach_tables(self.config, self._hello["tables"], self.rank)
+        return attach_tables(self.config, self._hello["tables"], self.rank, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
@@ -277,7 +287,7 @@ def follow(connection: Connection, rank: int) -> int:
     except (EngineError, RankError):
         return 1  # another rank has failed, and says so
     except BaseException as error:
-        if not isinstance(error, (InputError, KeyboardInterrupt)):
+        if not isinstance(error, (InputError, DeviceFailure, KeyboardInterrupt)):
             traceback.print_exc()
         peers.tell_error(sentence_of(rank, error))
         return 1

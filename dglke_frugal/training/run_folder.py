@@ -59,7 +59,7 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     checksum = 0
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
-    partition = config.device.edge_partition if config.device.num_proc > 1 else None
+    partition = config.device.edge_partition if config.device.ranks > 1 else None
     return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
             "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 

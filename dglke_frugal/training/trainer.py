@@ -38,25 +38,22 @@ from .tracker import make_tracker
 def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`. Returns the run's folder.
 
-    device: a store.device.Device to compute on instead of the one that the configuration names; for tests.
+    device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
 
     Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
     ended the run after a checkpoint was written.
     """
-    device = device or open_device(config)
     if several_ranks(config):
-        if device is not None:
-            raise InputError("--num_proc: the native trainer runs one process on a GPU so far; leave --num_proc out")
         from .ranks import train_ranks
 
         return train_ranks(config, resume)
-    return carry_out(config, resume, partial(Run, device=device))
+    return carry_out(config, resume, partial(Run, device=device or open_device(config)))
 
 
 def several_ranks(config: TrainConfig) -> bool:
     """Whether this process is to be one of several that train together."""
-    return config.device.num_proc > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1
+    return config.device.ranks > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1
 
 
 def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "Run"]) -> Path:
@@ -88,16 +85,14 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     return folder
 
 
-def open_device(config: TrainConfig):
-    """The store.device.Device of --gpu, or None for the CPU's own step. Raises InputError if there is no such device."""
-    gpus = [gpu for gpu in config.device.gpu if gpu >= 0]
-    if not gpus:
+def open_device(config: TrainConfig, rank: int = 0):
+    """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such device."""
+    gpu = config.device.gpu_of(rank)
+    if gpu < 0:
         return None
-    if len(gpus) > 1:
-        raise InputError(f"--gpu {' '.join(map(str, gpus))}: the native trainer computes on one GPU so far; give one of them")
     from ..store.device import CudaDevice  # here, because it takes torch's import time
 
-    return CudaDevice(gpus[0], graphs=config.device.cuda_graphs)
+    return CudaDevice(gpu, graphs=config.device.cuda_graphs)
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
@@ -117,7 +112,7 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
 
 def thread_count(config: TrainConfig) -> int:
     """Threads of this process: --num_thread if there are several processes, else OMP_NUM_THREADS, else all cores."""
-    if config.device.num_proc > 1:
+    if config.device.ranks > 1:
         return config.device.num_thread
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,11 +38,25 @@ Tables.begin = suffer
 """
 
 
+# In the place of a GPU: the CPU as one (tests/devices.py), made by this expression, in which `rank` may be used.
+DEVICE = """
+import sys
+sys.path.insert(0, {tests!r})
+import devices
+import dglke_frugal.store.device
+devices.torch.set_num_threads(1)
+dglke_frugal.store.device.CudaDevice = lambda index, graphs=True: {expression}
+"""
+
+
 class Ranks:
-    """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones."""
+    """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones.
+
+    gpu: an expression for what --gpu means, see DEVICE; by default a GPU.
+    """
 
     def __init__(self, data, folder):
-        self.data, self.folder = data, folder
+        self.data, self.folder, self.gpu = data, folder, None
         self._count = 0
 
     def arguments(self, *given):
@@ -58,6 +73,8 @@ class Ranks:
         """
         hurt = self.folder / f"suffering-{self._count}"
         hurt.mkdir(exist_ok=True)
+        if self.gpu:
+            first += DEVICE.format(tests=str(Path(__file__).parents[1]), expression=self.gpu)
         (hurt / "sitecustomize.py").write_text(SUFFERING.format(what=suffering, first=first))
         paths = [str(hurt), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}

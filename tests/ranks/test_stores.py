@@ -1,134 +1,11 @@
 """Ranks as threads over shared stores: tables equal the oracle's to the bit, whatever the setting."""
-import threading
-import time
-
-import numpy as np
 import pytest
-from ranks.ranks_oracle import Oracle
-
-from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
-
-ENTITIES, RELATIONS, STEPS = 90, 7, 24
-ENTRIES = {"entity": 2, "relation": 1, "projection": 2}
-
-
-def step_config(model="TransE_l2", **loss):
-    return StepConfig(model, 12, {"RESCAL": 144, "TransR": 6}.get(model, 12), 8.0, 0.5, 0.1,
-                      LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
-
-
-def initial_values(config):
-    random = np.random.default_rng(5)
-    shapes = {"entity": (ENTITIES, config.entity_dim), "relation": (RELATIONS, config.relation_dim)}
-    if config.model == "TransR":
-        shapes["projection"] = (RELATIONS, config.entity_dim * config.relation_dim)
-    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def samplers(ranks, batch_size=16, negatives=8):
-    random = np.random.default_rng(7)
-    head, tail = (np.minimum(random.zipf(1.4, 600) - 1, ENTITIES - 1) for _ in range(2))
-    relation = random.integers(RELATIONS, size=600)
-    return [Sampler(head, relation, tail, ENTITIES, RELATIONS, SamplerConfig(batch_size, negatives, 3, rank, ranks))
-            for rank in range(ranks)]
-
-
-def run_oracle(config, ranks, steps=STEPS):
-    oracle, sources = Oracle(config, initial_values(config)), samplers(ranks)
-    for step in range(steps):
-        oracle.train([source.batch(step) for source in sources])
-    return oracle.arrays()
-
-
-class Ranks:
-    """Threads that train through stores as processes would, each with its own port, cache and step."""
-
-    def __init__(self, config, ranks, flush, delay=0.0, entity_slots=20):
-        self.config, self.ranks, self.flush, self.delay = config, ranks, flush, delay
-        self.errors = []
-        self.stores = [{} for _ in range(ranks)]
-        random = np.random.default_rng(11)
-        for name, values in initial_values(config).items():
-            slots = min(len(values), entity_slots)
-            hot = [random.permutation(len(values)) for _ in range(ranks)]
-            store = EmbeddingStore(*values.shape, config.learning_rate, hot_rows=hot,
-                                   flushing=FlushConfig(48, ENTRIES[name], ranks, slots=slots,
-                                                        staging_bytes=4 << 20, **flush))
-            store.embeddings[:] = values
-            self.stores[0][name] = store
-            for rank in range(1, ranks):
-                self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate)
-
-    def run(self, steps=STEPS):
-        threads = [threading.Thread(target=self._guarded, args=(rank, steps)) for rank in range(self.ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _guarded(self, rank, steps):
-        try:
-            self._train(rank, steps)
-        except BaseException as error:
-            self.errors.append(error)
-            for store in self.stores[rank].values():
-                store.fail(f"rank {rank}: {error}")
-
-    def _train(self, rank, steps):
-        stores, sampler = self.stores[rank], samplers(self.ranks)[rank]
-        step, random = make_step(self.config, threads=1), np.random.default_rng(rank)
-        lookahead = self.flush.get("lookahead", 10)
-        window, announced = [], 0
-        for current in range(steps):
-            for announced in range(announced, min(steps, current + lookahead + 1)):
-                window.append(sampler.batch(announced))
-                stores["entity"].steps.announce_entities(window[-1])
-                stores["relation"].steps.announce_relations(window[-1])
-                if "projection" in stores:
-                    stores["projection"].steps.announce_projections(window[-1])
-            announced = len(window) + current
-            if self.delay:
-                time.sleep(random.exponential(self.delay))
-            for store in stores.values():
-                store.steps.begin(current)
-            step.run_rows(window.pop(0), *(store.steps for store in stores.values()))
-            for store in stores.values():
-                store.steps.end()
-        for store in stores.values():
-            store.drain()
-
-    def arrays(self):
-        assert not self.errors, self.errors
-        return {f"{name}{suffix}": np.array(array) for name, store in self.stores[0].items()
-                for suffix, array in (("", store.embeddings), ("_state", store.state))}
-
-    def close(self):
-        for stores in reversed(self.stores):
-            for store in stores.values():
-                store.close()
-
-
-def assert_same(arrays, expected):
-    assert arrays.keys() == expected.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array.view(np.uint32), expected[name].view(np.uint32), err_msg=name)
-
-
-def trained(config, ranks, flush, **options):
-    run = Ranks(config, ranks, flush, **options)
-    try:
-        run.run()
-        return run.arrays(), [store.statistics() for store in run.stores[0].values()]
-    finally:
-        run.close()
-
+from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
 @pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR"])
 def test_two_ranks_equal_one_process_with_their_entries_joined(model):
     config = step_config(model)
-    arrays, statistics = trained(config, 2, {})
+    arrays, statistics = trained_by_threads(config, 2, {})
     assert_same(arrays, run_oracle(config, 2))
     for rank in (rank for each in statistics for rank in each["ranks"]):
         assert rank["gradients_sent"] > 0 and rank["steps"] == STEPS
@@ -150,18 +27,18 @@ def expected():
     ({"mode": "off"}, 0),
 ], ids=str)
 def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
-    arrays, _ = trained(step_config(), ranks, flush, entity_slots=slots)
+    arrays, _ = trained_by_threads(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.005])
 def test_delays_of_ranks_change_nothing(expected, seconds):
-    arrays, _ = trained(step_config(), 3, {"lookahead": 3}, delay=seconds)
+    arrays, _ = trained_by_threads(step_config(), 3, {"lookahead": 3}, delay=seconds)
     assert_same(arrays, expected[3])
 
 
 def test_a_rank_that_fails_stops_the_others_with_its_sentence():
-    run = Ranks(step_config(), 3, {"lookahead": 2})
+    run = ThreadRanks(step_config(), 3, {"lookahead": 2})
     try:
         run.stores[1]["relation"].fail("rank 1: no more coffee")
         run.run()

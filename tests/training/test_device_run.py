@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, QueuedDevice, make_device
+from devices import CUDA, FailingDevice, make_device
 from training.conftest import logged, tables
 
 from dglke_frugal.cli import flags as cli_flags
@@ -128,20 +128,6 @@ def test_divergence_is_a_sentence(on_device):
         on_device("cpu", "--model_name", "DistMult", "--lr", "1e30", "--flush", "none")
 
 
-class Failing(QueuedDevice):
-    """Fails in its step number `at`."""
-
-    def __init__(self, at):
-        super().__init__()
-        self._left = at
-
-    def store(self, counter, value):
-        self._left -= 1
-        if not self._left:
-            raise RuntimeError("the bus is gone")
-        super().store(counter, value)
-
-
 @pytest.mark.parametrize("cache_ratio", [0, 1])
 def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_device, capsys, cache_ratio):
     """With an empty cache the host waits for the device at each gate, with a full one it is ahead."""
@@ -149,7 +135,7 @@ def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_d
     expected = tables(on_device("cpu", *flags))
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
-        on_device(Failing(30), *flags, "--checkpoint_interval", 10)
+        on_device(FailingDevice(30), *flags, "--checkpoint_interval", 10)
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "device" in line and "go on from the checkpoint of step 20" in line
@@ -157,7 +143,7 @@ def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_d
     assert not list(folder.glob("*.npy"))
     assert tables(on_device("cpu", *flags, resume=folder)) == expected
     with pytest.raises(SystemExit):
-        on_device(Failing(3), *flags)
+        on_device(FailingDevice(3), *flags)
     assert "there is no checkpoint to go on from" in capsys.readouterr().err
 
 

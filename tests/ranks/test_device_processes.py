@@ -1,0 +1,116 @@
+"""Whole runs of several processes on a GPU that they share, and on the CPU as a device."""
+import json
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+from devices import CUDA
+from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
+
+STEPS = 30
+DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
+SETTINGS = {
+    2: [["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1],
+        ["--cache_ratio", 0.3, "--cache_policy", "lru", "--host_read", "copy"],
+        ["--cache_ratio", 0.1, "--cache_policy", "lru", "--host_write", "direct"],
+        ["--flush", "sync", "--cache_ratio", 0.1],
+        ["--flush", "none", "--host_read", "copy"]],
+    4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3],
+        ["--cache_ratio", 0.05, "--cache_policy", "next_use", "--flush", "sync", "--host_read", "copy"]],
+}
+
+
+@pytest.fixture
+def gpu_ranks(ranks, request):
+    """Runs on the device that the test names: "queued", or "cuda"."""
+    ranks.gpu = None if request.param == "cuda" else f"devices.make_device({request.param!r})"
+    return ranks
+
+
+on_both = pytest.mark.parametrize("gpu_ranks", ["queued", CUDA], indirect=True)
+on_gpu = pytest.mark.parametrize("gpu_ranks", [CUDA], indirect=True)
+
+
+def losses(output):
+    """Everything that the ranks said of losses, in a fixed order."""
+    lines = re.findall(r"(\[proc \d+\]\[Train\]\(\d+/\d+\) average \w+): (\S+?)(?=\[|\n|$)", output)
+    return dict(sorted((name, float(value)) for name, value in lines))
+
+
+@pytest.mark.parametrize("gpu_ranks, count, given, settings", [
+    ("queued", 2, [], SETTINGS[2][1:2]),  # more of them in test_device_stores
+    pytest.param("cuda", 2, [], SETTINGS[2], marks=pytest.mark.cuda),
+    pytest.param("cuda", 4, ["--rel_part", "-adv"], SETTINGS[4], marks=pytest.mark.cuda),
+], indirect=["gpu_ranks"], ids=["queued", "cuda-2", "cuda-4"])
+def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
+    """Losses are those of CPU ranks, tables of all settings are the same."""
+    flags = ["--max_step", STEPS, *given]
+    folder, output = gpu_ranks.run("--gpu", *[0] * count, *flags)
+    _, on_cpu = gpu_ranks.run("--num_proc", count, *flags)
+    found, wanted = losses(output), losses(on_cpu)
+    assert len(found) == 4 * 3 * count and found.keys() == wanted.keys()
+    np.testing.assert_allclose(list(found.values()), list(wanted.values()), rtol=1e-5)
+    reports = json.loads((folder / "result.json").read_text())["ranks"]
+    assert all(report["steps"] == STEPS and report["gradients"] > 0 for report in reports)
+    expected = trained(folder)
+    for setting in settings:
+        folder, _ = gpu_ranks.run("--gpu", 0, "--num_proc", count, *flags, *setting, suffering=DELAYS)
+        assert_same(trained(folder), expected)
+
+
+@on_both
+def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks):
+    given = ["--gpu", 0, 0, "--checkpoint_interval", 7]
+    expected = trained(gpu_ranks.run(*given, "--max_step", 17)[0])
+    folder, output = gpu_ranks.run(*given, "--max_step", 9, "--valid", "--eval_interval", 4, "--eval_percent", 0.05)
+    assert output.count("[0]Valid average MRR") == 2
+    _, output = gpu_ranks.run("--max_step", 17, "--lookahead", 3, "--test", "--eval_percent", 0.05, resume=folder)
+    assert_same(trained(folder), expected)
+    assert "[0]Test average MRR" in output
+
+
+@pytest.fixture
+def running(gpu_ranks):
+    """Starts three ranks that have begun to train: process, ids of the others."""
+
+    def start(suffering="pass"):
+        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20)
+        process = gpu_ranks.start(arguments, suffering=suffering)
+        wait_for(process, "[proc 1][Train](20/")
+        return process, followers(process.pid)
+
+    before = set(os.listdir("/dev/shm"))
+    yield start
+    assert set(os.listdir("/dev/shm")) == before
+
+
+def last_line(process, others):
+    output, _ = process.communicate(timeout=30)
+    assert_gone(others.values())
+    assert process.returncode == 1, output
+    return output.splitlines()[-1]
+
+
+@on_gpu
+def test_a_rank_that_is_killed_stops_all(running):
+    process, others = running()
+    os.kill(others[2], signal.SIGKILL)
+    assert re.search("Rank 2 .*has ended", last_line(process, others))
+
+
+BREAK = "if rank == 2 and step == 40: import torch; torch.zeros(1, device='cuda')[torch.tensor([5], device='cuda')]"
+
+
+@on_gpu
+def test_a_gpu_that_fails_stops_all(running):
+    process, others = running(BREAK)
+    assert re.search("Rank 2.*the device failed.*CUDA", last_line(process, others))
+
+
+def test_a_device_that_fails_stops_all(ranks):
+    ranks.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
+    arguments, _ = ranks.arguments("--gpu", 0, 0, "--max_step", 1_000_000)
+    process = ranks.start(arguments)
+    assert re.search("Rank 1.*the device.*failed.*the bus is gone", last_line(process, {}))
