@@ -1,7 +1,8 @@
-// Gradients of a step whose negatives are compared as they are, in three phases of independent tasks:
+// Gradients of a step whose negatives are compared as they are, in phases of independent tasks:
 //   queries:   the query and the positive score of each edge; the negatives copied, and packed into panels
-//   scores:    per block of queries: comparisons, losses, weights, gradients of the queries and so of the positives
-//   negatives: per block of negatives: their gradients, from the weights
+//   scores:    per block of queries: comparisons, losses, weights; gradients of the queries, where they are a product
+//   negatives: per block of negatives: their gradients, from the weights; or, where gradients are no product, those of
+//              queries and negatives together, per vector of columns; then the leaves of each positive
 // The matrix of positives x negatives is written once, as the weights.
 #include <cstring>
 
@@ -18,11 +19,8 @@ class SharedPass final : public GradientPass {
   explicit SharedPass(const PassContext& context)
       : context_(context), dim_(context.model.spec().entity_dim), scratch_(context.pool.threads()) {
     // Kernels read whole vectors, also from a row's second half.
-    for (auto* rows : {&query_, &negative_}) rows->stride = padded_stride(dim_ + kVector);
-    for (auto& scratch : scratch_) {
-      scratch.gradient.stride = query_.stride;
-      scratch.gradient.reserve(kBlock);
-    }
+    for (auto* rows : {&query_, &query_gradient_, &negative_, &own_gradient_})
+      rows->stride = padded_stride(dim_ + kVector);
   }
 
   void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) override {
@@ -39,45 +37,59 @@ class SharedPass final : public GradientPass {
 
     const std::int64_t query_block = block_rows(shape.positives, context_.pool.threads());
     const std::int64_t query_blocks = pieces(shape.chunk_size, query_block);
+    const std::int64_t vectors = pieces(dim_ / parts(), kVector);
+    const bool one_pass = compares_pairs() && shape.chunks * vectors >= context_.pool.threads();
     for_tasks(context_.pool, shape.chunks * query_blocks, [&](std::int64_t task, int worker) {
-      const std::int64_t first = task % query_blocks * query_block;
+      const std::int64_t chunk = task / query_blocks, first = task % query_blocks * query_block;
       const std::int64_t count = std::min(query_block, shape.chunk_size - first);
-      score(batch, shape, rows, task / query_blocks, first, count, scratch_[worker], out);
+      score(batch, shape, chunk, first, count, scratch_[worker], out);
+      if (!one_pass) differentiate_queries(shape, chunk, first, count);
     });
     clock.lap(PhaseClock::kScores);
 
-    // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
-    const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
-    const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
-    for_tasks(context_.pool, shape.chunks * blocks, [&](std::int64_t task, int worker) {
-      const std::int64_t chunk = task / blocks, block = task % blocks;
-      if (block < own_blocks) {
-        const std::int64_t first = block * size;
-        differentiate_own(batch, shape, chunk, first, std::min(size, shape.own - first), scratch_[worker], out);
-      } else {
-        const std::int64_t first = (block - own_blocks) * size;
-        differentiate(shape, chunk, shape.own + first, std::min(size, shape.negatives - first),
-                      out.negative.from(chunk * shape.negatives + first));
-      }
-    });
+    if (one_pass) {
+      for_tasks(context_.pool, shape.chunks * vectors, [&](std::int64_t task, int worker) {
+        differentiate_pairs(shape, task / vectors, task % vectors, scratch_[worker], out);
+      });
+    } else {
+      // Blocks do not cross from the chunk's own side to the sampled negatives: their gradients go to different places.
+      const std::int64_t size = block_rows(shape.chunks * shape.columns, context_.pool.threads());
+      const std::int64_t own_blocks = pieces(shape.own, size), blocks = own_blocks + pieces(shape.negatives, size);
+      for_tasks(context_.pool, shape.chunks * blocks, [&](std::int64_t task, int) {
+        const std::int64_t chunk = task / blocks, block = task % blocks;
+        const bool own = block < own_blocks;
+        const std::int64_t first = own ? block * size : shape.own + (block - own_blocks) * size;
+        const std::int64_t count = std::min(size, (own ? shape.own : shape.columns) - first);
+        differentiate_negatives(shape, chunk, first, count, out);
+      });
+    }
+    for_tasks(context_.pool, edge_tasks,
+              [&](std::int64_t task, int) { differentiate_edges(batch, shape, rows, task * kEdges, out); });
     clock.lap(PhaseClock::kNegatives);
   }
 
  private:
   struct Scratch {
-    Buffer slope;         // of one query
-    BufferRows gradient;  // (kBlock, dim)
+    Buffer slope;            // of one query
+    Buffer my_sum, their_sum;  // (chunk_size, parts, 16) and (columns, parts, 16)
   };
 
   void reserve(const BatchShape& s) {
     query_.reserve(s.positives);
+    query_gradient_.reserve(s.positives);
+    own_gradient_.reserve(s.chunks * s.own);
     negative_.reserve(s.chunks * s.columns);
     panel_.reserve(s.chunks * s.vectors * kVector * dim_);
     negative_square_.reserve(s.chunks * s.vectors * kVector);
     weight_.stride = padded_stride(s.vectors * kVector);
     weight_.reserve(s.positives);
-    for (auto& scratch : scratch_) scratch.slope.reserve(weight_.stride);
-    for (auto* each : {&positive_score_, &memo_, &query_square_}) each->resize(static_cast<std::size_t>(s.positives));
+    for (auto& scratch : scratch_) {
+      scratch.slope.reserve(weight_.stride);
+      if (!compares_pairs()) continue;
+      scratch.my_sum.reserve(s.chunk_size * parts() * kVector);
+      scratch.their_sum.reserve(s.columns * parts() * kVector);
+    }
+    for (auto* each : {&positive_score_, &score_gradient_, &memo_, &query_square_}) each->resize(static_cast<std::size_t>(s.positives));
   }
 
   static Triple triple(const Batch& batch, const StepPointers& rows, std::int64_t edge) {
@@ -85,8 +97,10 @@ class SharedPass final : public GradientPass {
             rows.entities.source[batch.tail_slot[edge]]};
   }
 
-  // Edges go in the order of their relations, so that a large relation row is read once for all of them.
-  void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first) {
+  // Calls body(edge, its rows) for the edges of one task. Edges go in the order of their relations, so that a large
+  // relation row is read once for all of them.
+  template <typename Body>
+  void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, Body body) {
     const std::int64_t end = std::min(batch.positives(), first + kEdges);
     for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t edge = batch.relation_occurrence[i];
@@ -94,10 +108,15 @@ class SharedPass final : public GradientPass {
         const Triple next = triple(batch, rows, batch.relation_occurrence[i + 1]);
         for (const float* row : {next.head, next.relation, next.tail}) prefetch_row(row, dim_);
       }
-      positive_score_[edge] =
-          context_.model.forward(triple(batch, rows, edge), batch.corrupt_head, query_[edge], &memo_[edge]);
-      if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
+      body(edge, triple(batch, rows, edge));
     }
+  }
+
+  void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first) {
+    for_edges(batch, rows, first, [&](std::int64_t edge, const Triple& x) {
+      positive_score_[edge] = context_.model.forward(x, batch.corrupt_head, query_[edge], &memo_[edge]);
+      if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
+    });
   }
 
   void pack_negatives(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk,
@@ -119,56 +138,91 @@ class SharedPass final : public GradientPass {
     context_.kernels.pack(copies, dim_, panels(s, chunk) + panel * kVector * dim_);
   }
 
-  void score(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t chunk, std::int64_t first,
-             std::int64_t count, Scratch& scratch, LeafGradients& out) {
+  void score(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
+             Scratch& scratch, LeafGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
-    const Similarity similarity = context_.model.similarity();
-    const Rows query = query_.from(first_edge), weight = weight_.from(first_edge);
-    context_.kernels.compare(similarity, count, s.vectors, dim_, query, panels(s, chunk), weight);
-    float score_gradient[kBlock];
+    const Rows weight = weight_.from(first_edge);
+    context_.kernels.compare(context_.model.similarity(), count, s.vectors, dim_, query_.from(first_edge),
+                             panels(s, chunk), weight);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t edge = first_edge + i;
-      score_gradient[i] =
+      score_gradient_[edge] =
           take_losses(context_, batch, s, {edge, positive_score_[edge], query_square_[edge]},
                       negative_square_.data() + chunk * s.vectors * kVector, weight[i], scratch.slope.data(), out);
     }
-    const Rows gradient = scratch.gradient.from(0);
-    context_.kernels.gradient(similarity, count, s.columns, dim_, query, negative_.from(chunk * s.columns), weight.data,
-                              weight.stride, 1, gradient);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t edge = first_edge + i;
-      context_.model.backward(triple(batch, rows, edge), batch.corrupt_head, memo_[edge], score_gradient[i],
-                              gradient[i], {out.head[edge], out.relation[edge], out.tail[edge]});
-    }
   }
 
-  void differentiate(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count, Rows out) {
+  void differentiate_queries(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count) {
+    const std::int64_t first_edge = chunk * s.chunk_size + first;
+    context_.kernels.gradient(context_.model.similarity(), count, s.columns, dim_, query_.from(first_edge),
+                              negative_.from(chunk * s.columns), weight_[first_edge], weight_.stride, 1,
+                              query_gradient_.from(first_edge));
+  }
+
+  // Where the gradients of the columns of a chunk from `column` on go, as far as the column's side reaches.
+  Rows negative_gradient(const BatchShape& s, std::int64_t chunk, std::int64_t column, LeafGradients& out) {
+    if (column < s.own) return own_gradient_.from(chunk * s.own + column);
+    return out.negative.from(chunk * s.negatives + column - s.own);
+  }
+
+  void differentiate_negatives(const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
+                               LeafGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size;
     context_.kernels.gradient(context_.model.similarity(), count, s.chunk_size, dim_,
                               negative_.from(chunk * s.columns + first), query_.from(first_edge),
-                              weight_[first_edge] + first, 1, weight_.stride, out);
+                              weight_[first_edge] + first, 1, weight_.stride, negative_gradient(s, chunk, first, out));
   }
 
-  // The chunk's own heads or tails are leaves already: what they get as negatives is added to that.
-  void differentiate_own(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first,
-                         std::int64_t count, Scratch& scratch, LeafGradients& out) {
-    const Rows gradient = scratch.gradient.from(0);
-    differentiate(s, chunk, first, count, gradient);
-    BufferRows& side = batch.corrupt_head ? out.head : out.tail;
-    for (std::int64_t i = 0; i < count; ++i) add_to(side[chunk * s.chunk_size + first + i], gradient[i], dim_);
+  // Queries and negatives of a chunk, one vector of columns.
+  void differentiate_pairs(const BatchShape& s, std::int64_t chunk, std::int64_t vector, Scratch& scratch,
+                           LeafGradients& out) {
+    const std::int64_t first_edge = chunk * s.chunk_size, column = vector * kVector, part = dim_ / parts();
+    const std::int64_t count = std::min(kVector, part - column), floats = parts() * kVector;
+    std::memset(scratch.my_sum.data(), 0, s.chunk_size * floats * sizeof(float));
+    std::memset(scratch.their_sum.data(), 0, s.columns * floats * sizeof(float));
+    context_.kernels.gradients(context_.model.similarity(), s.chunk_size, s.columns, dim_,
+                               {query_[first_edge] + column, query_.stride},
+                               {negative_[chunk * s.columns] + column, negative_.stride}, weight_[first_edge],
+                               weight_.stride, scratch.my_sum.data(), scratch.their_sum.data());
+    for (std::int64_t i = 0; i < s.chunk_size; ++i)
+      for (std::int64_t p = 0; p < parts(); ++p)
+        std::memcpy(query_gradient_[first_edge + i] + p * part + column, scratch.my_sum.data() + i * floats + p * kVector,
+                    count * sizeof(float));
+    for (std::int64_t j = 0; j < s.columns; ++j) {
+      float* gradient = negative_gradient(s, chunk, j, out).data + column;
+      const float* sum = scratch.their_sum.data() + j * floats;
+      for (std::int64_t p = 0; p < parts(); ++p)
+        for (std::int64_t l = 0; l < count; ++l) gradient[p * part + l] = 0.0f - sum[p * kVector + l];
+    }
+  }
+
+  // The leaves of each positive. The chunk's own heads or tails are leaves already: what they get as negatives is added.
+  void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
+                           LeafGradients& out) {
+    for_edges(batch, rows, first, [&](std::int64_t edge, const Triple& x) {
+      context_.model.backward(x, batch.corrupt_head, memo_[edge], score_gradient_[edge], query_gradient_[edge],
+                              {out.head[edge], out.relation[edge], out.tail[edge]});
+      if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);
+    });
   }
 
   float* panels(const BatchShape& s, std::int64_t chunk) { return panel_.data() + chunk * s.vectors * kVector * dim_; }
+  std::int64_t parts() const { return parts_of(context_.model.similarity()); }
+  // Whether gradients go pair by pair, not through products.
+  bool compares_pairs() const {
+    return context_.model.similarity() == Similarity::kL1 || context_.model.similarity() == Similarity::kModulus;
+  }
   bool uses_squares() const { return context_.model.similarity() == Similarity::kL2; }
 
   const PassContext context_;
   const std::int64_t dim_;                                   // of entities, queries and negatives
-  BufferRows query_;                                         // (B, dim)
+  BufferRows query_, query_gradient_;                        // (B, dim)
   BufferRows negative_;                                      // (chunks * columns, dim): the own side first, if any
+  BufferRows own_gradient_;                                  // (B, dim): of the own side, as negatives
   BufferRows weight_;                                        // (B, columns): d loss / d comparison
   Buffer panel_;                                             // per chunk, `vectors` panels of (dim, 16)
   Buffer negative_square_;                                   // (chunks, 16 * vectors)
-  std::vector<float> positive_score_, memo_, query_square_;  // (B,)
+  std::vector<float> positive_score_, score_gradient_, memo_, query_square_;  // (B,)
   std::vector<Scratch> scratch_;                             // one per worker
 };
 

@@ -51,15 +51,23 @@ void gradient(Similarity similarity, std::int64_t rows, std::int64_t others, std
     case Similarity::kL2:
       return L2::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
     case Similarity::kL1:
-      return L1::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
+      return one_side<L1>(rows, others, k, mine, theirs, {weight, row_stride, other_stride}, out);
     case Similarity::kModulus:
-      return Modulus::gradient(rows, others, k, mine, theirs, weight, row_stride, other_stride, out);
+      return one_side<Modulus>(rows, others, k, mine, theirs, {weight, row_stride, other_stride}, out);
   }
+}
+
+void gradients(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
+               const float* weight, std::int64_t row_stride, float* my_sum, float* their_sum) {
+  if (similarity == Similarity::kL1)
+    both_sides<L1>(rows, others, k, mine, theirs, {weight, row_stride, 1}, my_sum, their_sum);
+  else
+    both_sides<Modulus>(rows, others, k, mine, theirs, {weight, row_stride, 1}, my_sum, their_sum);
 }
 
 }  // namespace
 
 extern const Kernels table;
-const Kernels table = {&pack_panel, &dot, &multiply, &compare, &score, &positive_loss, &gradient};
+const Kernels table = {&pack_panel, &dot, &multiply, &compare, &score, &positive_loss, &gradient, &gradients};
 
 }  // namespace frugal::FRUGAL_ISA

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "linalg/tile.h"
+#include "models/similarity/pairs.h"
 #include "models/similarity/scores.h"
 
 namespace frugal::FRUGAL_ISA {
@@ -37,29 +38,17 @@ struct Modulus : DistanceScores {
       for (; i < rows; ++i) moduli<1>(k / 2, query[i], query.stride, panel, values[i] + v * kLanes, values.stride);
     }
   }
+
+  static constexpr int kParts = 2;
+  static constexpr int kRows = kTileVectors == 2 ? 4 : 2;
   // The direction of a difference is 0 where the difference is.
-  static void gradient(std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine, Rows theirs,
-                       const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient) {
-    const std::int64_t half = k / 2;
+  static inline Vec slope(const Column<Modulus>& own, const Column<Modulus>& other, Vec weight,
+                          Column<Modulus>& difference) {
     const Vec zero = broadcast(0.0f);
-    for (std::int64_t column = 0; column < half; column += kLanes) {
-      const int count = half - column < kLanes ? static_cast<int>(half - column) : kLanes;
-      for (std::int64_t i = 0; i < rows; ++i) {
-        const Vec own_real = load(mine[i] + column), own_imaginary = load(mine[i] + half + column);
-        Vec real = zero, imaginary = zero;
-        for (std::int64_t j = 0; j < others; ++j) {
-          const float* other = theirs[j] + column;
-          const Vec x = own_real - load(other), y = own_imaginary - load(other + half);
-          const Vec square = fma(x, x, y * y);
-          const Vec ratio = broadcast(weight[i * row_stride + j * other_stride]) / sqrt(square);
-          const Vec defined = select(zero < square, ratio, zero);
-          real = fma(defined, x, real);
-          imaginary = fma(defined, y, imaginary);
-        }
-        store_part(gradient[i] + column, real, count);
-        store_part(gradient[i] + half + column, imaginary, count);
-      }
-    }
+    const Vec x = own.part[0] - other.part[0], y = own.part[1] - other.part[1];
+    const Vec square = fma(x, x, y * y);
+    difference = {{x, y}};
+    return select(zero < square, weight / sqrt(square), zero);
   }
 };
 

@@ -118,6 +118,39 @@ INSTANTIATE_TEST_SUITE_P(All, KernelsTest,
                                           testing::Values(Similarity::kDot, Similarity::kL2, Similarity::kL1,
                                                           Similarity::kModulus)));
 
+// One pass over the pairs gives both sides what a pass for each gives, to the bit: also when there are more others than
+// stay in a cache, and a row that equals another.
+TEST(Kernels, BothSidesInOnePass) {
+  const std::int64_t rows = 21, others = 150, k = 58;
+  for (const char* set : {"baseline", "avx512"}) {
+    const Kernels* kernel = kernels(set);
+    if (!kernel) continue;
+    for (const Similarity similarity : {Similarity::kL1, Similarity::kModulus}) {
+      Matrix a(rows, k, 1), b(others, k, 2), weight(rows, others, 3), mine(rows, k, 4), theirs(others, k, 5);
+      for (std::int64_t p = 0; p < k; ++p) a.data[5 * a.stride + p] = b.at(140, p);
+      kernel->gradient(similarity, rows, others, k, a.rows(), b.rows(), weight.data.data(), weight.stride, 1,
+                       mine.rows());
+      kernel->gradient(similarity, others, rows, k, b.rows(), a.rows(), weight.data.data(), 1, weight.stride,
+                       theirs.rows());
+      const std::int64_t parts = parts_of(similarity), part = k / parts, floats = 16 * parts;
+      for (std::int64_t column = 0; column < part; column += 16) {
+        std::vector<float> my_sum(rows * floats), their_sum(others * floats);
+        kernel->gradients(similarity, rows, others, k, {a.data.data() + column, a.stride},
+                          {b.data.data() + column, b.stride}, weight.data.data(), weight.stride, my_sum.data(),
+                          their_sum.data());
+        for (std::int64_t p = 0; p < parts; ++p) {
+          for (std::int64_t l = 0; l < std::min<std::int64_t>(16, part - column); ++l) {
+            const std::int64_t at = p * part + column + l, sum = p * 16 + l;
+            for (std::int64_t i = 0; i < rows; ++i) ASSERT_EQ(my_sum[i * floats + sum], mine.at(i, at)) << set << i;
+            for (std::int64_t j = 0; j < others; ++j)
+              ASSERT_EQ(-their_sum[j * floats + sum], theirs.at(j, at)) << set << j;
+          }
+        }
+      }
+    }
+  }
+}
+
 // A row longer or shorter by one must not change the others, and the same row gives the same bits in a block of any
 // height.
 TEST(Kernels, ARowDoesNotDependOnItsBlock) {
