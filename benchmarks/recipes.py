@@ -1,0 +1,74 @@
+"""Recipes run in full, their test metrics beside the published ones.
+
+    python -m benchmarks.recipes --json FILE --data_path P [--runs fb15k/complex ...] [--gpu N] [--at_once N]
+
+Each run is `dglke_train --config recipes/FOLDER/NAME.yaml`; metrics are of all test triples, filtered, against all
+entities, ties pessimistic. Published levels: DGL-KE's own on one V100 for fb15k (examples/README.md of its repository
+at e00bccf), LibKGE's for wn18rr and fb15k_237 (README.md of its repository: 1vsAll or KvsAll training, reciprocal
+relations and a search over hundreds of settings, so another way of training than negative sampling).
+`over_published_mrr` is their ratio. Seconds of runs beside each other mean little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dglke_frugal.files import replace_file
+
+RECIPES = Path(__file__).resolve().parent.parent / "recipes"
+PUBLISHED_MRR = {
+    "fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
+    "fb15k/rescal": 0.661, "fb15k/transr": 0.670, "fb15k/rotate": 0.726, "fb15k/simple": 0.709,
+    "wn18rr/distmult": 0.452, "wn18rr/complex": 0.475, "wn18rr/rotate": 0.478,
+    "fb15k_237/distmult": 0.343, "fb15k_237/complex": 0.348, "fb15k_237/rotate": 0.333,
+}  # fmt: skip
+
+
+def train(name, flags, threads):
+    """Metrics of one recipe's run, and how long it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = RECIPES / f"{name}.yaml"
+        command = [sys.executable, "-m", "dglke_frugal", "train", "--config", str(file), "--save_path", folder, *flags]
+        ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+        if ended.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed: {ended.stderr[-1000:]}")
+        result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
+    found = {"steps": result["steps"], **result["test"], "train_seconds": result["seconds"]["training"],
+             "test_seconds": result["seconds"]["testing"]}
+    if name in PUBLISHED_MRR:
+        found.update(published_mrr=PUBLISHED_MRR[name], over_published_mrr=found["MRR"] / PUBLISHED_MRR[name])
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True, help="write the results here; runs that are there already are kept")
+    parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
+    parser.add_argument("--runs", nargs="+", default=list(PUBLISHED_MRR), help="FOLDER/NAME each (all with a published level)")
+    parser.add_argument("--gpu", type=int, help="train on this GPU")
+    parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    options = parser.parse_args()
+    report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {"runs": {}}
+    flags = ["--data_path", options.data_path, *(["--gpu", str(options.gpu)] if options.gpu is not None else [])]
+
+    def one(name):
+        found = report["runs"][name] = train(name, flags, options.threads)
+        shown = "  ".join(f"{key} {found[key]:.4f}" for key in ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"))
+        print(f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}", flush=True)
+        with replace_file(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+    with ThreadPoolExecutor(options.at_once) as pool:
+        list(pool.map(one, options.runs))
+
+
+if __name__ == "__main__":
+    main()
