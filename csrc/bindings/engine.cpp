@@ -231,6 +231,16 @@ void bind_engine(nb::module_& module) {
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
+      .def(
+          "open",
+          [](RankPort& self, std::int64_t step) {
+            self.plan(step);
+            const std::size_t wanted = self.write_backs(step).size();
+            if (wanted == 0) self.wait_gate(step);
+            return wanted;
+          },
+          "step"_a, Release(),
+          "How many write-backs have to be served before this is called again. 0: the step may read its rows.")
       .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
       .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
       .def("gate_open", &RankPort::gate_open, "step"_a)

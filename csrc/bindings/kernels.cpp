@@ -203,14 +203,14 @@ void bind_kernels(nb::module_& module) {
       "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits everywhere.");
   module.def(
       "publish",
-      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, std::uint64_t value,
+      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, const Vector<std::int64_t>& value,
          std::uintptr_t stream) {
-        require(counter.size() == 1, "the counter is one number");
-        cuda::publish(counter.data(), value, {stream, 0});
+        require(counter.size() == 1 && value.size() == 1, "the counter and its value are one number each");
+        cuda::publish(counter.data(), value.data(), {stream, 0});
       },
       "counter"_a, "value"_a, "stream"_a,
-      "Stores value into a uint64 in registered host memory once all earlier work of the CUDA stream is visible "
-      "there.");
+      "Stores value (1,) int64, read on the device, into a uint64 in registered host memory once all earlier work of "
+      "the CUDA stream is visible there.");
 }
 
 }  // namespace frugal

@@ -55,6 +55,7 @@ void bind_sampler(nb::module_& module) {
       .def_prop_ro("relation", array<&Batch::relation>(), "(B,) int64 ids")
       .def_prop_ro("tail", array<&Batch::tail>(), "(B,) int64 ids")
       .def_prop_ro("negative", array<&Batch::negative>(), "(N,) int64 entity ids, chunk after chunk")
+      .def_prop_ro("weighted", [](const Batch& batch) { return !batch.weight.empty(); })
       .def_prop_ro("weight", array<&Batch::weight>(), "(B,) float32 edge importance, or (0,)")
       .def_prop_ro("entities", array<&Batch::entities>(), "(U,) int64 distinct ids, ascending")
       .def_prop_ro("head_slot", array<&Batch::head_slot>(), "(B,) int32 index into entities")

@@ -17,6 +17,9 @@ from ..errors import InputError
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
+MARKS = 64  # events of a device, used in turn
+_current = threading.local()  # .device: whose stream is torch's current one in this thread
+
 
 class Mark:
     """A point in a device's order of work."""
@@ -74,9 +77,12 @@ class Device:
         """
         return "copy" if wanted == "copy" else "uva"
 
-    def store(self, counter: np.ndarray, value: int) -> None:
-        """In submitted work: counter (1,) uint64, in registered memory, = value once all work before it is visible."""
-        counter[0] = value
+    def store(self, counter: np.ndarray, value: torch.Tensor) -> None:
+        """In submitted work: counter (1,) uint64, in registered memory, = value once all work before it is visible.
+
+        value: (1,) int64 in device memory, read when the work runs.
+        """
+        counter[0] = value.item()
 
     def repeated(self, work: Callable[[], None]) -> Callable[[], None]:
         """`work` in a form that is cheap to run often. It must do the same on the same addresses each time."""
@@ -106,23 +112,31 @@ class CudaDevice(Device):
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: they run one by one and leave no tensors
-        self._last = torch.cuda.Event()
-        self._last.record(self._stream)
+        self._marks = [_EventMark() for _ in range(MARKS)]
+        self._turn = 0
+        self._marked = False  # whether nothing was submitted since the last mark
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
+        self.mark()
 
     def submit(self, work):
-        with torch.cuda.stream(self._stream):
-            work()
+        if getattr(_current, "device", None) is not self:  # and it stays: to change it back takes longer than a launch
+            torch.cuda.set_stream(self._stream)
+            _current.device = self
+        self._marked = False
+        work()
 
     def mark(self):
-        self._last = torch.cuda.Event()
-        self._last.record(self._stream)
-        return _EventMark(self._last)
+        """A mark that is older than MARKS others stands for a later point: what waits for it waits longer."""
+        if not self._marked:
+            self._turn = (self._turn + 1) % MARKS
+            self._marks[self._turn].event.record(self._stream)
+            self._marked = True
+        return self._marks[self._turn]
 
     def check(self):
         if self._capturing.acquire(blocking=False):
             try:
-                self._last.query()
+                self._marks[self._turn].event.query()
             finally:
                 self._capturing.release()
 
@@ -164,11 +178,11 @@ class CudaDevice(Device):
 
 
 class _EventMark(Mark):
-    def __init__(self, event: torch.cuda.Event):
-        self._event = event
+    def __init__(self):
+        self.event = torch.cuda.Event()
 
     def wait(self):
-        self._event.synchronize()
+        self.event.synchronize()
 
 
 class GraphedWork:

@@ -1,48 +1,60 @@
 """Rows of a table as a step on a device reads and writes them.
 
-A step's plan, four arrays of one length, says where each of its rows is read from and how it leaves; it travels to the
-device with the batch. Lengths are fixed: a plan is padded with rows that are read from, and written to, a slot of the
-cache that nobody else uses.
+A step's plan says where each of its rows is read from and how it leaves; it travels to the device with the batch
+(csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read from, and written to, a slot of
+the cache that nobody else uses.
 """
 from __future__ import annotations
 
 from collections import deque
-from typing import Callable, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 
 from .. import _native
 from .device import Device
-from .plan_kernels import LEAVE_CACHE, gather_rows, update_rows
+from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_rows
 
 ROWS_PER_COPY = 65536
 NO_OCCURRENCES = np.empty(0, np.int32)
 
 
 class Plan(NamedTuple):
-    """rows int64, source int32, leave uint8, target int64, each (n,): see csrc/engine/plan.h."""
+    """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
+    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. Arrays of the host or tensors of a device.
+    """
 
-    rows: np.ndarray
-    source: np.ndarray
-    leave: np.ndarray
-    target: np.ndarray
+    rows: object
+    source: object = None
+    leave: object = None
+    target: object = None
+    published: object = None
 
-    FIELDS = (("rows", np.int64), ("source", np.int32), ("leave", np.uint8), ("target", np.int64))
+    @classmethod
+    def of(cls, table: str, fields: Dict[str, object]) -> "Plan":
+        """The plan of a table in a step's block (_native.StepBlock.fields)."""
+        return cls(*(fields.get(f"{table}_{name}") for name in cls._fields))
 
 
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, write_plan, then in work submitted
-    to the device prepare, gather and update, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan, then in
+    work submitted to the device prepare, gather, update and publish, and end.
+
+    Attributes:
+        scratch: where rows that only pad are read from and written to.
+        planned: whether a step needs more than the ids of its rows.
     """
+
+    planned = True
 
     def __init__(self, table: _native.HostTable, device: Device, slots: int):
         """slots: rows that device memory holds."""
         self.table, self.device = table, device
         self.dim, self.stride = table.dim, table.stride
-        self._scratch = slots
+        self.scratch = slots
         self.cache = device.zeros(slots + 1, table.stride)
 
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
@@ -57,19 +69,12 @@ class DeviceRows:
         raise NotImplementedError
 
     @property
-    def count(self) -> int:
-        """Rows of the running step."""
+    def running(self) -> Optional[Tuple[_native.RankPort, int]]:
+        """Who has the running step's plan, and the number by which; None if there is none."""
         raise NotImplementedError
 
-    def write_plan(self, plan: Plan) -> None:
-        """Fill the host arrays of `plan` with what the running step does."""
-        raise NotImplementedError
-
-    def _pad(self, plan: Plan, count: int) -> None:
-        plan.rows[count:] = 0
-        plan.source[count:] = self._scratch
-        plan.leave[count:] = LEAVE_CACHE
-        plan.target[count:] = self._scratch
+    def amend(self, plan: Plan) -> None:
+        """On the host: change the packed plan of the running step before it travels."""
 
     def prepare(self) -> None:
         """Bring to the device what `gather` needs and what differs in size from step to step."""
@@ -82,6 +87,9 @@ class DeviceRows:
         """Row-wise Adagrad; entries as plan_kernels.update_rows takes them, with gradients by row of the plan."""
         update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
                     list(entries), learning_rate, self.device.stream)
+
+    def publish(self, plan: Plan) -> None:
+        """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
 
     def _host_rows(self):
         return self.table.records
@@ -134,19 +142,25 @@ class DeviceRows:
 
 
 class ResidentRows(DeviceRows):
-    """A table that lies in device memory as a whole: relations, or entities where no engine is wanted."""
+    """A table that lies in device memory as a whole: relations, or entities where no engine is wanted.
+
+    Its rows are updated where they are, by their ids: to the kernels the device's copy is the host's table.
+    """
+
+    planned = False
+    running = None
 
     def __init__(self, table: _native.HostTable, device: Device):
         super().__init__(table, device, table.rows)
         self._announced = deque()
-        self._rows = np.empty(0, np.int64)
+        self._in_place: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._uploaded = False
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
-        self._announced.append((step, rows))
+        self._announced.append(step)
 
     def begin(self, step):
-        announced, self._rows = self._announced.popleft()
+        announced = self._announced.popleft()
         if announced != step:
             raise ValueError(f"step {step} begins where step {announced} was announced")
         if not self._uploaded:  # not before: a checkpoint may have been loaded into the host table meanwhile
@@ -163,17 +177,23 @@ class ResidentRows(DeviceRows):
         self.device.submit(work)
         self._uploaded = True
 
-    @property
-    def count(self):
-        return len(self._rows)
+    def gather(self, plan, records):
+        source, _ = self._constants(len(plan.rows))
+        super().gather(plan._replace(source=source), records)
 
-    def write_plan(self, plan):
-        count = len(self._rows)
-        plan.rows[:count] = self._rows
-        plan.source[:count] = self._rows
-        plan.leave[:count] = LEAVE_CACHE
-        plan.target[:count] = self._rows
-        self._pad(plan, count)
+    def update(self, plan, records, entries, learning_rate):
+        _, leave = self._constants(len(plan.rows))
+        super().update(plan._replace(leave=leave, target=plan.rows), records, entries, learning_rate)
+
+    def _host_rows(self):
+        return self.cache
+
+    def _constants(self, count: int) -> Tuple[torch.Tensor, torch.Tensor]:
+        """(source, leave) of `count` rows, at addresses that stay."""
+        if count not in self._in_place:
+            self._in_place[count] = (self.device.zeros(count, dtype=np.int32).fill_(FROM_HOST),
+                                     self.device.zeros(count, dtype=np.uint8).fill_(LEAVE_HOST_ROW))
+        return self._in_place[count]
 
     def end(self):
         pass

@@ -57,26 +57,14 @@ class EngineRows(DeviceRows):
 
     def begin(self, step):
         self._step = step - self._first
-        self._plan = self._port.plan(self._step)
-        while True:
-            wanted = self._port.write_backs(self._step)
-            if not len(wanted[0]):
-                break
-            self._serve(_as_records(*wanted))
-        self._port.wait_gate(self._step)
+        while self._port.open(self._step):
+            self._serve(_as_records(*self._port.write_backs(self._step)))
 
     @property
-    def count(self):
-        return len(self._plan[0])
-
-    def write_plan(self, plan):
-        count = self.count
-        for into, what in zip(plan, self._plan):
-            into[:count] = what
-        self._pad(plan, count)
+    def running(self):
+        return self._port, self._step
 
     def end(self):
-        self._publish(self._step)
         self._marks.append((self._step, self.device.mark()))
 
     def drain(self):
@@ -94,10 +82,6 @@ class EngineRows(DeviceRows):
 
     def _serve(self, write_backs: np.ndarray) -> None:
         """Copy evicted rows (WRITE_BACK records) to where they are wanted, and publish that."""
-        raise NotImplementedError
-
-    def _publish(self, step: int) -> None:
-        """All work of the step is submitted: let the engine know when it is done."""
         raise NotImplementedError
 
     def _finish(self, step: int, mark) -> None:
@@ -128,14 +112,17 @@ class MappedRows(EngineRows):
         def work():
             listed = self.device.upload(as_bytes(write_backs))
             write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream)
-            self.device.store(self._write_backs_counter, value)
+            self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
         self.device.submit(work)
         self._port.note_write_backs(count)
 
-    def _publish(self, step):
-        self.device.submit(lambda: self.device.store(self._published_counter, step + 1))
-        self._port.note_published(step)
+    def publish(self, plan):
+        self.device.store(self._published_counter, plan.published)
+
+    def end(self):
+        super().end()
+        self._port.note_published(self._step)
 
 
 class CopiedRows(EngineRows):
@@ -167,13 +154,12 @@ class CopiedRows(EngineRows):
             self._finish(*self._marks.popleft())
         super().begin(step)
 
-    def write_plan(self, plan):
-        super().write_plan(plan)
-        rows, source, leave, target = self._plan
-        gradients = self._gradients.popleft()
+    def amend(self, plan):
+        rows, source, leave, target = self._port.plan(self._step)
+        count, gradients = len(rows), self._gradients.popleft()
         self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows)
-        plan.rows[: self.count][source != FROM_HOST] = 0
-        plan.leave[: self.count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
+        plan.rows[:count][source != FROM_HOST] = 0
+        plan.leave[:count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
         travels = np.flatnonzero(leave != LEAVE_CACHE)
         leave, target = leave[travels], target[travels]
         records = np.where(leave == LEAVE_GRADIENT, gradients[travels], 1)
@@ -204,9 +190,6 @@ class CopiedRows(EngineRows):
             self.device.submit(work)
             self._take(*leaving)
         self._port.publish_write_backs(len(write_backs))
-
-    def _publish(self, step):
-        pass  # when the host has taken the values
 
     def _finish(self, step, mark):
         self._take(*self._leaving)

@@ -1,106 +1,92 @@
-"""All that a step on a device is told, as one block of memory: packed on the host, transferred by one copy."""
+"""The way of a step's block (csrc/step/step_block.h) to the device: packed on the host, transferred by one copy."""
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 import torch
 
-from ..store.device import Device
-from ..store.device_rows import Plan
+from .. import _native
+from ..store.device import Device, Mark
+from ..store.device_rows import DeviceRows, Plan
 
-ALIGNMENT = 16
 BUFFERS = 4  # steps whose packed block may be on its way
-
-INDEX_FIELDS = ("head_slot", "tail_slot", "negative_slot", "relation_slot", "positive_offset", "positive_occurrence",
-                "negative_offset", "negative_occurrence", "relation_offset", "relation_occurrence")
+TABLES = ("entity", "relation", "projection")
 
 
-class Packing:
-    """The layout of a block: named arrays of fixed lengths, one after the other."""
+class BatchForm(NamedTuple):
+    """What of a batch decides the shapes and the formulas of its step."""
 
-    def __init__(self, fields: Sequence[Tuple[str, np.dtype, int]]):
-        self._fields, self.bytes = [], 0
-        for name, dtype, length in fields:
-            self._fields.append((name, np.dtype(dtype), length, self.bytes))
-            self.bytes += -(-np.dtype(dtype).itemsize * length // ALIGNMENT) * ALIGNMENT
-
-    def arrays(self, block: np.ndarray) -> Dict[str, np.ndarray]:
-        """Views of a block (bytes,) uint8 in host memory."""
-        return {name: block[start : start + dtype.itemsize * length].view(dtype)
-                for name, dtype, length, start in self._fields}
-
-    def tensors(self, block: torch.Tensor) -> Dict[str, torch.Tensor]:
-        """Views of a block (bytes,) uint8 in device memory."""
-        return {name: block[start : start + dtype.itemsize * length].view(getattr(torch, dtype.name))
-                for name, dtype, length, start in self._fields}
+    positives: int
+    chunks: int
+    negatives: int  # of a chunk
+    corrupt_head: bool
+    weighted: bool
 
 
-class BatchTransfer:
-    """The way of batches of one shape to the device.
+class _HostBlock:
+    """One of the blocks that are packed in turn."""
 
-    The arrays in `device` stay where they are from step to step: their addresses may be captured.
+    def __init__(self, layout: _native.StepBlock, block: torch.Tensor, tables: int):
+        self.tensor, self.array = block, block.numpy()
+        views = {name: self.array[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
+                 for name, dtype, begin, length in layout.fields}
+        self.plans = [Plan.of(name, views) for name in TABLES[:tables]]
+        self.sent = Mark()
+
+
+class BlockTransfer:
+    """Packs steps of one shape and takes them to the device.
+
+    Attributes:
+        layout: of the block.
+        block: (bytes,) uint8 in device memory, at an address that stays and may be captured.
+        fields: its arrays by name.
+        plans: of each table, out of them.
     """
 
-    def __init__(self, device: Device, fields: Sequence[Tuple[str, np.dtype, int]]):
-        packing = Packing(fields)
-        self._device = device
-        self._host = [device.pinned(packing.bytes, dtype=np.uint8) for _ in range(BUFFERS)]
-        self._arrays = [packing.arrays(block.numpy()) for block in self._host]
-        self._marks: List = [None] * BUFFERS
-        self._block = device.zeros(packing.bytes, dtype=np.uint8)
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
+        self.layout, self._device, self._tables = layout, device, tables
+        self._hosts = [_HostBlock(layout, device.pinned(layout.bytes, dtype=np.uint8), len(tables))
+                       for _ in range(BUFFERS)]
         self._turn = 0
-        self.device = packing.tensors(self._block)
+        self.block = device.zeros(layout.bytes, dtype=np.uint8)
+        self.fields: Dict[str, torch.Tensor] = {
+            name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
+            for name, dtype, begin, length in layout.fields}
+        self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
 
-    def arrays(self) -> Dict[str, np.ndarray]:
-        """Host arrays for the next step, once their last transfer is over."""
-        mark = self._marks[self._turn]
-        if mark is not None:
-            mark.wait()
-        return self._arrays[self._turn]
+    def works(self, compute: Callable[[], None]) -> List[Callable[[], None]]:
+        """Work to submit, one for each buffer: the transfer of what was packed there, and then `compute`."""
+        return [self._work(host.tensor, compute) for host in self._hosts]
 
-    def send(self):
-        """Work to submit: the copy of the arrays that were filled last."""
-        host = self._host[self._turn]
-        return lambda: self._block.copy_(host, non_blocking=True)
+    def _work(self, packed: torch.Tensor, compute: Callable[[], None]) -> Callable[[], None]:
+        def work():
+            self.block.copy_(packed, non_blocking=True)
+            for rows in self._tables:
+                rows.prepare()
+            compute()
+
+        return work
+
+    def pack(self, batch: _native.Batch) -> int:
+        """Pack the running step once the buffer whose turn it is has been sent; returns that buffer's number."""
+        host = self._hosts[self._turn]
+        host.sent.wait()
+        self.layout.pack(batch, [rows.running for rows in self._tables], host.array)
+        for rows, plan in zip(self._tables, host.plans):
+            rows.amend(plan)
+        return self._turn
 
     def sent(self) -> None:
-        """The copy has been submitted."""
-        self._marks[self._turn] = self._device.mark()
+        """The work of the buffer that was packed last has been submitted."""
+        self._hosts[self._turn].sent = self._device.mark()
         self._turn = (self._turn + 1) % BUFFERS
 
 
-def plan_fields(table: str, rows: int) -> List[Tuple[str, np.dtype, int]]:
-    """The fields of a table's plan."""
-    return [(f"{table}_{name}", dtype, rows) for name, dtype in Plan.FIELDS]
+class StepShape(NamedTuple):
+    """Where steps of one shape find their batch and their rows."""
 
-
-def plan_of(table: str, arrays) -> Plan:
-    """The plan of a table, out of a block's arrays or tensors."""
-    return Plan(*(arrays[f"{table}_{name}"] for name, _ in Plan.FIELDS))
-
-
-def index_fields(positives: int, negatives: int, entities: int, relations: int) -> List[Tuple[str, np.dtype, int]]:
-    """The fields of a batch: B positives, N negatives in all, and room for the distinct entities and relations."""
-    lengths = {"head_slot": positives, "tail_slot": positives, "negative_slot": negatives, "relation_slot": positives,
-               "positive_offset": entities + 1, "positive_occurrence": 2 * positives, "negative_offset": entities + 1,
-               "negative_occurrence": negatives, "relation_offset": relations + 1, "relation_occurrence": positives}
-    return [(name, np.int32, lengths[name]) for name in INDEX_FIELDS] + [
-        ("sum_offset", np.int32, entities + 1), ("sum_order", np.int32, entities), ("weight", np.float32, positives)]
-
-
-def write_indices(batch, arrays: Dict[str, np.ndarray]) -> None:
-    """Fill the fields of index_fields. Offsets of rows that only pad are those of no occurrence."""
-    for name in INDEX_FIELDS:
-        values, into = getattr(batch, name), arrays[name]
-        into[: len(values)] = values
-        if name.endswith("offset"):
-            into[len(values) :] = values[-1]
-    # The positives' entry has one gradient, their sum, for each row that occurs among them.
-    occurs = np.diff(arrays["positive_offset"]) > 0
-    arrays["sum_offset"][0] = 0
-    np.cumsum(occurs, out=arrays["sum_offset"][1:])
-    rows = np.flatnonzero(occurs)
-    arrays["sum_order"][: len(rows)] = rows
-    if len(batch.weight):
-        arrays["weight"][:] = batch.weight
+    form: BatchForm
+    transfer: BlockTransfer
+    records: List[torch.Tensor]  # of each table (rows, stride): embedding, state, padding

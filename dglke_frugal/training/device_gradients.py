@@ -11,6 +11,7 @@ import torch
 from ..models import TorchModel
 from ..models.device import DeviceModel
 from ..models.device.model import Positives
+from .device_batch import BatchForm
 from .device_loss import ScoreSlopes, score_slopes
 from .step import LossConfig
 
@@ -24,16 +25,6 @@ class Leaves(NamedTuple):
     negative: torch.Tensor  # (N, entity_dim), chunk after chunk
     projection: Optional[torch.Tensor] = None  # (B, entity_dim * relation_dim): by the positive's own score (TransR)
     projection_of_negatives: Optional[torch.Tensor] = None  # the same through the scores of its negatives
-
-
-class BatchForm(NamedTuple):
-    """What of a batch decides the shapes and the formulas of its step."""
-
-    positives: int
-    chunks: int
-    negatives: int  # of a chunk
-    corrupt_head: bool
-    weighted: bool
 
 
 class GradientPass:

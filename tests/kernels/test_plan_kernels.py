@@ -240,7 +240,8 @@ def test_publish_follows_the_work_of_its_stream():
     table = _native.HostTable(1, 31)
     registration = _native.HostRegistration(table.records)
     counter = table.records.view(np.uint64)[0, :1]
-    publish(counter, 2**40 + 3, torch.cuda.current_stream().cuda_stream)
+    value = torch.tensor([2**40 + 3], device="cuda")
+    publish(counter, value, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     assert counter[0] == 2**40 + 3
     assert registration.nbytes >= table.nbytes

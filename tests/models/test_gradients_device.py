@@ -6,8 +6,9 @@ from devices import device  # noqa: F401
 from models.test_gradients import LOSSES, make_case
 
 from dglke_frugal.models import MODELS
-from dglke_frugal.training.device_gradients import BatchForm, Leaves
-from dglke_frugal.training.device_step import make_gradient_pass
+from dglke_frugal.training.device_batch import BatchForm
+from dglke_frugal.training.device_gradients import Leaves
+from dglke_frugal.training.device_torch import make_gradient_pass
 from dglke_frugal.training.step import make_step
 
 

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from devices import QueuedDevice, device, make_device, queued_device  # noqa: F401
 
 from dglke_frugal import _native
@@ -11,6 +12,7 @@ from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import Plan
 from dglke_frugal.store.engine import EngineError
+from dglke_frugal.store.plan_kernels import LEAVE_CACHE
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 
@@ -53,9 +55,7 @@ class Stepper:
     def run(self, step):
         self.rows.begin(step)
         known, size = rows_of(step), len(self.records)
-        assert self.rows.count == len(known)
-        plan = Plan(*(np.full(size, 99, dtype) for _, dtype in Plan.FIELDS))
-        self.rows.write_plan(plan)
+        plan = self._pack(known, size)
         entries = []
         for ids, noise in workload(step):
             slots = np.searchsorted(known, ids)
@@ -65,14 +65,31 @@ class Stepper:
         self.device.submit(lambda: self._work(plan, entries))
         self.rows.end()
 
+    def _pack(self, known, size):
+        """What StepBlock.pack does with the plan of a step."""
+        scratch = self.rows.scratch
+        if not self.rows.planned:
+            assert self.rows.running is None
+            return Plan(np.append(known, np.full(size - len(known), scratch)))
+        port, step = self.rows.running
+        rows, *rest = port.plan(step)
+        np.testing.assert_array_equal(rows, known)
+        padding = 0, scratch, LEAVE_CACHE, scratch
+        padded = (np.append(what, np.full(size - len(known), pad, what.dtype))
+                  for what, pad in zip((rows, *rest), padding))
+        plan = Plan(*padded, np.array([step + 1]))
+        self.rows.amend(plan)
+        return plan
+
     def _work(self, plan, entries):
         put = self.device.upload
-        plan = Plan(*map(put, plan))
+        plan = Plan(*(what if what is None else put(what) for what in plan))
         self.rows.prepare()
         self.rows.gather(plan, self.records)
         given = [(put(noise) + self.records[put(slots), :DIM], put(offset), put(order))
                  for noise, slots, offset, order in entries]
         self.rows.update(plan, self.records, given, LEARNING_RATE)
+        self.rows.publish(plan)
 
 
 def train(store, device, steps, lookahead, drain_at=()):
@@ -172,6 +189,7 @@ def test_the_host_runs_ahead_of_the_device():
     device.submit(release.wait)
     stepper.rows.announce(FIRST + 1, rows_of(FIRST))
     stepper.rows.begin(FIRST + 1)
+    device.submit(lambda: stepper.rows.publish(Plan(None, published=torch.tensor([2]))))
     stepper.rows.end()
     assert store.statistics()["ranks"][0]["cache_reads"] == len(rows_of(FIRST))
     release.set()

@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(kThreads) update_kernel(RowMemory memory, RowW
 
 // Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter
 // by the fence; the volatile store is not kept back by any cache.
-__global__ void publish_kernel(std::uint64_t* counter, std::uint64_t value) {
+__global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) {
   __threadfence_system();
-  *reinterpret_cast<volatile std::uint64_t*>(counter) = value;
+  *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
 }
 
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
@@ -91,9 +91,9 @@ void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int6
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 
-void publish(std::uint64_t* counter, std::uint64_t value, const Launch& launch) {
+void publish(std::uint64_t* counter, const std::int64_t* value, const Launch& launch) {
   publish_kernel<<<1, 1, 0, stream_of(launch)>>>(counter, value);
-  cuda_check(cudaGetLastError(), "launching the publication of " + std::to_string(value));
+  cuda_check(cudaGetLastError(), "launching the publication of a step");
 }
 
 }  // namespace frugal::cuda

@@ -25,8 +25,9 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
             float learning_rate, const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
-// Stores `value` into a counter in mapped host memory once everything before it on the stream is done and visible to
+// Stores *value into a counter in mapped host memory once everything before it on the stream is done and visible to
 // the host (fence and store at system scope): the engine's flush threads see a finished step without any host call.
-void publish(std::uint64_t* counter, std::uint64_t value, const Launch& launch);
+// `value` is read on the device, so that a captured graph publishes another one each time.
+void publish(std::uint64_t* counter, const std::int64_t* value, const Launch& launch);
 
 }  // namespace frugal::cuda

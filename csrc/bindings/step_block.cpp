@@ -1,0 +1,125 @@
+#include "step/step_block.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <tuple>
+
+#include "bindings/bindings.h"
+#include "engine/rank_port.h"
+#include "step/block_gradients.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+using HostBytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+// On any device: the block's decides what runs.
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>;
+using Matrix = nb::ndarray<float, nb::ndim<2>>;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
+using Table = std::tuple<std::string, std::int64_t, std::int64_t, bool>;
+using Planned = std::optional<std::pair<RankPort*, std::int64_t>>;
+
+bool on_cuda(const Bytes& block) { return block.device_type() == nb::device::cuda::value; }
+
+void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+cuda::DeviceRows rows(const Matrix& matrix, std::int64_t least_rows, std::int64_t least_columns, const char* what) {
+  if (static_cast<std::int64_t>(matrix.shape(0)) < least_rows ||
+      static_cast<std::int64_t>(matrix.shape(1)) < least_columns || matrix.stride(1) != 1)
+    throw std::invalid_argument(std::string(what) + " needs at least " + std::to_string(least_rows) + " rows of " +
+                                std::to_string(least_columns) + " contiguous floats");
+  return {matrix.data(), matrix.stride(0)};
+}
+
+std::int64_t workspace_floats(const TrainStep& step, const StepBlock& block) {
+  const BatchSizes& sizes = block.sizes();
+  return cuda::workspace_floats(step.model().spec(), step.degree_negatives(), sizes.positives, sizes.chunk_size,
+                                sizes.negatives_per_chunk);
+}
+
+void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
+             const Matrix& relations, const Matrix& positive, const Matrix& negative, const Matrix& relation,
+             const Sums& losses, const std::optional<Floats>& workspace, std::uintptr_t stream) {
+  const ModelSpec& spec = step.model().spec();
+  const BatchSizes& sizes = layout.sizes();
+  const std::int64_t most_entities = layout.tables()[0].rows, most_relations = layout.tables()[1].rows;
+  require(block.size() == layout.bytes() && losses.size() == 4, "the block or the losses have another size");
+  const cuda::DeviceBatch batch = layout.batch(corrupt_head, reinterpret_cast<const std::byte*>(block.data()));
+  const cuda::DeviceRows from = rows(entities, most_entities, spec.entity_dim, "entities"),
+                         of = rows(relations, most_relations, spec.relation_dim, "relations");
+  const cuda::DeviceGradients out{rows(positive, most_entities, spec.entity_dim, "positive"),
+                                  rows(negative, sizes.negatives(), spec.entity_dim, "negative"),
+                                  rows(relation, sizes.positives, spec.relation_dim, "relation"), losses.data(),
+                                  workspace ? workspace->data() : nullptr};
+  if (!on_cuda(block)) {
+    const nb::gil_scoped_release release;
+    return compute_gradients(step, batch, from, of, out);
+  }
+  require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
+          "the workspace is too small");
+  cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, out, stream);
+}
+
+}  // namespace
+
+void bind_step_block(nb::module_& module) {
+  nb::class_<StepBlock>(module, "StepBlock",
+                        "The layout of what a step on a device is told: the indices of its batch and the plans of its "
+                        "tables, in one block of memory. See csrc/step/step_block.h.")
+      .def(
+          "__init__",
+          [](StepBlock* self, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk,
+             bool weighted, const std::vector<Table>& tables) {
+            std::vector<BlockTable> described;
+            for (const auto& [name, rows, scratch, planned] : tables) described.push_back({name, rows, scratch, planned});
+            new (self) StepBlock({positives, chunk_size, negatives_per_chunk, weighted}, std::move(described));
+          },
+          "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a, "weighted"_a, "tables"_a,
+          "tables: (name, rows of a step at most, place of padding, whether a plan says where rows are) of entities, "
+          "relations and, if there are any, projections.")
+      .def_prop_ro("bytes", &StepBlock::bytes)
+      .def_prop_ro(
+          "fields",
+          [](const StepBlock& self) {
+            nb::list fields;
+            for (const StepBlock::Field& field : self.fields())
+              fields.append(nb::make_tuple(field.name, field.dtype, field.begin, field.length));
+            return fields;
+          },
+          "(name, dtype, first byte, length) of each array of a block.")
+      .def(
+          "pack",
+          [](const StepBlock& self, const Batch& batch, const std::vector<Planned>& plans, const HostBytes& block) {
+            require(block.size() == self.bytes(), "the block has another size than its layout");
+            std::vector<TablePlan> packed(plans.size());
+            for (std::size_t t = 0; t < plans.size(); ++t)
+              if (plans[t]) packed[t] = {plans[t]->first->plan(plans[t]->second), plans[t]->second + 1};
+            self.pack(batch, packed, reinterpret_cast<std::byte*>(block.data()));
+          },
+          "batch"_a, "plans"_a, "block"_a,
+          "Fill block (bytes,) uint8. plans: for each table (RankPort, its step), or None where no plan is needed. "
+          "ValueError for a batch of other sizes.");
+
+  module.def("workspace_floats", &workspace_floats, "step"_a, "block"_a,
+             "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
+  module.def(
+      "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
+      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0,
+      "Gradients of a packed batch, regularization included. entities, relations: its distinct rows. Writes positive "
+      "(U, entity_dim), where a row is among the positives, negative (N, entity_dim), relation (B, relation_dim); adds "
+      "to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same bits "
+      "everywhere but in the losses; only enqueues on a CUDA device.");
+}
+
+}  // namespace frugal

@@ -1,0 +1,146 @@
+"""A step's packed block, and the gradients that are computed from it: on every device the CPU's, to the bit."""
+
+import numpy as np
+import pytest
+import torch
+from devices import device  # noqa: F401
+from models.test_gradients import LOSSES, make_case
+
+from dglke_frugal import _native
+from dglke_frugal.training.device_batch import BatchForm, BlockTransfer, StepShape
+from dglke_frugal.training.device_kernels import KERNEL_MODELS, KernelGradients
+from dglke_frugal.training.step import LossConfig, make_step
+
+SCRATCH = 77
+
+
+def layout_for(batch, entities, relations):
+    tables = [("entity", entities, SCRATCH, False), ("relation", relations, SCRATCH, False)]
+    return _native.StepBlock(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
+
+
+def unpack(layout, block):
+    return {name: block[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
+            for name, dtype, begin, length in layout.fields}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_packed_block(weighted):
+    """Each array is where its field says, whatever was there before; rows beyond the batch's only pad."""
+    _, batch, _ = make_case("DistMult", LOSSES["logsigmoid"], False, False, weighted)
+    entities, relations = len(batch.entities) + 5, len(batch.relations) + 3
+    layout = layout_for(batch, entities, relations)
+    block = np.full(layout.bytes, 99, np.uint8)
+    layout.pack(batch, [None, None], block)
+    packed = unpack(layout, block)
+    assert list(packed.pop("counts")) == [len(batch.entities), len(batch.relations)]
+    for name, ids, rows in (("entity", batch.entities, entities), ("relation", batch.relations, relations)):
+        assert list(packed.pop(f"{name}_rows")) == [*ids, *[SCRATCH] * (rows - len(ids))]
+    occurs = np.flatnonzero(np.diff(batch.positive_offset))
+    order, offset = packed.pop("sum_order"), packed.pop("sum_offset")
+    assert len(offset) == entities + 1 and offset[-1] == len(occurs)
+    for u in range(entities):
+        assert list(order[offset[u] : offset[u + 1]]) == ([u] if u in occurs else [])
+    for name, found in packed.items():
+        wanted = getattr(batch, name)
+        np.testing.assert_array_equal(found[: len(wanted)], wanted, err_msg=name)
+        if name.endswith("offset"):
+            assert (found[len(wanted) :] == wanted[-1]).all(), name
+        else:
+            assert len(found) == len(wanted), name
+
+
+def test_a_block_takes_its_own_sizes_alone():
+    _, batch, _ = make_case("DistMult", LOSSES["logsigmoid"], False, False, False)
+    enough = len(batch.entities), len(batch.relations)
+    _, weighted, _ = make_case("DistMult", LOSSES["logsigmoid"], False, False, True)
+    layout = layout_for(batch, *enough)
+    block = np.zeros(layout.bytes, np.uint8)
+    with pytest.raises(ValueError, match="other sizes"):
+        layout.pack(weighted, [None, None], block)
+    with pytest.raises(ValueError, match="another size"):
+        layout.pack(batch, [None, None], block[1:])
+    small = layout_for(batch, enough[0] - 1, enough[1])
+    with pytest.raises(ValueError, match=f"room for {enough[0] - 1} entity rows, not {enough[0]}"):
+        small.pack(batch, [None, None], np.zeros(small.bytes, np.uint8))
+    with pytest.raises(ValueError, match="whole chunks"):
+        _native.StepBlock(5, 2, 4, False, [("entity", 9, 9, False), ("relation", 9, 9, False)])
+    assert not block.any()
+
+
+class GivenRows:
+    """Stands for the rows of a table, which a test has gathered itself."""
+
+    running = None
+
+    def amend(self, plan):
+        pass
+
+    def prepare(self):
+        pass
+
+
+def cpu_gradients(config, batch, tables):
+    """The same gradients from those by leaf; regularization added in the order of RowUpdates."""
+    losses, leaves = make_step(config).differentiate(batch, *tables[:2])
+    loss = config.loss
+    penalties = []
+    for table in tables[:2]:
+        x = table.embeddings
+        factor = np.float32(np.float32(loss.regularization_coefficient) * np.float32(loss.regularization_norm))
+        penalties.append(factor * (np.abs(x) * x))
+    positive = {}
+    occurrences, offsets = batch.positive_occurrence, batch.positive_offset
+    both = np.concatenate([leaves["head"], leaves["tail"]])
+    for u, entity in enumerate(batch.entities):
+        mine = occurrences[offsets[u] : offsets[u + 1]]
+        if len(mine):
+            total = both[mine[0]].copy()
+            for o in mine[1:]:
+                total += both[o]
+            positive[u] = total + penalties[0][entity]
+    negative, relation = leaves["negative"] + penalties[0][batch.negative], leaves["relation"] + penalties[1][batch.relation]
+    return losses, positive, negative, relation
+
+
+def penalty_of(config, batch, tables):
+    """Over every row that is read, in float64."""
+    entities, relations = (np.abs(table.embeddings.astype(np.float64)) ** 3 for table in tables[:2])
+    among_positives = np.unique(np.concatenate([batch.head, batch.tail]))
+    rows = entities[among_positives].sum() + entities[batch.negative].sum() + relations[batch.relation].sum()
+    return config.loss.regularization_coefficient * rows
+
+
+@pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
+@pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", [model for model in KERNEL_MODELS if model != "TransE"])
+def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, device):
+    settings = {**LOSSES[loss].__dict__, "regularization_coefficient": 1e-3}
+    config, batch, tables = make_case(
+        model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head
+    )
+    layout = layout_for(batch, len(batch.entities) + 5, len(batch.relations) + 3)
+    transfer, sums = BlockTransfer(device, layout, [GivenRows(), GivenRows()]), device.zeros(4, dtype=np.float64)
+    records = []
+    for table, ids, more in ((tables[0], batch.entities, 5), (tables[1], batch.relations, 3)):
+        rows = np.concatenate([table.records[ids], np.zeros((more, table.stride), np.float32)])
+        records.append(torch.from_numpy(rows).to(device.torch_device))
+    form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
+    compute = KernelGradients(config, device, sums).of_shape(StepShape(form, transfer, records))
+    found = []
+    device.submit(transfer.works(lambda: found.append(compute(batch.corrupt_head)))[transfer.pack(batch)])
+    device.synchronize()
+    ((rows, _, _), (negative, _, _)), ((relation, _, _),) = found[0]
+
+    losses, expected_positive, expected_negative, expected_relation = cpu_gradients(config, batch, tables)
+    rows = rows.cpu().numpy()
+    for u, expected in expected_positive.items():
+        assert np.array_equal(rows[u], expected), f"row {u}"
+    untouched = [u for u in range(len(rows)) if u not in expected_positive]
+    assert not rows[untouched].any()
+    assert np.array_equal(negative.cpu().numpy(), expected_negative)
+    assert np.array_equal(relation.cpu().numpy(), expected_relation)
+    sums, penalty = sums.tolist(), penalty_of(config, batch, tables)
+    expected_sums = [losses.positive, losses.negative, penalty, losses.total + penalty]
+    np.testing.assert_allclose(sums, expected_sums, rtol=2e-6)
