@@ -1,14 +1,10 @@
 """The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in five launches."""
 from __future__ import annotations
 
-import numpy as np
-
 from .. import _native
 from ..store.device import Device
 from .device_batch import StepShape
 from .step import StepConfig, make_step
-
-KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
 
 
 class KernelGradients:

@@ -13,9 +13,9 @@ from .. import _native
 from ..store.device import Device
 from ..store.device_rows import DeviceRows
 from .device_batch import TABLES, BatchForm, BlockTransfer, StepShape
-from .device_kernels import KERNEL_MODELS, KernelGradients
+from .device_kernels import KernelGradients
 from .losses import Losses
-from .step import StepConfig
+from .step import KERNEL_MODELS, StepConfig
 
 
 class DeviceStep:

@@ -9,6 +9,7 @@ from ..config import BatchConfig, TrainConfig
 from ..errors import InputError
 from ..models import Model, RowDims, TorchModel, find_model
 from . import available_memory
+from .step import KERNEL_MODELS
 
 FLOAT = 4
 LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
@@ -153,7 +154,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         if ranks == 1:
             device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
                            if name != "entity" or not config.uses_engine})
-        device["training step"] = _device_step_bytes(config, model, dims, positives, host.pop("training step"))
+        device["training step"] = _device_step_bytes(config, model, dims, positives, distinct, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities
@@ -203,11 +204,14 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
     return FLOAT * floats
 
 
-def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, host_step: int) -> int:
-    """Buffers of a step in torch operations. By count of tensors, not measured: no operation works in place of another.
+def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
+    """Buffers of a step: those of the CPU, with the rows of the step and their summed gradients.
 
-    The graphs of both directions of corruption share their buffers, beside those of the first steps, which are no graphs.
+    In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
+    directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
     """
+    if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
+        return host_step + 2 * distinct * row_bytes(dims.entity) + positives * row_bytes(dims.relation)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

@@ -16,6 +16,8 @@ LOSS_GENRES = {
     "Hinge": _native.LossGenre.HINGE,
 }
 PAIRWISE_GENRES = ("Logistic", "Hinge")
+# Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
+KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from models.test_gradients import LOSSES, make_case
 
 from dglke_frugal import _native
 from dglke_frugal.training.device_batch import BatchForm, BlockTransfer, StepShape
-from dglke_frugal.training.device_kernels import KERNEL_MODELS, KernelGradients
-from dglke_frugal.training.step import LossConfig, make_step
+from dglke_frugal.training.device_kernels import KernelGradients
+from dglke_frugal.training.step import KERNEL_MODELS, LossConfig, make_step
 
 SCRATCH = 77
 

@@ -12,7 +12,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.training import device_step
-from dglke_frugal.training.device_kernels import KERNEL_MODELS
+from dglke_frugal.training.step import KERNEL_MODELS
 from dglke_frugal.training.tables import entity_flushing
 from dglke_frugal.training.trainer import train
 
