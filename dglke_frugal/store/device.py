@@ -5,6 +5,8 @@ host memory and its work runs at once, so that everything but the bus is the sam
 """
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import threading
 from typing import Callable
@@ -18,7 +20,7 @@ from .device_memory import CudaMemory
 from .host_read import open_reader
 
 MARKS = 64  # events of a device, used in turn
-_current = threading.local()  # .device: whose stream is torch's current one in this thread
+_current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
 class Mark:
@@ -119,9 +121,9 @@ class CudaDevice(Device):
         self.mark()
 
     def submit(self, work):
-        if getattr(_current, "device", None) is not self:  # and it stays: to change it back takes longer than a launch
+        if getattr(_current, "stream", 0) != self.stream:  # and it stays: to change it back takes longer than a launch
             torch.cuda.set_stream(self._stream)
-            _current.device = self
+            _current.stream = self.stream
         self._marked = False
         work()
 
@@ -171,10 +173,22 @@ class CudaDevice(Device):
 
     def _capture(self, work):
         graph = torch.cuda.CUDAGraph()
-        with self._capturing, torch.cuda.graph(graph, pool=self._graph_memory, stream=self._stream,
-                                               capture_error_mode="thread_local"):
+        with self._capturing, _no_garbage_collection(), torch.cuda.graph(
+                graph, pool=self._graph_memory, stream=self._stream, capture_error_mode="thread_local"):
             work()
         return graph
+
+
+@contextlib.contextmanager
+def _no_garbage_collection():
+    """What an earlier device has left is not released meanwhile: CUDA would refuse, and its memory stay registered."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _EventMark(Mark):
