@@ -1,11 +1,15 @@
-"""Steps per second and stall of one to four CPU ranks: p2f, sync, and vanilla DGL-KE's --num_proc in the same run.
+"""Steps per second and stall of several ranks, on CPU cores or GPUs: p2f, sync, and vanilla DGL-KE in the same run.
 
-    python -m benchmarks.ranks --json FILE [--data_path DIR --dataset FB15k] [--ranks 1 2 3 4] [--steps N] [--runs N]
+    python -m benchmarks.ranks --json FILE [--data_path DIR --dataset FB15k] [--gpu 0 1] [--ranks 1 2 3 4] [--steps N]
 
 Every configuration is a whole run of the command in processes of its own; the number is the training part alone, as each
-program reports it. Medians of `runs` runs, and their spread. One thread per rank in all of them; vanilla with its own sampler.
-On a machine with fewer cores than ranks all of them compete for the same cores, so the ratio to vanilla at the same number of
-ranks is what can be compared, not the growth with the number.
+program reports it, without the first of its log intervals. Medians of `runs` runs, and their spread. One thread per rank in
+all of them; vanilla with its own sampler. Ranks share the GPUs in turn, so `--gpu 0` puts all of them on one. Where there are
+fewer cores, or GPUs, than ranks, they compete, so the ratio to vanilla at the same number of ranks is what can be compared,
+not the growth with the number.
+
+[counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M entities,
+from the sampler alone. [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all cores, read + written.
 """
 from __future__ import annotations
 
@@ -19,10 +23,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+from dglke_frugal.data import load_graph
 from dglke_frugal.files import replace_file
 
-FLAGS = ["--model_name", "TransE_l2", "--batch_size", "1000", "--neg_sample_size", "200", "--hidden_dim", "400", "--gamma", "19.9",
-         "--lr", "0.25", "--regularization_coef", "1e-9", "-adv", "--num_thread", "1", "--no_save_emb"]
+from . import rank_counts
+
+BATCH, NEGATIVES = 1000, 200
+FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim", "400",
+         "--gamma", "19.9", "--lr", "0.25", "--regularization_coef", "1e-9", "-adv", "--num_thread", "1", "--no_save_emb"]
+INTERVALS = 5  # of a run; the first one does not count
+SYSTEMS = {"p2f": ["--flush", "p2f"], "sync": ["--flush", "sync"], "copy": ["--flush", "p2f", "--host_read", "copy"]}
+COUNTED = (2, 4, 8)
 
 
 def run(arguments, folder):
@@ -35,31 +46,44 @@ def run(arguments, folder):
     return done.stdout
 
 
-def frugal(data, ranks, steps, flush):
-    """One run of ours: steps a second of all ranks together, and what each waited."""
+def devices(gpus, ranks):
+    """The flags by which `ranks` ranks have these GPUs in turn, or CPU cores if there are none."""
+    return ["--num_proc", ranks] + (["--gpu", *gpus[:ranks]] if gpus else [])
+
+
+def speed(output, ranks):
+    """Steps a second of all ranks together, by the times between their log lines."""
+    taken = {}
+    for rank, steps, seconds in re.findall(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds", output):
+        taken.setdefault(int(rank), []).append(int(steps) / float(seconds))
+    if len(taken) != ranks or any(len(rates) != INTERVALS for rates in taken.values()):
+        raise SystemExit(f"{ranks} ranks said how long {INTERVALS} parts took, in a way that is not understood:\n{output}")
+    return sum(statistics.median(rates[1:]) for rates in taken.values())
+
+
+def frugal(flags, ranks, steps):
+    """One run of ours: its speed, what each rank waited, and what it moved in a step."""
     with tempfile.TemporaryDirectory() as folder:
-        given = [] if ranks == 1 else ["--flush", flush]
-        run([*data, *FLAGS, "--num_proc", ranks, "--max_step", steps, "--log_interval", steps, "--seed", 1, *given], folder)
+        output = run([*flags, "--max_step", steps, "--log_interval", steps // INTERVALS, "--seed", 1], folder)
         (path,) = Path(folder).glob("*/result.json")
         result = json.loads(path.read_text())
     reports = result.get("ranks") or [result["training"]]
-    return {"steps_per_second": sum(report["steps"] for report in reports) / max(report["seconds"] for report in reports),
+
+    def a_step(name):
+        return sum(report.get(name, 0) for report in reports) / sum(report["steps"] for report in reports)
+
+    return {"steps_per_second": speed(output, ranks),
             "stall_share": statistics.mean(report["stall_share"] for report in reports),
             "peer_share": statistics.mean(report.get("peer_share", 0.0) for report in reports),
             "hit_share": statistics.mean(report.get("hit_share", 0.0) for report in reports),
-            "bytes_per_step": sum(report.get("bytes_sent", 0) + report.get("bytes_read", 0) for report in reports)
-            / sum(report["steps"] for report in reports)}
+            "bytes_per_step": a_step("bytes_sent") + a_step("bytes_read")}
 
 
-def vanilla(data, ranks, steps):
-    """One run of DGL-KE: steps a second of all processes together, by the time between its log lines."""
+def vanilla(flags, ranks, steps):
+    """One run of DGL-KE."""
     with tempfile.TemporaryDirectory() as folder:
-        output = run(["--backend", "vanilla", *data, *FLAGS, "--num_proc", ranks, "--max_step", steps, "--log_interval", steps],
-                     folder)
-    seconds = [float(number) for number in re.findall(r"steps take ([0-9.]+) seconds", output)]
-    if len(seconds) != ranks:
-        raise SystemExit(f"vanilla with {ranks} processes printed {len(seconds)} times:\n{output}")
-    return {"steps_per_second": ranks * steps / max(seconds)}
+        output = run(["--backend", "vanilla", *flags, "--max_step", steps, "--log_interval", steps // INTERVALS], folder)
+    return {"steps_per_second": speed(output, ranks)}
 
 
 def median(runs):
@@ -74,29 +98,45 @@ def main():
     parser.add_argument("--json", required=True)
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
+    parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "vanilla"], default=["p2f", "sync", "vanilla"])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no_vanilla", action="store_true", help="where dgl and dglke are not installed")
+    parser.add_argument("--flush_threads", type=int, default=2)
     options = parser.parse_args()
     data = ["--data_path", options.data_path, "--dataset", options.dataset]
-    systems = {"p2f": lambda ranks: frugal(data, ranks, options.steps, "p2f"),
-               "sync": lambda ranks: frugal(data, ranks, options.steps, "sync")}
-    if not options.no_vanilla:
-        systems["vanilla"] = lambda ranks: vanilla(data, ranks, options.steps)
-    results = {"cores": len(os.sched_getaffinity(0)), "steps": options.steps, "ranks": {}}
+    results = {"cores": len(os.sched_getaffinity(0)), "gpus": options.gpu, "dataset": options.dataset, "batch_size": BATCH,
+               "steps": options.steps, "flush_threads": options.flush_threads, "ranks": {}}
+
+    def measure(name, ranks):
+        flags = [*data, *FLAGS, *devices(options.gpu, ranks)]
+        if name == "vanilla":
+            mix = ["--mix_cpu_gpu"] if options.gpu and ranks > 1 else []
+            return vanilla([*flags, *mix], ranks, options.steps)
+        # One rank on the CPU updates its tables in place: nothing to flush.
+        ours = [] if ranks == 1 and not options.gpu else [*SYSTEMS[name], "--flush_threads", options.flush_threads]
+        return frugal([*flags, *ours], ranks, options.steps)
+
     for ranks in options.ranks:
-        # In turn, so that what else the machine does hits all alike. One rank updates its tables in place: nothing to flush.
-        measured = {name: [] for name in systems if not (ranks == 1 and name == "sync")}
+        # In turn, so that what else the machine does hits all alike.
+        names = [name for name in options.systems if options.gpu or ranks > 1 or name in ("p2f", "vanilla")]
+        measured = {name: [] for name in names}
         for _ in range(options.runs):
             for name in measured:
-                measured[name].append(systems[name](ranks))
+                measured[name].append(measure(name, ranks))
         of_ranks = {name: median(runs) for name, runs in measured.items()}
-        if "vanilla" in of_ranks:
+        if {"p2f", "vanilla"} <= measured.keys():
             of_ranks["ratio_to_vanilla"] = of_ranks["p2f"]["steps_per_second"] / of_ranks["vanilla"]["steps_per_second"]
         results["ranks"][str(ranks)] = of_ranks
         for name, numbers in of_ranks.items():
             print(ranks, name, numbers, flush=True)
+    graph = load_graph(options.dataset, options.data_path)
+    train = (graph.train.head, graph.train.relation, graph.train.tail)
+    results["counts"] = rank_counts.counts({options.dataset: (train, graph.n_entities, graph.n_relations),
+                                            "large": rank_counts.large_graph()}, COUNTED, BATCH, NEGATIVES)
+    results["gradients_per_second"] = rank_counts.gradients_per_second()
+    results["host_memory_gb_s"] = rank_counts.host_memory_gb_s()
     with replace_file(options.json, "w") as file:
         json.dump(results, file, indent=2)
         file.write("\n")

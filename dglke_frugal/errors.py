@@ -6,3 +6,8 @@ class InputError(Exception):
 
     Commands print it without a traceback and exit with code 2.
     """
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the lines behind it: those of CUDA are advice for programmers."""
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from ..errors import InputError
+from ..errors import InputError, first_line
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
@@ -239,7 +239,7 @@ class Watch:
             try:
                 self._device.check()
             except Exception as error:  # whatever it is, nobody else would hear of it
-                self._fail(f"the device failed: {error}")
+                self._fail(f"the device failed: {first_line(error)}")
                 return
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from .. import _native
 from ..config import TrainConfig
 from ..data import KnowledgeGraph
-from ..errors import InputError
+from ..errors import InputError, first_line
 from ..evaluation import SIDES, Evaluation
 from ..evaluation.ranking import Comparison
 from ..store.engine import EngineError
@@ -95,7 +95,7 @@ class RankRun(Run):
     def _give_up(self, error: RuntimeError) -> None:
         if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
             raise error
-        raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {error}") from error
+        raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {first_line(error)}") from error
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -295,7 +295,7 @@ def follow(connection: Connection, rank: int) -> int:
 
 def sentence_of(rank: int, error: BaseException) -> str:
     """What the other ranks are told when one fails."""
-    return f"Rank {rank} stopped: {str(error) or type(error).__name__}"
+    return f"Rank {rank} stopped: {first_line(error)}"
 
 
 def _end_with(leader: int) -> None:
