@@ -1,9 +1,10 @@
-"""Ranks that compute on devices: the CPU as a device, at once and behind a queue. No setting changes a bit."""
-import numpy as np
+"""Ranks that compute on devices: the CPU as a device, at once and behind a queue. Tables equal the oracle's to the bit."""
 import pytest
 import torch
 from devices import FailingDevice, QueuedDevice, make_device
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
+
+from dglke_frugal.training.step import KERNEL_MODELS
 
 
 @pytest.fixture(autouse=True)
@@ -18,28 +19,24 @@ def on_devices(config, ranks, flush, kind="queued", **options):
     return trained_by_threads(config, ranks, flush, make_device=lambda: make_device(kind), **options)
 
 
-def assert_near(arrays, expected):
-    for name, array in arrays.items():
-        np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
-
-
 @pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR"])
-def test_every_model_is_near_the_oracle(model):
+def test_every_model_equals_the_oracle(model):
     config = step_config(model)
     arrays, statistics = on_devices(config, 2, {})
-    assert_near(arrays, run_oracle(config, 2))
+    expected = run_oracle(config, 2)
+    if model in KERNEL_MODELS:
+        assert_same(arrays, expected)
+    else:  # torch multiplies their matrices, and sums in its own order
+        for name, array in arrays.items():
+            np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
     for rank in (rank for each in statistics for rank in each["ranks"]):
         assert rank["gradients_sent"] > 0 and rank["steps"] == STEPS
 
 
 @pytest.fixture(scope="module")
-def in_order():
-    """Tables of ranks whose updates are applied in order, without caches, on devices that work at once."""
+def expected():
     config = step_config()
-    tables = {ranks: on_devices(config, ranks, {"mode": "off"}, "cpu")[0] for ranks in (2, 4)}
-    for ranks, arrays in tables.items():
-        assert_near(arrays, run_oracle(config, ranks))
-    return tables
+    return {ranks: run_oracle(config, ranks) for ranks in (2, 4)}
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -52,15 +49,15 @@ def in_order():
     ({"mode": "sync", "lookahead": 3}, 90),
     ({"mode": "off"}, 0),
 ], ids=str)
-def test_no_setting_changes_a_bit(in_order, ranks, host_read, flush, slots):
+def test_no_setting_changes_a_bit(expected, ranks, host_read, flush, slots):
     arrays, _ = on_devices(step_config(), ranks, {**flush, "host_read": host_read}, entity_slots=slots)
-    assert_same(arrays, in_order[ranks])
+    assert_same(arrays, expected[ranks])
 
 
 @pytest.mark.parametrize("host_read", ["uva", "copy"])
-def test_delays_of_ranks_change_nothing(in_order, host_read):
+def test_delays_of_ranks_change_nothing(expected, host_read):
     arrays, _ = on_devices(step_config(), 4, {"lookahead": 3, "host_read": host_read}, delay=0.002)
-    assert_same(arrays, in_order[4])
+    assert_same(arrays, expected[4])
 
 
 def test_a_device_that_fails_stops_all_ranks_with_a_sentence():
