@@ -1,4 +1,5 @@
 """Ranks that compute on devices: the CPU as a device, at once and behind a queue. Tables equal the oracle's to the bit."""
+import numpy as np
 import pytest
 import torch
 from devices import FailingDevice, QueuedDevice, make_device
