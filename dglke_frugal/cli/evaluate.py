@@ -109,7 +109,7 @@ def main(argv):
     _check(given)
     from .. import _native
     from ..data import load_graph
-    from ..inference.device import on_device
+    from ..evaluation.device import on_device
     from ..inference.tables import read_config, read_model
 
     settings = _settings(given, read_config)

@@ -69,7 +69,7 @@ def _predict(options, wanted):
     import numpy as np
 
     from ..inference.completion import best_triples
-    from ..inference.device import on_device
+    from ..evaluation.device import on_device
     from ..inference.lists import read_list, write_table
     from ..inference.run import Run
 

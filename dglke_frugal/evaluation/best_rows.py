@@ -42,7 +42,7 @@ def best_rows(
     Args:
         operation: how vectors and rows combine.
         vectors: (q, dim) float32.
-        table: candidate rows, numpy or torch on the device that searches.
+        table: candidate rows; its `device` says where they are searched.
         k: how many; fewer are found if the table is smaller.
         scores: from exact float64 keys to float32 scores, monotone.
     """
@@ -53,13 +53,13 @@ def best_rows(
     tile_vectors = 2 * vectors if operation == Operation.L2 else vectors
     if operation == Operation.L2:  # the tile's key lacks |a|^2, by which the score's rounding must be measured
         slack = slack + np.float32(2.0**-20) * np.einsum("ij,ij->i", vectors, vectors)
-    if isinstance(table.rows, np.ndarray):
+    if table.device is None:
         query, row = _native.best_rows(operation, tile_vectors, table.rows, table.squares, k, slack, relative_slack)
         rows, position = table.rows, row
     else:
-        from .torch_ranking import best_rows as on_device
+        from .device_ranking import best_rows as on_device
 
-        query, row = on_device(operation, tile_vectors, table.rows, table.squares, k, slack, relative_slack)
+        query, row = on_device(operation, tile_vectors, table, k, slack, relative_slack)
         needed, position = np.unique(row, return_inverse=True)
         rows = take_rows(table.rows, needed)
     return Found(query, row, scores(_native.pair_keys(operation, vectors, rows, query, position)))

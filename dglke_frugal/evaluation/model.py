@@ -8,13 +8,16 @@ vectors with the table. Formulas: DGL-KE, models/pytorch/score_fun.py, checked a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
 from .._native import Operation
 from ..errors import InputError
 from ..models.model import INIT_EPSILON
+
+if TYPE_CHECKING:
+    import torch
 
 HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
@@ -42,9 +45,11 @@ class EmbeddingModel:
         name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel (ranked against all entities only).
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
-        entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on any device.
+        entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on `device`.
         relation: (relations, relation dim) float32; RESCAL: (relations, relation dim * entity dim).
         projection: TransR only, (relations, entity dim * relation dim) float32.
+        device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
+            table is a tensor there, or numpy in host memory.
 
     Raises:
         InputError: an unknown model, or shapes that do not belong together.
@@ -56,8 +61,11 @@ class EmbeddingModel:
     entity: np.ndarray
     relation: np.ndarray
     projection: Optional[np.ndarray] = None
+    device: Optional[torch.device] = None
 
     def __post_init__(self):
+        if self.device is None and not isinstance(self.entity, np.ndarray):
+            object.__setattr__(self, "device", self.entity.device)
         if self.is_own:
             return
         if self.name not in _OPERATIONS:

@@ -8,49 +8,54 @@ import numpy as np
 import torch
 
 from ..models import find_model
-from .known_triples import KnownTriples
+from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import Comparison
 
-_BLOCK_BYTES = 1 << 26  # of candidate rows, repeated for each query of a block
+_BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 28}  # of candidate rows, repeated for each query of a block
 _QUERIES = 32
 
 
 def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples]) -> Comparison:
-    """Compares triples with all entities in place of `side`, by float32 scores as the function gives them."""
+    """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.
+
+    The score of the true entity is the one that it gets among the candidates, so that equal rows tie.
+    """
+    device = model.device or torch.device("cpu")
     scorer = find_model(model.name)
     scorer.gamma, scorer.range = model.gamma, scorer.embedding_range(model.gamma, model.hidden_dim)
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
+    answers = known and KnownAnswers(side, stays, relations, known)
     better, equal = np.zeros(len(stays), np.int64), np.zeros(len(stays), np.int64)
-    rows = max(1, _BLOCK_BYTES // (4 * model.entity.shape[1] * _QUERIES))
     for begin in range(0, len(stays), _QUERIES):
         block = slice(begin, begin + _QUERIES)
-        fixed = torch.from_numpy(take_rows(model.entity, stays[block]))[:, None]
-        relation = torch.from_numpy(take_rows(model.relation, relations[block]))[:, None]
-
-        def score(candidates):
-            with torch.no_grad():
-                ends = (candidates, fixed) if side == HEAD else (fixed, candidates)
-                return scorer.score(ends[0], relation, ends[1]).numpy()
-
-        true = score(torch.from_numpy(take_rows(model.entity, moves[block]))[:, None])
-        scores = np.concatenate(
-            [
-                score(
-                    torch.from_numpy(take_rows(model.entity, np.arange(first, min(first + rows, len(model.entity)))))[
-                        None
-                    ]
-                )
-                for first in range(0, len(model.entity), rows)
-            ],
-            axis=1,
-        )
-        counts = np.ones(scores.shape, dtype=bool)
-        counts[np.arange(len(true)), moves[block]] = False
-        if known is not None:
-            answers = (known.heads if side == HEAD else known.tails)(stays[block], relations[block])
-            counts[np.repeat(np.arange(len(true)), np.diff(answers.pointers)), answers.items] = False
-        better[block] = ((scores > true) & counts).sum(axis=1)
-        equal[block] = ((scores == true) & counts).sum(axis=1)
+        true = torch.from_numpy(moves[block]).to(device)[:, None]
+        with torch.no_grad():
+            scores = _scores(scorer, model, side, stays[block], relations[block], device)
+        of_true = scores.gather(1, true)
+        scores.scatter_(1, true, torch.nan)  # neither better nor equal
+        if answers is not None:
+            known_here = answers.of(np.arange(begin, begin + len(true)))
+            query = np.repeat(np.arange(len(true)), np.diff(known_here.pointers))
+            scores[torch.from_numpy(query).to(device), torch.from_numpy(known_here.items).to(device)] = torch.nan
+        better[block] = (scores > of_true).sum(dim=1).cpu().numpy()
+        equal[block] = (scores == of_true).sum(dim=1).cpu().numpy()
     return Comparison(better, equal, 0)
+
+
+def _scores(scorer, model, side, stays, relations, device) -> torch.Tensor:
+    """(queries, entities) on the device."""
+    fixed, relation = (
+        torch.from_numpy(take_rows(table, ids)).to(device)[:, None]
+        for table, ids in ((model.entity, stays), (model.relation, relations))
+    )
+    rows = max(1, _BLOCK_BYTES[device.type] // (4 * model.entity.shape[1] * _QUERIES))
+    parts = []
+    for first in range(0, len(model.entity), rows):
+        block = model.entity[first : first + rows]
+        if isinstance(block, np.ndarray):
+            block = torch.from_numpy(np.array(block, np.float32)).to(device)
+        ends = (block[None], fixed) if side == HEAD else (fixed, block[None])
+        parts.append(scorer.score(ends[0], relation, ends[1]))
+    return torch.cat(parts, dim=1)

@@ -90,7 +90,7 @@ def evaluate(
     """Ranks triples against candidates in place of their heads and of their tails.
 
     Args:
-        model: tables in host memory (numpy) are ranked by the C++ kernel, torch tensors on their device.
+        model: its `device` says where it is ranked against all entities; samples are ranked on the CPU.
         triples: (heads, relations, tails), each (n,) integer ids.
         known: train, valid and test triples; needed unless the protocol keeps them.
         protocol: see Protocol.
@@ -118,7 +118,7 @@ def evaluate(
             {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
             protocol,
         )
-    table = None if model.projects else CandidateTable.of(model.entity, model.operation)
+    table = None if model.projects else CandidateTable.of(model.entity, model.operation, model.device)
     compared = {side: rank_against_all(model, side, triples, known, table) for side in SIDES}
     if protocol.known == "penalized":
         for side, comparison in compared.items():

@@ -9,7 +9,7 @@ number of threads, block size, processor and device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .._native import Operation
 from ..errors import InputError
 from .known_triples import KnownTriples, Lists
 from .model import HEAD, SIMPLE_LIMIT, TAIL, EmbeddingModel, take_rows
+
+if TYPE_CHECKING:
+    import torch
 
 _UNIT = 2.0**-24  # rounding error of one float32 operation, relative
 _LIMIT = float(np.finfo(np.float32).max)
@@ -29,33 +32,32 @@ class CandidateTable:
     """Rows that compete, with what the error bounds need to know of them.
 
     Attributes:
-        rows: (n, dim) float32, numpy (may be strided) or torch tensor on the device that ranks.
-        squares: (n,) float32, -|row|^2 rounded, or None where the operation does not need it.
+        rows: (n, dim) float32: numpy (may be strided), or a torch tensor on `device`.
+        squares: (n,) float32, -|row|^2 rounded, or None where the operation does not need it; a tensor on `device`.
         longest: an upper bound of |row| over all rows.
+        device: the torch device that compares; None for the C++ kernel.
     """
 
     rows: object
-    squares: Optional[np.ndarray]
+    squares: object
     longest: float
+    device: Optional[torch.device] = None
 
     @classmethod
-    def of(cls, rows, operation: Operation) -> "CandidateTable":
+    def of(cls, rows, operation: Operation, device: Optional[torch.device] = None) -> "CandidateTable":
         """Measures `rows` for `operation`."""
         if operation not in (Operation.DOT, Operation.L2):
-            return cls(rows, None, 0.0)
-        squares = np.empty(len(rows), dtype=np.float64)
-        for begin in range(0, len(rows), _NORM_BLOCK):
-            block = _to_numpy(rows[begin : begin + _NORM_BLOCK])
-            np.einsum(
-                "ij,ij->i",
-                block,
-                block,
-                dtype=np.float64,
-                casting="same_kind",
-                out=squares[begin : begin + _NORM_BLOCK],
-            )
-        longest = float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-12)
-        return cls(rows, (-squares).astype(np.float32) if operation == Operation.L2 else None, longest)
+            return cls(rows, None, 0.0, device)
+        if device is None:
+            squares = _squared_lengths(rows)
+        else:
+            from .device_ranking import squared_lengths
+
+            squares = squared_lengths(rows, device)
+        longest = float(squares.max()) ** 0.5 * (1 + 1e-12) if len(squares) else 0.0
+        if operation == Operation.DOT:
+            return cls(rows, None, longest, device)
+        return cls(rows, (-squares).astype(np.float32) if device is None else (-squares).float(), longest, device)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def compare(
     low, high = _tile_thresholds(operation, low, high, queries, table)
     positives = np.searchsorted(queries.asked_by, np.arange(len(queries.vectors) + 1)).astype(np.int64)
     tile_vectors = 2 * queries.vectors if operation == Operation.L2 else queries.vectors
-    if isinstance(table.rows, np.ndarray):
+    if table.device is None:
         better, triple, row = _native.count_better(
             operation,
             tile_vectors,
@@ -134,11 +136,9 @@ def compare(
         )
         uncertain_rows, row_of_pair = table.rows, row
     else:
-        from .torch_ranking import count_better
+        from .device_ranking import count_better
 
-        better, triple, row = count_better(
-            operation, tile_vectors, table.rows, table.squares, queries.excluded, positives, low, high
-        )
+        better, triple, row = count_better(operation, tile_vectors, table, queries.excluded, positives, low, high)
         needed, row_of_pair = np.unique(row, return_inverse=True)
         uncertain_rows = take_rows(table.rows, needed)
     keys = _native.pair_keys(operation, queries.vectors, uncertain_rows, queries.asked_by[triple], row_of_pair)
@@ -216,8 +216,12 @@ def _tile_thresholds(operation, low, high, queries, table) -> Tuple[np.ndarray, 
     return low, high
 
 
-def _to_numpy(rows) -> np.ndarray:
-    return rows if isinstance(rows, np.ndarray) else rows.detach().cpu().numpy()
+def _squared_lengths(rows: np.ndarray) -> np.ndarray:
+    squares = np.empty(len(rows), dtype=np.float64)
+    for begin in range(0, len(rows), _NORM_BLOCK):
+        block, out = rows[begin : begin + _NORM_BLOCK], squares[begin : begin + _NORM_BLOCK]
+        np.einsum("ij,ij->i", block, block, dtype=np.float64, casting="same_kind", out=out)
+    return squares
 
 
 def rank_against_all(
@@ -231,7 +235,7 @@ def rank_against_all(
     """Compares triples with all entities in place of `side`.
 
     Args:
-        model: its entity table lies on the device that ranks.
+        model: says where it is ranked.
         side: HEAD or TAIL, the place that candidates take.
         triples: (heads, relations, tails), each (n,) ids.
         known: triples to leave out; None leaves out only the triple itself (the unfiltered protocol).
@@ -241,7 +245,7 @@ def rank_against_all(
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     if table is None and not model.projects:
-        table = CandidateTable.of(model.entity, model.operation)
+        table = CandidateTable.of(model.entity, model.operation, model.device)
     order = np.lexsort((stays, relations))  # by relation first, since TransR changes its table with it
     stays, relations, moves = stays[order], relations[order], moves[order]
     if known is None:
@@ -260,7 +264,8 @@ def rank_against_all(
         else:
             excluded = answers.take(np.arange(first, last))
         if model.projects:
-            table = CandidateTable.of(model.candidate_rows(model.entity, int(relation[0])), model.operation)
+            rows = model.candidate_rows(model.entity, int(relation[0]))
+            table = CandidateTable.of(rows, model.operation, model.device)
         vectors, true_vectors = query_vectors(model, side, take_rows(model.entity, fixed), relation)
         asked_by = np.repeat(np.arange(last - first), ends[first:last] - asked)
         part = compare(

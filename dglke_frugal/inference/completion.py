@@ -148,4 +148,4 @@ def _table(model, moves, relation) -> CandidateTable:
         import torch
 
         rows = model.entity[torch.as_tensor(moves, device=model.entity.device)]
-    return CandidateTable.of(model.candidate_rows(rows, relation), model.operation)
+    return CandidateTable.of(model.candidate_rows(rows, relation), model.operation, model.device)

@@ -11,9 +11,9 @@ import numpy as np
 from ..data.graph import Names
 from ..errors import InputError
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
+from ..evaluation.device import on_device
 from ..evaluation.model import EmbeddingModel
 from .completion import best_triples, check_range, triple_keys
-from .device import on_device
 from .lists import read_names
 from .similarity import most_similar
 from .tables import PathLike, read_config, read_model

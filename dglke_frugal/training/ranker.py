@@ -8,12 +8,16 @@ import numpy as np
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate
+from ..evaluation.device import on_device
 from ..evaluation.metrics import process_lines
 from .tables import Tables
 
 
 class Ranker:
-    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates."""
+    """Ranks triples of a graph with the tables as they are, on the GPU that the run computes on if it has one.
+
+    Flags and seed choose the triples and candidates.
+    """
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph):
         self._config, self._graph = config, graph
@@ -31,6 +35,8 @@ class Ranker:
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
                                **{name: store.embeddings for name, store in tables.stores.items()})
         protocol = self._protocol()
+        if protocol.sampling is None:
+            model = on_device(model, config.device.gpu)
         known = self._known_triples() if protocol.known == "excluded" else None
         return evaluate(model, triples, known, protocol)
 

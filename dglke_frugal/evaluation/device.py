@@ -1,0 +1,61 @@
+"""Where a model is ranked and searched: the CPU's own kernels, or a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Sequence, Union
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError
+from .model import EmbeddingModel
+
+_WORKING_BYTES = 2 << 30  # device memory that comparing takes beside the table
+_UPLOADED_ROWS = 1 << 16  # together: a mapped file need not fit in host memory
+
+
+def torch_device(gpu: Union[int, Sequence[int]]):
+    """The torch device of DGL-KE's --gpu flag, None for the CPU. The first of several GPUs is taken.
+
+    Raises InputError if there is no such device, or neither PyTorch nor this build can use it.
+    """
+    number = gpu if isinstance(gpu, int) else gpu[0]
+    if number < 0:
+        return None
+    devices, reason = _native.cuda_devices(with_free_memory=False)
+    if not devices:
+        raise InputError(f"--gpu {number} asks for a GPU, but {reason}; leave the flag out to use the CPU")
+    import torch
+
+    if number >= torch.cuda.device_count():
+        have = f"there are {torch.cuda.device_count()}" if torch.cuda.is_available() else "PyTorch sees none"
+        raise InputError(f"--gpu {number} asks for a GPU, but {have}; leave the flag out to use the CPU")
+    return torch.device("cuda", number)
+
+
+def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> EmbeddingModel:
+    """The model as the GPU ranks it, or the model itself for the CPU (-1).
+
+    The entity table goes to the device if it fits there, and stays in host memory otherwise.
+    """
+    device = torch_device(gpu)
+    if device is None:
+        return model
+    import torch
+
+    rows, dim = model.entity.shape
+    if 4 * rows * dim + _WORKING_BYTES > torch.cuda.mem_get_info(device)[0]:
+        return replace(model, device=device)
+    return replace(model, entity=upload(model.entity, device), device=device)
+
+
+def upload(rows, device):
+    """A copy of rows (n, dim) float32, which may be strided or memory-mapped, as a tensor on the device."""
+    import torch
+
+    there = torch.empty(rows.shape, dtype=torch.float32, device=device)
+    for begin in range(0, len(rows), _UPLOADED_ROWS):
+        block = np.array(rows[begin : begin + _UPLOADED_ROWS])
+        there[begin : begin + len(block)] = torch.from_numpy(block).to(device)
+    return there
