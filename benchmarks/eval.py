@@ -1,6 +1,6 @@
 """Filtered test of a whole test set: ours and DGL-KE's, one after the other on the same tables.
 
-    python -m benchmarks.eval --json eval.json --data_path data --run ckpts/TransE_l2_FB15k_0
+    python -m benchmarks.eval --json FILE [--data_path data] [--run ckpts/TransE_l2_FB15k_0] [--gpu 0]
 
 Without --run the tables are random, which times the same work but says nothing about the metrics of a trained model.
 The floor is the arithmetic: distinct queries x entities x dim x 2 operations at the machine's float32 rate.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,8 @@ from dglke_frugal import _native
 from dglke_frugal.data import load_graph
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
 from dglke_frugal.inference.tables import read_config, read_model
+
+from .eval_on_gpu import gpu_leg, random_model
 
 
 def arguments():
@@ -43,19 +44,9 @@ def arguments():
         help="let DGL-KE rank only about so many triples, evenly spaced, and scale its time; 0 for none",
     )
     parser.add_argument("--batch_size_eval", default="16", help="of DGL-KE")
+    parser.add_argument("--gpu", type=int, default=-1, help="test on this GPU as well, then all models; -1 for none")
+    parser.add_argument("--compare_every", type=int, default=40, help="triples apart that other models' ranks compare")
     return parser.parse_args()
-
-
-def random_model(graph, options):
-    rng = np.random.default_rng(0)
-    bound = (options.gamma + 2) / options.hidden_dim
-    shapes = ((graph.n_entities, options.hidden_dim), (graph.n_relations, options.hidden_dim))
-    return EmbeddingModel(
-        options.model_name,
-        options.gamma,
-        options.hidden_dim,
-        *(rng.uniform(-bound, bound, shape).astype(np.float32) for shape in shapes),
-    )
 
 
 def run_ours(model, graph, options):
@@ -139,7 +130,7 @@ def main():
         config = read_config(options.run)
         model = read_model(options.run, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"])
     else:
-        model = random_model(graph, options)
+        model = random_model(options.model_name, graph, options.hidden_dim, options.gamma)
     seconds, evaluation, metrics = run_ours(model, graph, options)
     queries = sum(
         len(np.unique(np.stack([graph.test.relation, column]), axis=1).T)
@@ -147,7 +138,6 @@ def main():
     )
     operations = 2.0 * queries * graph.n_entities * model.entity.shape[1]
     result = {
-        "machine": platform.processor() or platform.machine(),
         "threads": options.threads,
         "tables": "trained" if options.run else "random",
         "model": model.name,
@@ -174,6 +164,7 @@ def main():
                 **compare_ranks(model, graph, ranks, every),
             }
         )
+    result.update(gpu_leg(model, graph, evaluation, options))
     text = json.dumps(result, indent=2)
     print(text)
     if options.json:

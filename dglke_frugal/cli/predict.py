@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .errors import reports_input_errors
-from .tool_flags import Parser, own_parser, parse
+from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse
 
 _FORMATS = ("h_r_t", "h_r_*", "h_*_t", "*_r_t", "h_*_*", "*_r_*", "*_*_t")
 
@@ -13,27 +13,20 @@ def dglke_flags() -> Parser:
     """DGL-KE's flags, with its names, defaults and abbreviations."""
     parser = Parser(prog="dglke_predict", add_help=False)
     parser.add_argument("--model_path", default="ckpts", help="folder of the run (%(default)s)")
-    parser.add_argument(
-        "--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(_FORMATS)
-    )
-    parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
-    parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
+    add_search_flags(parser, _FORMATS)
     parser.add_argument(
         "--exec_mode",
         default="all",
         help="triplet_wise: list element by element; all: all combinations; batch_head, batch_rel, batch_tail: "
         "the best for each head, relation or tail (%(default)s)",
     )
-    parser.add_argument("--topK", type=int, default=10, help="how many (%(default)s)")
     parser.add_argument(
         "--score_func",
         default="none",
         help="none: the score without its margin; logsigmoid: log-sigmoid of the score (%(default)s)",
     )
-    parser.add_argument("--output", default="result.tsv", help="file for the result (%(default)s)")
     parser.add_argument("--entity_mfile", help="file of entity ids and names; by default the one the run names")
     parser.add_argument("--rel_mfile", help="file of relation ids and names; by default the one the run names")
-    parser.add_argument("--gpu", type=int, default=-1, help="GPU number; -1 is the CPU (%(default)s)")
     return parser
 
 
@@ -41,7 +34,7 @@ def dglke_flags() -> Parser:
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     own, rest = parse(
-        own_parser("dglke_predict"),
+        own_search_parser("dglke_predict"),
         dglke_flags(),
         argv,
         "Find the best triples among all combinations of given heads, relations and tails.",
@@ -52,20 +45,15 @@ def main(argv):
         compat.run("predict", rest)
         return
     options = dglke_flags().parse_args(rest)
-    if options.format not in _FORMATS:
-        raise InputError(f"--format is {options.format}; choose one of {', '.join(_FORMATS)}")
+    check_lists(options, _FORMATS)
     if options.score_func not in ("none", "logsigmoid"):
         raise InputError(f"--score_func is {options.score_func}; choose none or logsigmoid")
-    wanted = options.format.split("_")
-    given, needed = len(options.data_files or []), sum(part != "*" for part in wanted)
-    if given != needed:
-        raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
-    _predict(options, wanted)
+    _predict(options, own.index)
     print("Inference Done")
     print(f"The result is saved in {options.output}")
 
 
-def _predict(options, wanted):
+def _predict(options, index):
     import numpy as np
 
     from ..inference.completion import best_triples
@@ -79,11 +67,13 @@ def _predict(options, wanted):
     files = iter(options.data_files)
     lists = []
     for part, names, rows in zip(
-        wanted, (entity_names, relation_names, entity_names), (run.model.entity, run.model.relation, run.model.entity)
+        options.format.split("_"), (entity_names, relation_names, entity_names), (run.model.entity, run.model.relation, run.model.entity)
     ):
         lists.append(np.arange(len(rows)) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
-    results = best_triples(model, *lists, options.exec_mode, options.topK, _score(model, options.score_func))
+    results = best_triples(
+        model, *lists, options.exec_mode, options.topK, _score(model, options.score_func), index=index
+    )
     heads, relations, tails, scores = (
         np.concatenate([getattr(result, column) for result in results]).tolist()
         for column in ("heads", "relations", "tails", "scores")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Sequence, Tuple
 
+from ..errors import InputError
 from .flags import Parser
 
 
@@ -18,6 +19,39 @@ def own_parser(prog: str) -> Parser:
         help="frugal: our own arithmetic (default); vanilla: unmodified DGL-KE, for comparison",
     )
     return parser
+
+
+def own_search_parser(prog: str) -> Parser:
+    """The same for the commands that search."""
+    parser = own_parser(prog)
+    parser.add_argument(
+        "--index",
+        choices=["exact", "faiss"],
+        default="exact",
+        help="exact: all candidates are looked at (default); faiss: the cells of an index where the best ones likely are",
+    )
+    return parser
+
+
+def add_search_flags(parser: Parser, formats: Sequence[str]) -> None:
+    """DGL-KE's flags of dglke_predict and dglke_emb_sim. formats: which lists a search takes."""
+    parser.add_argument(
+        "--format", help="which lists --data_files gives, * standing for everything: " + ", ".join(formats)
+    )
+    parser.add_argument("--data_files", nargs="+", help="the lists that --format names, one id (or name) per line")
+    parser.add_argument("--raw_data", action="store_true", help="the lists hold names, and so will the result")
+    parser.add_argument("--topK", type=int, default=10, help="how many (%(default)s)")
+    parser.add_argument("--output", default="result.tsv", help="file for the result (%(default)s)")
+    parser.add_argument("--gpu", type=int, default=-1, help="GPU number; -1 is the CPU (%(default)s)")
+
+
+def check_lists(options: argparse.Namespace, formats: Sequence[str]) -> None:
+    """InputError for a --format that is not one of `formats`, or that --data_files do not fit."""
+    if options.format not in formats:
+        raise InputError(f"--format is {options.format}; choose one of {', '.join(formats)}")
+    given, needed = len(options.data_files or []), sum(part != "*" for part in options.format.split("_"))
+    if given != needed:
+        raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
 
 
 def parse(own: Parser, dglke: Parser, argv: Sequence[str], description: str) -> Tuple[argparse.Namespace, list]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from functools import partial
+from typing import Callable, Tuple
 
 import numpy as np
 
@@ -46,6 +47,16 @@ def best_rows(
         k: how many; fewer are found if the table is smaller.
         scores: from exact float64 keys to float32 scores, monotone.
     """
+    query, row = (table.shortlist or partial(_shortlist, operation, table=table))(vectors, count=k)
+    rows, position = table.rows, row
+    if table.device is not None:
+        needed, position = np.unique(row, return_inverse=True)
+        rows = take_rows(table.rows, needed)
+    return Found(query, row, scores(_native.pair_keys(operation, vectors, rows, query, position)))
+
+
+def _shortlist(operation, vectors, table: CandidateTable, count: int) -> Tuple[np.ndarray, np.ndarray]:
+    """Pairs (query, row) among which the `count` best of each query certainly are."""
     absolute, relative = tile_error(operation, vectors, table)
     slack = np.nextafter((2 * absolute).astype(np.float32), np.float32(np.inf))
     # Rounding to float32 scores makes near keys equal; among equals the first row counts, so keep those too.
@@ -54,12 +65,7 @@ def best_rows(
     if operation == Operation.L2:  # the tile's key lacks |a|^2, by which the score's rounding must be measured
         slack = slack + np.float32(2.0**-20) * np.einsum("ij,ij->i", vectors, vectors)
     if table.device is None:
-        query, row = _native.best_rows(operation, tile_vectors, table.rows, table.squares, k, slack, relative_slack)
-        rows, position = table.rows, row
-    else:
-        from .device_ranking import best_rows as on_device
+        return _native.best_rows(operation, tile_vectors, table.rows, table.squares, count, slack, relative_slack)
+    from .device_ranking import best_rows as on_device
 
-        query, row = on_device(operation, tile_vectors, table, k, slack, relative_slack)
-        needed, position = np.unique(row, return_inverse=True)
-        rows = take_rows(table.rows, needed)
-    return Found(query, row, scores(_native.pair_keys(operation, vectors, rows, query, position)))
+    return on_device(operation, tile_vectors, table, count, slack, relative_slack)

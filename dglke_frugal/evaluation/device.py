@@ -40,14 +40,16 @@ def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> Embeddin
     The entity table goes to the device if it fits there, and stays in host memory otherwise.
     """
     device = torch_device(gpu)
-    if device is None:
-        return model
+    return model if device is None else replace(model, entity=place(model.entity, device), device=device)
+
+
+def place(rows, device):
+    """Rows (n, dim) float32 as a tensor on the device, or the rows themselves if they do not fit there."""
     import torch
 
-    rows, dim = model.entity.shape
-    if 4 * rows * dim + _WORKING_BYTES > torch.cuda.mem_get_info(device)[0]:
-        return replace(model, device=device)
-    return replace(model, entity=upload(model.entity, device), device=device)
+    count, dim = rows.shape
+    fits = device.type != "cuda" or 4 * count * dim + _WORKING_BYTES <= torch.cuda.mem_get_info(device)[0]
+    return upload(rows, device) if fits else rows
 
 
 def upload(rows, device):

@@ -76,23 +76,52 @@ def count_better(
 def best_rows(
     operation: Operation, vectors: np.ndarray, table, count: int, slack: np.ndarray, relative_slack: float
 ) -> Pairs:
-    """Pairs (query, row) of csrc/evaluation/best_rows.h: all rows within the slack of the count-th best.
-
-    The keys are made twice, to find the count-th best and to find what is near it, so that none need be kept.
-    """
+    """Pairs (query, row) of csrc/evaluation/best_rows.h: all rows within the slack of the count-th best."""
+    slack = torch.from_numpy(slack).to(table.device)
     with _comparing_on(table.device):
-        count = min(count, len(table.rows))
-        best = torch.full((len(vectors), count), -torch.inf, device=table.device)
-        for begin, end, _, keys in _tiles(operation, vectors, table):
-            both = torch.cat([best[begin:end], keys], dim=1)
-            best[begin:end] = torch.topk(both, count, dim=1).values
-        kth = best[:, -1]
-        threshold = (kth - torch.from_numpy(slack).to(table.device) - relative_slack * kth.abs())[:, None]
-        pairs = []
-        for begin, end, first, keys in _tiles(operation, vectors, table):
-            query, row = (keys >= threshold[begin:end]).nonzero(as_tuple=True)
-            pairs.append((query + begin, row + first))
-        return _download(pairs)
+        shape = (len(vectors), min(count, len(table.rows)))
+        return _shortlist(
+            lambda: _tiles(operation, vectors, table), shape, lambda kth: kth - slack - relative_slack * kth.abs()
+        )
+
+
+def most_overlapping(vectors: np.ndarray, rows, count: int, device: torch.device) -> Pairs:
+    """Pairs (query, row), in float64: all rows within rounding of the count-th largest a.b / (|a|^2 + |b|^2 - a.b)."""
+    there = torch.from_numpy(np.asarray(vectors, np.float64)).to(device)
+
+    def tiles():
+        for first, block in _row_blocks(rows, device):
+            block = block.double()
+            step = max(1, _TILE // len(block))
+            for begin in range(0, len(there), step):
+                mine = there[begin : begin + step]
+                dots = mine @ block.T
+                keys = dots / (mine.square().sum(1)[:, None] + block.square().sum(1) - dots)
+                keys.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+                yield begin, begin + len(mine), first, keys
+
+    with _comparing_on(device):
+        return _shortlist(tiles, (len(there), min(count, len(rows))), lambda kth: kth - 1e-9 * kth.abs() - 1e-12)
+
+
+def _shortlist(tiles, shape, threshold) -> Pairs:
+    """Pairs with a key of at least threshold(kth best) of shape (queries, k).
+
+    The keys are made twice, to find the k-th best and to find what is near it, so that none need be kept.
+    """
+    best = None
+    for begin, end, _, keys in tiles():
+        if best is None:
+            best = torch.full(shape, -torch.inf, dtype=keys.dtype, device=keys.device)
+        best[begin:end] = torch.topk(torch.cat([best[begin:end], keys], dim=1), shape[1], dim=1).values
+    if best is None:
+        return _download([])
+    least = threshold(best[:, -1])[:, None]
+    pairs = []
+    for begin, end, first, keys in tiles():
+        query, row = (keys >= least[begin:end]).nonzero(as_tuple=True)
+        pairs.append((query + begin, row + first))
+    return _download(pairs)
 
 
 def _row_blocks(rows, device) -> Iterator[Tuple[int, torch.Tensor]]:

@@ -9,7 +9,7 @@ number of threads, block size, processor and device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -36,12 +36,14 @@ class CandidateTable:
         squares: (n,) float32, -|row|^2 rounded, or None where the operation does not need it; a tensor on `device`.
         longest: an upper bound of |row| over all rows.
         device: the torch device that compares; None for the C++ kernel.
+        shortlist: (vectors, count) -> pairs (query, row), how best rows are searched instead of among all rows.
     """
 
     rows: object
     squares: object
     longest: float
     device: Optional[torch.device] = None
+    shortlist: Optional[Callable] = None
 
     @classmethod
     def of(cls, rows, operation: Operation, device: Optional[torch.device] = None) -> "CandidateTable":

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
 from ..evaluation.ranking import CandidateTable
+from .index import make_table
 
 EXEC_MODES = ("triplet_wise", "all", "batch_head", "batch_rel", "batch_tail")
 _QUERIES = 4096  # query vectors in work at a time
@@ -54,6 +55,7 @@ def best_triples(
     exec_mode: str,
     k: int,
     score: Callable[[np.ndarray], np.ndarray] = None,
+    index: str = "exact",
 ) -> List[ScoredTriples]:
     """The k best triples: of the lists taken element by element, of all combinations, or for each element of one list.
 
@@ -62,6 +64,7 @@ def best_triples(
         exec_mode: one of EXEC_MODES, as in dglke_predict.
         k: how many; fewer are returned if there are fewer combinations.
         score: from exact float64 keys to the float32 scores to rank by, monotone; the model's scores by default.
+        index: one of index.INDEXES.
 
     Returns:
         One result, or with the batch modes one for each head, relation or tail; best first.
@@ -82,6 +85,7 @@ def best_triples(
     side = HEAD if exec_mode == "batch_tail" else TAIL
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     groups = {"all": 1, "batch_rel": len(relations)}.get(exec_mode, len(stays))
+    tables = _Tables(model, moves, index)
     results = []
     for group in range(groups):
         if exec_mode == "all":
@@ -90,7 +94,7 @@ def best_triples(
             pairs = np.arange(len(stays)) * len(relations) + group
         else:
             pairs = group * len(relations) + np.arange(len(relations))
-        results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score))
+        results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables))
     return results
 
 
@@ -115,18 +119,15 @@ def _best_of_list(model, heads, relations, tails, k, score):
     return [ScoredTriples(heads[order], relations[order], tails[order], scores[order])]
 
 
-def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score) -> ScoredTriples:
+def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables) -> ScoredTriples:
     """`pairs` number the combinations of `stays` and `relations`; each meets all of `moves`."""
     pair_relations = relations[pairs % len(relations)]
     found = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     order = np.argsort(pair_relations, kind="stable") if model.projects else np.arange(len(pairs))
-    table = None
     for members in _parts(order, pair_relations, model.projects):
         relation = pair_relations[members]
-        if table is None or model.projects:
-            table = _table(model, moves, int(relation[0]))
         vectors = model.queries(side, take_rows(model.entity, stays[pairs[members] // len(relations)]), relation)
-        part = best_rows(model.operation, vectors, table, k, score)
+        part = best_rows(model.operation, vectors, tables.of(int(relation[0])), k, score)
         merged = Found(
             np.concatenate([found.query, members[part.query]]),
             np.concatenate([found.row, part.row]),
@@ -138,14 +139,24 @@ def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score) -> Sco
     return ScoredTriples(heads, pair_relations[found.query], tails, found.score)
 
 
-def _table(model, moves, relation) -> CandidateTable:
-    everything = len(moves) == len(model.entity) and np.array_equal(moves, np.arange(len(moves)))
-    if everything:
-        rows = model.entity
-    elif isinstance(model.entity, np.ndarray):
-        rows = model.entity[moves]
-    else:
-        import torch
+class _Tables:
+    """The rows that move, ready to be searched: the same for all relations, but for TransR's."""
 
-        rows = model.entity[torch.as_tensor(moves, device=model.entity.device)]
-    return CandidateTable.of(model.candidate_rows(rows, relation), model.operation, model.device)
+    def __init__(self, model: EmbeddingModel, moves: np.ndarray, index: str):
+        self._model, self._index = model, index
+        self._relation, self._table = None, None
+        if np.array_equal(moves, np.arange(len(model.entity))):
+            self._rows = model.entity
+        elif isinstance(model.entity, np.ndarray):
+            self._rows = model.entity[moves]
+        else:
+            import torch
+
+            self._rows = model.entity[torch.as_tensor(moves, device=model.device)]
+
+    def of(self, relation: int) -> CandidateTable:
+        model = self._model
+        if self._table is None or model.projects and relation != self._relation:
+            rows = model.candidate_rows(self._rows, relation)
+            self._relation, self._table = relation, make_table(rows, model.operation, model.device, self._index)
+        return self._table

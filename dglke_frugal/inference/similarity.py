@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import numpy as np
 
@@ -10,11 +10,15 @@ from .. import _native
 from .._native import Operation
 from ..errors import InputError
 from ..evaluation.best_rows import Found, best_rows
-from ..evaluation.ranking import CandidateTable
 from .completion import check_range
+from .index import make_table, refuse_faiss
+
+if TYPE_CHECKING:
+    import torch
 
 MEASURES = ("cosine", "l2", "l1", "dot", "ext_jaccard")
 MODES = ("pairwise", "all", "batch_left")
+_UNIT_BLOCK = 1 << 16  # rows scaled together
 _BLOCK = 1024  # left rows whose similarities to all right rows are in work together
 
 
@@ -38,7 +42,14 @@ def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure
 
 
 def most_similar(
-    table: np.ndarray, left: np.ndarray, right: np.ndarray, mode: str, measure: str, k: int
+    table: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    mode: str,
+    measure: str,
+    k: int,
+    device: Optional[torch.device] = None,
+    index: str = "exact",
 ) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The k most similar pairs: element by element, of all combinations, or for each left object.
 
@@ -48,12 +59,15 @@ def most_similar(
         mode: one of MODES, as in dglke_emb_sim.
         measure: one of MEASURES.
         k: how many; fewer are returned if there are fewer.
+        device: a GPU that searches; None for the CPU. The numbers are the same.
+        index: one of index.INDEXES.
 
     Returns:
         (left ids, right ids, similarities float32), best first; with batch_left one for each left object.
 
     Raises:
-        InputError: unknown mode or measure, k below 1, lists of different length with pairwise, an id out of range.
+        InputError: unknown mode or measure, k below 1, lists of different length with pairwise, an id out of range, or
+            an index that the measure does not have.
     """
     if measure not in MEASURES:
         raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")
@@ -71,7 +85,7 @@ def most_similar(
         scores = similarities(table, left, right, measure)
         order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
         return [(left[order], right[order], scores[order])]
-    search = _Search(table, right, measure)
+    search = _Search(table, right, measure, device, index)
     best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     results = []
     for begin in range(0, len(left), _BLOCK):
@@ -98,24 +112,35 @@ def most_similar(
 class _Search:
     """The right-hand rows, prepared so that the best of a measure are the best of a product or a distance."""
 
-    def __init__(self, table, right, measure):
-        self._measure = measure
-        rows = np.ascontiguousarray(table[right])
-        if measure == "cosine":  # unit rows; their rounding is within the error bound's allowance of ten roundings
-            self._lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-            rows = (rows / np.where(self._lengths > 0, self._lengths, 1)[:, None]).astype(np.float32)
+    def __init__(self, table, right, measure, device, index):
+        self._measure, self._device = measure, device
+        rows = table if np.array_equal(right, np.arange(len(table))) else table[right]
+        if measure == "cosine":
+            rows = _unit_rows(rows)
+        if measure == "ext_jaccard":
+            refuse_faiss(index, "ext_jaccard")
+            self._rows = rows
+            return
         self._operation = {"l2": Operation.L2, "l1": Operation.L1}.get(measure, Operation.DOT)
-        self._rows = rows if measure == "ext_jaccard" else CandidateTable.of(rows, self._operation)
+        self._rows = make_table(rows, self._operation, device, index)
 
     def shortlist(self, vectors, k):
         """Pairs (query, position in right) among which the k best of each query are."""
         if self._measure != "ext_jaccard":
             found = best_rows(self._operation, vectors, self._rows, k, lambda keys: keys.astype(np.float32))
             return found.query, found.row
-        vectors, rows = vectors.astype(np.float64), self._rows.astype(np.float64)
-        dots = vectors @ rows.T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = dots / ((vectors**2).sum(1)[:, None] + (rows**2).sum(1) - dots)
-        values = np.nan_to_num(values, nan=-np.inf)
-        kth = -np.partition(-values, min(k, values.shape[1]) - 1, axis=1)[:, min(k, values.shape[1]) - 1]
-        return np.nonzero(values >= (kth - 1e-9 * np.abs(kth) - 1e-12)[:, None])
+        import torch
+
+        from ..evaluation.device_ranking import most_overlapping
+
+        return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))
+
+
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
+    """Rows of length 1, zeros stay; their rounding is within the error bound's allowance of ten roundings."""
+    unit = np.empty(rows.shape, np.float32)
+    for begin in range(0, len(rows), _UNIT_BLOCK):
+        block = rows[begin : begin + _UNIT_BLOCK].astype(np.float64)
+        lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
+        unit[begin : begin + len(block)] = block / np.where(lengths > 0, lengths, 1)[:, None]
+    return unit
