@@ -14,13 +14,13 @@ from .tables import Tables
 
 
 class Ranker:
-    """Ranks triples of a graph with the tables as they are, on the GPU that the run computes on if it has one.
+    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates."""
 
-    Flags and seed choose the triples and candidates.
-    """
-
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph):
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None):
+        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well."""
         self._config, self._graph = config, graph
+        gpu = device is not None and device.torch_device.type == "cuda"
+        self._gpu: int = device.torch_device.index if gpu else -1
         self._known: Optional[KnownTriples] = None  # indexed when first needed
 
     def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:
@@ -36,7 +36,7 @@ class Ranker:
                                **{name: store.embeddings for name, store in tables.stores.items()})
         protocol = self._protocol()
         if protocol.sampling is None:
-            model = on_device(model, config.device.gpu)
+            model = on_device(model, self._gpu)
         known = self._known_triples() if protocol.known == "excluded" else None
         return evaluate(model, triples, known, protocol)
 

@@ -235,7 +235,7 @@ class RankRanker(Ranker):
     """Each rank ranks a share of the triples; the leader puts the ranks together in their order."""
 
     def __init__(self, run: RankRun):
-        super().__init__(run.config, run.graph)
+        super().__init__(run.config, run.graph, run.device)
         self._run = run
 
     def rank(self, mode, triples, tables):

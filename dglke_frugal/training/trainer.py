@@ -164,7 +164,7 @@ class Run:
         self._say_batch_size()
         self.step = make_step(step_config(config), device=device, matmul=config.device.matmul)
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
-        self.ranker = Ranker(config, graph)
+        self.ranker = Ranker(config, graph, device)
         self.tracker = make_tracker(folder, config.run.trackers)
 
     def _make_tables(self) -> Tables:
