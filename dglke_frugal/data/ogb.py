@@ -272,8 +272,8 @@ def _blocks(path: Path, shape: tuple) -> Iterator[Tuple[int, np.ndarray]]:
     would count as memory."""
     table = load_npy(path, shape)
     (rows, width), dtype, start = table.shape, table.dtype, table.offset
-    if rows == 0:
-        raise InputError(f"{path} has no rows; fetch the data set again")
+    if not table.size:
+        raise InputError(f"{path} has no rows or no columns; fetch the data set again")
     if not table.flags.c_contiguous:
         raise InputError(f"{path} is stored by columns; write it again in C order")
     del table
