@@ -2,7 +2,8 @@
 
     python -m benchmarks.ablation --json FILE [--run NAME ...] [--data_path P] [--gpu N] [--build FOLDER]
 
-p2f_vs_sync    training with flushing in the background by next use, before the next step, and without a cache
+p2f_vs_sync    training with flushing in the background by next use (p2f), before the next step (sync), by the step itself
+               into host rows (direct), and without an engine (in_place: the table where the step computes)
 uva_vs_copy    missed rows read in place by the GPU, or gathered by the CPU and copied (a GPU only)
 queue_vs_heap  operations per second of the two-level queue, a binary heap with an index map, and oneTBB's queue
 cache_ratio    share of the entities that are cached
@@ -32,15 +33,18 @@ from .training_run import run
 
 CACHE = "0.1"
 COMPUTE_MS = 3  # of a simulated step
-P2F = ["--flush", "p2f", "--cache_ratio", CACHE]
+STAGED = ["--host_write", "staged"]  # new values go through flush threads, also with one GPU
+P2F = ["--flush", "p2f", "--cache_ratio", CACHE, *STAGED]
 TRAINED = {
     "p2f_vs_sync": {
         "p2f": P2F,
-        "sync": ["--flush", "sync", "--cache_ratio", CACHE],
-        "no_cache": ["--flush", "none"],
+        "sync": ["--flush", "sync", "--cache_ratio", CACHE, *STAGED],
+        "direct": ["--flush", "p2f", "--cache_ratio", CACHE, "--host_write", "direct"],
+        "in_place": ["--flush", "none"],
     },
     "uva_vs_copy": {how: [*P2F, "--host_read", how] for how in ("uva", "copy")},
-    "cache_ratio": {share: ["--flush", "p2f", "--cache_ratio", share] for share in ("0.01", "0.05", "0.1", "0.3", "1")},
+    "cache_ratio": {share: ["--flush", "p2f", *STAGED, "--cache_ratio", share]
+                    for share in ("0.01", "0.05", "0.1", "0.3", "1")},
     "lookahead": {steps: [*P2F, "--lookahead", steps] for steps in ("1", "2", "5", "10", "20", "40")},
     "flush_threads": {threads: [*P2F, "--flush_threads", threads] for threads in ("1", "2", "4", "8")},
 }
@@ -52,21 +56,17 @@ def train(graph, flags, gpu, options):
     """One training leg."""
     command = [*graph, "--model_name", "TransE_l2", *RECIPES["TransE_l2"], "-adv", "--batch_size", str(BATCH),
                "--neg_sample_size", str(NEGATIVES), "--seed", "1", "--gpu", str(gpu), *flags]
-    found = run(command, options.threads, options.seconds, 50 if gpu < 0 else 500)
+    interval = 50 if gpu < 0 else 500
+    found = run(command, options.threads, options.seconds, interval)
     said = found.metrics
+    flushed = said.get("store/rows_flushed")  # of a line of the log
     return {
         "steps_per_second": found.median,
         "step_ms": 1e3 / found.median,
         "stall_share": said.get("train/stall_share"),
         "hit_share": said.get("store/hit_share"),
-        "rows_flushed_per_second": per_second(said, "store/rows_flushed", found.median),
+        "rows_flushed_per_step": None if flushed is None else flushed / interval,
     }
-
-
-def per_second(metrics, name, steps_per_second):
-    """A counter of the log, which is per line of the log, by the time of a line."""
-    rate, count = metrics.get("train/steps_per_second"), metrics.get(name)
-    return None if not rate or count is None else count * steps_per_second / rate
 
 
 def simulate(program, edges, options, **settings):
