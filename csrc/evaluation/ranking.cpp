@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
 #include "evaluation/tile_loop.h"
 #include "parallel/thread_pool.h"
@@ -21,6 +22,7 @@ class Ranker {
 
   void rank(std::int64_t begin, std::int64_t end, Candidates candidates) {
     next_excluded_.assign(task_.excluded.pointers + begin, task_.excluded.pointers + end);
+    sort(candidates);
     loop_.run(begin, end, candidates,
               [&](std::int64_t query, float* keys, std::int64_t first, std::int64_t rows, std::int64_t padded) {
                 exclude(query, next_excluded_[query - begin], keys, candidates, first, rows);
@@ -31,18 +33,27 @@ class Ranker {
   std::vector<UncertainPair> take_uncertain() { return std::move(uncertain_); }
 
  private:
+  // Where each id of a list of candidates stands; ids may repeat.
+  void sort(Candidates candidates) {
+    places_.clear();
+    for (std::int64_t i = 0; candidates.ids && i < candidates.count; ++i) places_.push_back({candidates.ids[i], i});
+    std::sort(places_.begin(), places_.end());
+  }
+
   // `next` is the first excluded item not passed yet; blocks of the whole table come in ascending order.
   void exclude(std::int64_t query, std::int64_t& next, float* keys, Candidates candidates, std::int64_t first,
                std::int64_t rows) const {
-    const std::int64_t* begin = task_.excluded.items + task_.excluded.pointers[query];
-    const std::int64_t* end = task_.excluded.items + task_.excluded.pointers[query + 1];
-    if (begin == end) return;
+    const std::int64_t end = task_.excluded.pointers[query + 1];
     if (candidates.ids) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        if (std::binary_search(begin, end, candidates.ids[first + i])) keys[i] = TileLoop::kNever;
+      for (std::int64_t i = task_.excluded.pointers[query]; i < end; ++i) {
+        const std::int64_t id = task_.excluded.items[i];
+        for (auto place = std::lower_bound(places_.begin(), places_.end(), std::pair(id, first));
+             place != places_.end() && *place < std::pair(id, first + rows); ++place) {
+          keys[place->second - first] = TileLoop::kNever;
+        }
       }
     } else {
-      for (; next < task_.excluded.pointers[query + 1] && task_.excluded.items[next] < first + rows; ++next) {
+      for (; next < end && task_.excluded.items[next] < first + rows; ++next) {
         keys[task_.excluded.items[next] - first] = TileLoop::kNever;
       }
     }
@@ -66,6 +77,7 @@ class Ranker {
   const TileKernel& kernel_;
   TileLoop loop_;
   std::vector<std::int64_t> next_excluded_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> places_;  // (id, place), ascending
   std::vector<UncertainPair> uncertain_;
 };
 

@@ -119,11 +119,7 @@ class EmbeddingModel:
         if not self.projects:
             return rows
         matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])
-        if not isinstance(rows, np.ndarray):
-            import torch
-
-            matrix = torch.from_numpy(matrix).to(rows.device)
-        return rows @ matrix
+        return _rounded_product(rows, matrix)
 
     def queries(self, side: str, entities: np.ndarray, relations: np.ndarray, as_negative: bool = False) -> np.ndarray:
         """Query vectors for candidates in place of `side`, given the entity rows that stay and the relations.
@@ -175,7 +171,7 @@ class EmbeddingModel:
             else:
                 matrix = vector.reshape(dim, dim)
                 transposed = side == TAIL and not as_negative
-                out[members] = entities[members] @ (matrix if transposed else matrix.T)
+                out[members] = _rounded_product(entities[members], matrix if transposed else matrix.T)
         return out
 
     def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
@@ -198,6 +194,15 @@ def take_rows(table, ids) -> np.ndarray:
     import torch
 
     return table.detach()[torch.as_tensor(ids, device=table.device)].float().cpu().numpy()
+
+
+def _rounded_product(rows, matrix: np.ndarray):
+    """rows @ matrix summed in float64, then float32: the same whatever multiplies, and however many rows together."""
+    if isinstance(rows, np.ndarray):
+        return (rows.astype(np.float64) @ matrix).astype(np.float32)
+    import torch
+
+    return (rows.double() @ torch.from_numpy(matrix).to(rows.device).double()).float()
 
 
 def _complex_product(entities, real, imaginary, conjugate):

@@ -17,7 +17,7 @@ INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
-SEARCHED_TOGETHER = 8_000_000  # triples in which an evaluation looks for known answers at a time
+SEARCHED_TOGETHER = 1 << 20  # triples in which an evaluation looks for known answers at a time
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
                "interpreter"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up

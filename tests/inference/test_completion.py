@@ -43,7 +43,7 @@ def test_the_best_are_the_first_of_all_sorted(name, mode, k):
     assert len(results) == len(wanted)
     for result, (scores, triples) in zip(results, wanted):
         np.testing.assert_allclose(result.scores, scores, rtol=1e-5, atol=1e-5)
-        if name != "SimplE":  # its clamped scores tie
+        if name not in ("SimplE", "TransR"):  # clamped scores tie; so do all (h, r, h) of TransR, but for rounding
             assert list(zip(result.heads.tolist(), result.relations.tolist(), result.tails.tolist())) == triples
 
 
