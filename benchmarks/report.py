@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from dglke_frugal.files import replace_file
 
-from . import machine
+from . import machine, rank_model
 
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
@@ -127,6 +127,13 @@ def machine_text(facts: Mapping[str, Any]) -> str:
     )
 
 
+def _on_paper(result: Mapping[str, Any]) -> List[str]:
+    """What the rates of benchmarks.ranks mean for several GPUs."""
+    heads, rows = rank_model.rows(result)
+    return ["### Several GPUs, on paper", rank_model.ABOUT.rstrip(), table(heads, [list(map(cell, row)) for row in rows]),
+            *rank_model.check(result)]
+
+
 def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The page. results: content of the files by their names."""
     known = benchmarks()
@@ -141,6 +148,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
             f"    {command}",
             textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
             *tables(shown),
+            *(_on_paper(result) if name == "ranks" and rank_model.is_measured(result) else ()),
         ]
     missing = [name for name in known if name not in {Path(file).stem.split("-")[0] for file in results}]
     if missing:
