@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, report
+from benchmarks import machine, rank_model, report
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,3 +80,35 @@ def test_page_says_machine_and_what_is_missing(result, tmp_path):
     missing = text[text.index("## Not measured yet") :]
     assert "benchmarks.eval" in missing and "benchmarks.train " not in missing
     assert "machine.versions" not in text
+
+
+@pytest.fixture
+def on_gpu():
+    """Of one GPU: a step of 2 ms alone and of 5 ms for two ranks; 500 gradients a millisecond, 10 MB a millisecond."""
+
+    def counts(gradients, relation_gradients):
+        return {"rows": 1000, "relation_rows": 0, "gradients": gradients, "relation_gradients": relation_gradients}
+
+    return {
+        "gpus": [0], "dataset": "small", "batch_size": 100, "flush_threads": 2, "gradients_per_second": 250_000,
+        "host_memory_gb_s": 10, "ranks": {n: {"p2f": {"steps_per_second": rate}} for n, rate in
+                                          (("1", 500), ("2", 400), ("4", 200))},
+        "counts": {"small": {"2": counts(50, 75), "4": counts(50, 75), "8": counts(50, 575)}},
+    }
+
+
+def test_several_gpus_on_paper(on_gpu):
+    """By hand: d = 2 ms, g(2) = 2 * 125 / 500 = 0.5 ms, so o = 5 - 2 * 2 - 0.5 = 0.5 ms."""
+    assert rank_model.is_measured(on_gpu)
+    _, rows = rank_model.rows(on_gpu)
+    between, applying, memory, step, triples, gain = rows[2][1:]  # eight GPUs: g = 8 * 625 / 500 = 10 ms
+    assert (between, applying, step) == pytest.approx((2.5, 10, 12.5))
+    assert memory == pytest.approx(8 * 2 * (1000 * 1664 + 625 * 1600) / 10e6)
+    assert (triples, gain) == pytest.approx((800 / 12.5e-3, 8 * 2 / 12.5))
+    assert rows[5][0] == "small, relations apart, 8" and rows[5][2] == pytest.approx(0.8)
+    (sentence,) = rank_model.check(on_gpu)  # 4 * 2 + 0.5 + 4 * 125 / 500
+    assert sentence == "4 ranks on 1 GPU, by the model: 9.50 ms a step; measured: 20.00 ms."
+    on_gpu["host_memory_gb_s"] = 0.1  # then memory is the limit
+    assert rank_model.rows(on_gpu)[1][2][4] == pytest.approx(100 * memory)
+    assert "### Several GPUs, on paper" in report.page({"ranks-here.json": on_gpu})
+    assert "on paper" not in report.page({"ranks.json": {**on_gpu, "gpus": []}})
