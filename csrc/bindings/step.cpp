@@ -97,7 +97,9 @@ nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
   out["tail"] = copy_rows(g.tail, positives, entity);
   out["negative"] = copy_rows(g.negative, static_cast<std::int64_t>(batch.negative.size()), entity);
   out["relation"] =
-      make_matrix(positives, relation, [&](std::int64_t i, float* row) { step.model().expand(g.relation[i], row); });
+      make_matrix(positives, relation, [&](std::int64_t i, float* row) {
+        step.model().expand(g.relation[i], 0, relation, row);
+      });
   if (step.model().projected()) {
     out["projection"] = make_matrix(positives, entity * relation, [&](std::int64_t i, float* row) {
       const float* factors = g.projection_factors[i];

@@ -250,6 +250,19 @@ FRUGAL_LANES float common_value(Vec a) {
 // Lanes are one thread here; on a CUDA device they wait for each other.
 FRUGAL_LANES void meet_lanes() {}
 // The lanes folded in halves: always the same tree.
+#if defined(__AVX2__) && defined(__FMA__)
+FRUGAL_LANES float fold_sum(Vec a) {
+#if defined(__AVX512F__)
+  const __m256 lo = _mm512_castps512_ps256(a.v), hi = _mm512_extractf32x8_ps(a.v, 1);
+#else
+  const __m256 lo = a.lo, hi = a.hi;
+#endif
+  const __m256 eight = _mm256_add_ps(lo, hi);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+#else
 FRUGAL_LANES float fold_sum(Vec a) {
   float x[kLanes];
   store(x, a);
@@ -257,6 +270,7 @@ FRUGAL_LANES float fold_sum(Vec a) {
     for (int l = 0; l < half; ++l) x[l] += x[l + half];
   return x[0];
 }
+#endif
 FRUGAL_LANES float fold_max(Vec a) {
   float x[kLanes];
   store(x, a);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -57,10 +58,10 @@ class Model {
                         const float* query_gradient, const TripleGradient& out) const = 0;
 
   // What backward stores for an edge's relation: the gradient itself, or, where that is large and of low rank, its
-  // factors, from which expand makes the relation_dim floats of the gradient.
+  // factors, from which expand makes elements [first, first + count) of the gradient.
   virtual std::int64_t relation_gradient_floats() const { return spec_.relation_dim; }
-  virtual void expand(const float* stored, float* gradient) const {
-    for (std::int64_t i = 0; i < spec_.relation_dim; ++i) gradient[i] = stored[i];
+  virtual void expand(const float* stored, std::int64_t first, std::int64_t count, float* gradient) const {
+    std::memcpy(gradient, stored + first, count * sizeof(float));
   }
 
  protected:

@@ -4,7 +4,7 @@
 // tail b is scored b^T M h. Training must agree with it, so this does the same.
 #include <cstring>
 
-#include "linalg/row.h"
+#include "linalg/matrix.h"
 #include "models/checks.h"
 #include "models/large_models.h"
 
@@ -30,36 +30,35 @@ class Rescal final : public Model {
   // d M = (score gradient * h) t^T + (query gradient) f^T with f the fixed entity; kept as the four vectors.
   void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
-    const float* fixed = corrupt_head ? x.tail : x.head;
     float* head_factor = out.relation;
     float* query_factor = out.relation + 2 * dim_;
     for (std::int64_t i = 0; i < dim_; ++i) head_factor[i] = score_gradient * x.head[i];
     std::memcpy(out.relation + dim_, x.tail, dim_ * sizeof(float));
     std::memcpy(query_factor, query_gradient, dim_ * sizeof(float));
-    std::memcpy(out.relation + 3 * dim_, fixed, dim_ * sizeof(float));
+    std::memcpy(out.relation + 3 * dim_, corrupt_head ? x.tail : x.head, dim_ * sizeof(float));
 
-    float* fixed_gradient = corrupt_head ? out.tail : out.head;  // may be tail_gradient
-    float* tail_gradient = out.tail;
     std::memset(out.head, 0, dim_ * sizeof(float));
     std::memset(out.tail, 0, dim_ * sizeof(float));
     for (std::int64_t i = 0; i < dim_; ++i) {
       const float* row = x.relation + i * dim_;
-      const float h = head_factor[i], q = query_gradient[i];
-      for (std::int64_t j = 0; j < dim_; ++j) tail_gradient[j] += h * row[j];
-      for (std::int64_t j = 0; j < dim_; ++j) fixed_gradient[j] += q * row[j];
+      if (corrupt_head) {
+        add_multiple(head_factor[i] + query_factor[i], row, dim_, out.tail);
+      } else {
+        add_multiple(head_factor[i], row, dim_, out.tail);
+        add_multiple(query_factor[i], row, dim_, out.head);
+      }
       out.head[i] += score_gradient * dot(row, x.tail, dim_);
     }
   }
 
   std::int64_t relation_gradient_floats() const override { return 4 * dim_; }
-  void expand(const float* stored, float* gradient) const override {
+  void expand(const float* stored, std::int64_t first, std::int64_t count, float* gradient) const override {
     const float* tail = stored + dim_;
     const float* query = stored + 2 * dim_;
     const float* fixed = stored + 3 * dim_;
-    for (std::int64_t i = 0; i < dim_; ++i) {
-      float* __restrict row = gradient + i * dim_;
-      for (std::int64_t j = 0; j < dim_; ++j) row[j] = stored[i] * tail[j] + query[i] * fixed[j];
-    }
+    fill_range(dim_, first, count, gradient, [&](std::int64_t i, std::int64_t j, auto read) {
+      return fma(broadcast(stored[i]), read(tail + j), broadcast(query[i]) * read(fixed + j));
+    });
   }
 
  private:

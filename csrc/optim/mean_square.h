@@ -14,6 +14,8 @@ inline constexpr int kSumLanes = 8;                          // partial sums tha
 inline constexpr int kSumUnroll = 4;                         // groups of lanes that are folded first
 inline constexpr int kSumPartials = kSumLanes * kSumUnroll;  // one per lane of a warp
 inline constexpr int kSumLevels = 4;                         // depth of the cascade
+inline constexpr int kSumRun = 16 * kSumPartials;            // elements that are summed before the cascade carries, or
+                                                             // the least of them
 
 // log2 of the number of blocks of kSumPartials elements that are summed before the cascade carries.
 inline int sum_level_power(std::int64_t blocks) {
@@ -23,12 +25,16 @@ inline int sum_level_power(std::int64_t blocks) {
   return power < 4 ? 4 : power;
 }
 
-// gradient: dim floats. Returns the mean of their squares. Never allocates, never fails; dim >= 1.
-inline float mean_square(const float* gradient, std::int64_t dim) {
+// The mean of the squares of dim >= 1 floats, of which read(i) points to the i-th and those after it up to the next
+// multiple of kSumRun, for ascending i. Never allocates, never fails.
+template <typename Read>
+inline float mean_square_of(std::int64_t dim, Read read) {
   const auto add_squares = [](float* partial, const float* x, int count) {
     for (int k = 0; k < count; ++k) partial[k] += x[k] * x[k];
   };
-  if (dim < kSumLanes) {  // too short for a group of lanes: the unrolled groups are single elements
+  if (dim < kSumLanes) {
+    // Too short for a group of lanes: the unrolled groups are single elements.
+    const float* gradient = read(0);
     float partial[kSumUnroll] = {};
     const int whole = dim >= kSumUnroll ? kSumUnroll : 0;
     add_squares(partial, gradient, whole);
@@ -43,8 +49,13 @@ inline float mean_square(const float* gradient, std::int64_t dim) {
   float level[kSumLevels][kSumPartials] = {};
   std::int64_t block = 0;
   while (block + step <= blocks) {
-    for (std::int64_t j = 0; j < step; ++j, ++block)
-      add_squares(level[0], gradient + block * kSumPartials, kSumPartials);
+    float sum[kSumPartials];  // stays in registers
+    for (int k = 0; k < kSumPartials; ++k) sum[k] = level[0][k];
+    for (std::int64_t end = block + step; block < end; block += kSumRun / kSumPartials) {
+      const float* x = read(block * kSumPartials);
+      for (int j = 0; j < kSumRun; j += kSumPartials) add_squares(sum, x + j, kSumPartials);
+    }
+    for (int k = 0; k < kSumPartials; ++k) level[0][k] = sum[k];
     for (int l = 1; l < kSumLevels; ++l) {
       for (int k = 0; k < kSumPartials; ++k) {
         level[l][k] += level[l - 1][k];
@@ -53,17 +64,22 @@ inline float mean_square(const float* gradient, std::int64_t dim) {
       if (block & ((step - 1) << (l * power))) break;
     }
   }
-  for (; block < blocks; ++block) add_squares(level[0], gradient + block * kSumPartials, kSumPartials);
+  for (; block < blocks; ++block) add_squares(level[0], read(block * kSumPartials), kSumPartials);
   for (int l = 1; l < kSumLevels; ++l)
     for (int k = 0; k < kSumPartials; ++k) level[0][k] += level[l][k];
   for (std::int64_t group = blocks * kSumUnroll; group < groups; ++group)
-    add_squares(level[0], gradient + group * kSumLanes, kSumLanes);
+    add_squares(level[0], read(group * kSumLanes), kSumLanes);
   for (int unrolled = 1; unrolled < kSumUnroll; ++unrolled)
     for (int k = 0; k < kSumLanes; ++k) level[0][k] += level[0][unrolled * kSumLanes + k];
   float sum = 0.0f;
-  for (std::int64_t i = groups * kSumLanes; i < dim; ++i) sum += gradient[i] * gradient[i];
+  for (std::int64_t i = groups * kSumLanes; i < dim; ++i) sum += *read(i) * *read(i);
   for (int k = 0; k < kSumLanes; ++k) sum += level[0][k];
   return sum / static_cast<float>(dim);
+}
+
+// gradient: dim floats.
+inline float mean_square(const float* gradient, std::int64_t dim) {
+  return mean_square_of(dim, [gradient](std::int64_t i) { return gradient + i; });
 }
 
 }  // namespace frugal

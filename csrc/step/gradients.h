@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -80,7 +81,12 @@ class GradientPass {
  public:
   virtual ~GradientPass() = default;
   // Laps the clock at the end of kQueries, kScores and kNegatives. One caller at a time.
-  virtual void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) = 0;
+  //
+  // A pass whose relation rows are large calls update (if there is one) for each relation once its edges' gradients are
+  // there and nobody reads its row any more, while the row is in a cache, and returns true; others return false.
+  using UpdateRelation = std::function<void(std::int64_t relation, int worker)>;
+  virtual bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+                   const UpdateRelation& update) = 0;
 };
 
 // What every pass is made of. References must outlive the pass.

@@ -37,7 +37,8 @@ class ProjectedPass final : public GradientPass {
     }
   }
 
-  void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) override {
+  bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+           const UpdateRelation&) override {
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
     find_groups(batch, shape);
@@ -66,6 +67,7 @@ class ProjectedPass final : public GradientPass {
       differentiate(batch, shape, rows, task / blocks, first, count, scratch_[worker], out);
     });
     clock.lap(PhaseClock::kNegatives);
+    return false;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "linalg/matrix.h"
 #include "optim/row_adagrad.h"
 #include "step/regularization.h"
 #include "step/shape.h"
@@ -11,7 +12,12 @@
 namespace frugal {
 namespace {
 
+using FRUGAL_ISA::broadcast;
+using FRUGAL_ISA::fill_range;
 using FRUGAL_ISA::regularize;
+
+// Floats of a gradient that are made at a time, where it is kept in factors: few enough for the first cache.
+constexpr std::int64_t kPiece = 4 * kSumRun;
 
 // What a step does to one row: applies its entries by row-wise Adagrad, or hands its gradients over.
 class RowChange {
@@ -26,26 +32,48 @@ class RowChange {
       std::memcpy(row_, rows.source[slot], (dim + 1) * sizeof(float));
   }
 
-  // The next entry. gradient_of(i) is called once or twice for each occurrence i in [begin, end); what it returns stays
-  // until its next call.
-  template <typename GradientOf>
-  void entry(std::int32_t begin, std::int32_t end, GradientOf gradient_of) {
+  // The next entry: occurrences [begin, end). piece_of(o, first, count) points to elements [first, first + count) of
+  // occurrence o's gradient until its next call, at most kPiece of them; each may be asked for twice.
+  template <typename PieceOf>
+  void entry(std::int32_t begin, std::int32_t end, PieceOf piece_of) {
     if (handed_over_ != nullptr) {
-      for (std::int32_t i = begin; i < end; ++i, handed_over_ += stride_)
-        std::memcpy(handed_over_, gradient_of(i), dim_ * sizeof(float));
+      for (std::int32_t o = begin; o < end; ++o, handed_over_ += stride_)
+        for_pieces([&](std::int64_t first, std::int64_t count) {
+          std::memcpy(handed_over_ + first, piece_of(o, first, count), count * sizeof(float));
+        });
       return;
     }
-    if (end - begin == 1) {  // as most have: the gradient is made once
-      const float* gradient = gradient_of(begin);
+    if (end - begin == 1 && dim_ <= kPiece) {  // as most have: the gradient is made once
+      const float* gradient = piece_of(begin, 0, dim_);
       adagrad_.accumulate(row_[dim_], gradient, dim_);
       adagrad_.apply(row_, row_[dim_], gradient, dim_);
       return;
     }
-    for (std::int32_t i = begin; i < end; ++i) adagrad_.accumulate(row_[dim_], gradient_of(i), dim_);
-    for (std::int32_t i = begin; i < end; ++i) adagrad_.apply(row_, row_[dim_], gradient_of(i), dim_);
+    for (std::int32_t o = begin; o < end; ++o) {
+      const float* piece = nullptr;
+      std::int64_t first = 0, last = 0;
+      row_[dim_] += mean_square_of(dim_, [&](std::int64_t i) {
+        if (i >= last) {
+          first = i;
+          last = std::min(dim_, i + kPiece);
+          piece = piece_of(o, first, last - first);
+        }
+        return piece + (i - first);
+      });
+    }
+    const float deviation = RowAdagrad::deviation(row_[dim_]);
+    for_pieces([&](std::int64_t first, std::int64_t count) {  // the row's piece stays in the cache for all occurrences
+      for (std::int32_t o = begin; o < end; ++o)
+        adagrad_.move(row_ + first, deviation, piece_of(o, first, count), count);
+    });
   }
 
  private:
+  template <typename Body>
+  void for_pieces(Body body) const {
+    for (std::int64_t first = 0; first < dim_; first += kPiece) body(first, std::min(kPiece, dim_ - first));
+  }
+
   const RowAdagrad adagrad_;
   const std::int64_t dim_;
   float* const row_;
@@ -65,7 +93,7 @@ RowUpdates::RowUpdates(const Model& model, const LossSpec& loss, float learning_
       scratch_(workers) {
   for (auto& scratch : scratch_) {
     scratch.penalty.reserve(std::max(entity_dim_, relation_dim_));
-    scratch.gradient.reserve(std::max(relation_dim_, projection_dim_));
+    scratch.gradient.reserve(kPiece);
   }
 }
 
@@ -95,10 +123,11 @@ void RowUpdates::update_entity(const Batch& batch, const StepPointers& rows, std
     float* sum = end_of(first);  // read by nobody else
     for (std::int32_t o = first + 1; o < last; ++o) add_to(sum, end_of(o), entity_dim_);
     if (loss_.regularized()) add_to(sum, penalty, entity_dim_);
-    row.entry(0, 1, [&](std::int32_t) { return sum; });
+    row.entry(0, 1, [&](std::int32_t, std::int64_t first, std::int64_t) { return sum + first; });
   }
-  row.entry(first_negative, last_negative,
-            [&](std::int32_t o) { return gradients.negative[batch.negative_occurrence[o]]; });
+  row.entry(first_negative, last_negative, [&](std::int32_t o, std::int64_t first, std::int64_t) {
+    return gradients.negative[batch.negative_occurrence[o]] + first;
+  });
 }
 
 void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, std::int64_t relation,
@@ -110,30 +139,29 @@ void RowUpdates::update_relation(const Batch& batch, const StepPointers& rows, s
     relation_regularization_[relation] = (end - begin) * sum;
   }
   RowChange row(rows.relations, relation, relation_dim_, learning_rate_);
-  // A gradient that is kept in factors is made anew each time it is needed, in scratch, so its stored form stays as it
-  // is.
-  const auto gradient_of = [&](std::int32_t o) {
+  row.entry(begin, end, [&](std::int32_t o, std::int64_t first, std::int64_t count) {
     float* gradient = scratch_[worker].gradient.data();
-    model_.expand(gradients.relation[batch.relation_occurrence[o]], gradient);
-    if (loss_.regularized()) add_to(gradient, penalty, relation_dim_);
+    model_.expand(gradients.relation[batch.relation_occurrence[o]], first, count, gradient);
+    if (loss_.regularized()) add_to(gradient, penalty + first, count);
     return gradient;
-  };
-  row.entry(begin, end, gradient_of);
+  });
 }
 
 void RowUpdates::update_projection(const Batch& batch, const StepPointers& rows, std::int64_t relation,
                                    LeafGradients& gradients, int worker) {
   const std::int32_t begin = batch.relation_offset[relation], end = batch.relation_offset[relation + 1];
   RowChange row(rows.projections, relation, projection_dim_, learning_rate_);
-  row.entry(begin, end, [&](std::int32_t o) {
+  row.entry(begin, end, [&](std::int32_t o, std::int64_t first, std::int64_t count) {
     const float* left = gradients.projection_factors[batch.relation_occurrence[o]];
     const float* right = left + entity_dim_;
     float* gradient = scratch_[worker].gradient.data();
-    for (std::int64_t i = 0; i < entity_dim_; ++i)
-      for (std::int64_t j = 0; j < relation_dim_; ++j) gradient[i * relation_dim_ + j] = left[i] * right[j];
+    fill_range(relation_dim_, first, count, gradient,
+               [&](std::int64_t i, std::int64_t j, auto read) { return broadcast(left[i]) * read(right + j); });
     return gradient;
   });
-  row.entry(begin, end, [&](std::int32_t o) { return gradients.projection[batch.relation_occurrence[o]]; });
+  row.entry(begin, end, [&](std::int32_t o, std::int64_t first, std::int64_t) {
+    return gradients.projection[batch.relation_occurrence[o]] + first;
+  });
 }
 
 double RowUpdates::regularization() const {

@@ -14,6 +14,7 @@ inline constexpr std::int64_t kVector = 16;  // floats of a Vec
 inline constexpr std::int64_t kTile = 12;    // a multiple of every tile's height
 inline constexpr std::int64_t kBlock = 48;   // rows of a block of queries or negatives, at most
 inline constexpr std::int64_t kEdges = 32;   // edges of a task that handles edges one by one
+inline constexpr std::int64_t kLargeRow = 4096;  // floats of a row that is worth a task of its own
 
 inline constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 

@@ -23,13 +23,15 @@ class SharedPass final : public GradientPass {
       rows->stride = padded_stride(dim_ + kVector);
   }
 
-  void run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock) override {
+  bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
+           const UpdateRelation& update) override {
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
 
     const std::int64_t edge_tasks = pieces(shape.positives, kEdges);
     for_tasks(context_.pool, edge_tasks + shape.chunks * shape.vectors, [&](std::int64_t task, int) {
-      if (task < edge_tasks) return prepare_edges(batch, rows, task * kEdges);
+      if (task < edge_tasks)
+        return prepare_edges(batch, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges));
       task -= edge_tasks;
       pack_negatives(batch, shape, rows, task / shape.vectors, task % shape.vectors);
     });
@@ -63,9 +65,19 @@ class SharedPass final : public GradientPass {
         differentiate_negatives(shape, chunk, first, count, out);
       });
     }
-    for_tasks(context_.pool, edge_tasks,
-              [&](std::int64_t task, int) { differentiate_edges(batch, shape, rows, task * kEdges, out); });
+    const bool by_relation = context_.model.spec().relation_dim > kLargeRow;
+    if (by_relation) {
+      for_tasks(context_.pool, static_cast<std::int64_t>(batch.relations.size()), [&](std::int64_t r, int worker) {
+        differentiate_edges(batch, shape, rows, batch.relation_offset[r], batch.relation_offset[r + 1], out);
+        if (update) update(r, worker);
+      });
+    } else {
+      for_tasks(context_.pool, edge_tasks, [&](std::int64_t task, int) {
+        differentiate_edges(batch, shape, rows, task * kEdges, std::min(shape.positives, (task + 1) * kEdges), out);
+      });
+    }
     clock.lap(PhaseClock::kNegatives);
+    return by_relation;
   }
 
  private:
@@ -97,11 +109,10 @@ class SharedPass final : public GradientPass {
             rows.entities.source[batch.tail_slot[edge]]};
   }
 
-  // Calls body(edge, its rows) for the edges of one task. Edges go in the order of their relations, so that a large
-  // relation row is read once for all of them.
+  // Calls body(edge, its rows) for edges [first, end) in the order of their relations, in which a large relation row is
+  // read once for all of them.
   template <typename Body>
-  void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, Body body) {
-    const std::int64_t end = std::min(batch.positives(), first + kEdges);
+  void for_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end, Body body) {
     for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t edge = batch.relation_occurrence[i];
       if (i + 1 < end) {
@@ -112,8 +123,8 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first) {
-    for_edges(batch, rows, first, [&](std::int64_t edge, const Triple& x) {
+  void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
+    for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
       positive_score_[edge] = context_.model.forward(x, batch.corrupt_head, query_[edge], &memo_[edge]);
       if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
     });
@@ -198,8 +209,8 @@ class SharedPass final : public GradientPass {
 
   // The leaves of each positive. The chunk's own heads or tails are leaves already: what they get as negatives is added.
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
-                           LeafGradients& out) {
-    for_edges(batch, rows, first, [&](std::int64_t edge, const Triple& x) {
+                           std::int64_t end, LeafGradients& out) {
+    for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
       context_.model.backward(x, batch.corrupt_head, memo_[edge], score_gradient_[edge], query_gradient_[edge],
                               {out.head[edge], out.relation[edge], out.tail[edge]});
       if (s.own > 0) add_to((batch.corrupt_head ? out.head : out.tail)[edge], own_gradient_[edge], dim_);

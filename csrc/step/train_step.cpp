@@ -9,8 +9,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::int64_t kRows = 16;        // updated rows of a task,
-constexpr std::int64_t kLargeRow = 4096;  // unless a row has more floats than this: then one
+constexpr std::int64_t kRows = 16;  // updated rows of a task
 
 const LossSpec& checked(const LossSpec& loss) {
   if (loss.pairwise && loss.adversarial) throw std::invalid_argument("a pairwise loss has no adversarial weights");
@@ -48,33 +47,44 @@ void TrainStep::reserve(const Batch& batch) {
   gradients_.negative_loss.resize(static_cast<std::size_t>(positives));
 }
 
-StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows) {
+bool TrainStep::compute_gradients(const Batch& batch, const StepPointers& rows,
+                                  const GradientPass::UpdateRelation& update) {
   reserve(batch);
   clock_.start();
-  pass_->run(batch, rows, gradients_, clock_);
-  const auto mean = [&](const std::vector<double>& losses) {
-    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(batch.positives());
+  return pass_->run(batch, rows, gradients_, clock_, update);
+}
+
+StepLosses TrainStep::losses() const {
+  const auto mean = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
   };
   const double positive = mean(gradients_.positive_loss), negative = mean(gradients_.negative_loss);
   if (loss_.pairwise) return {0.0, 0.0, 0.0, negative};
   return {positive, negative, 0.0, 0.5 * (positive + negative)};
 }
 
+StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows) {
+  compute_gradients(batch, rows, nullptr);
+  return losses();
+}
+
 StepLosses TrainStep::run(const Batch& batch, const StepPointers& rows) {
-  StepLosses losses = differentiate(batch, rows);
   updates_.start(batch);
+  const auto update_relation = [&](std::int64_t relation, int worker) {
+    updates_.update_relation(batch, rows, relation, gradients_, worker);
+    if (model_->projected()) updates_.update_projection(batch, rows, relation, gradients_, worker);
+  };
+  const bool relations_updated = compute_gradients(batch, rows, update_relation);
+  StepLosses losses = this->losses();
   const auto entities = static_cast<std::int64_t>(batch.entities.size());
-  const auto relations = static_cast<std::int64_t>(batch.relations.size());
+  const auto relations = static_cast<std::int64_t>(relations_updated ? 0 : batch.relations.size());
   const std::int64_t dim = model_->spec().entity_dim;
-  const std::int64_t relations_of_task = model_->projected() || model_->spec().relation_dim > kLargeRow ? 1 : kRows;
+  const std::int64_t relations_of_task = model_->projected() ? 1 : kRows;
   const std::int64_t relation_tasks = pieces(relations, relations_of_task);
   for_tasks(pool_, relation_tasks + pieces(entities, kRows), [&](std::int64_t task, int worker) {
     if (task < relation_tasks) {
       const std::int64_t end = std::min(relations, (task + 1) * relations_of_task);
-      for (std::int64_t r = task * relations_of_task; r < end; ++r) {
-        updates_.update_relation(batch, rows, r, gradients_, worker);
-        if (model_->projected()) updates_.update_projection(batch, rows, r, gradients_, worker);
-      }
+      for (std::int64_t r = task * relations_of_task; r < end; ++r) update_relation(r, worker);
       return;
     }
     const std::int64_t first = (task - relation_tasks) * kRows, end = std::min(entities, first + kRows);

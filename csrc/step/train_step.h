@@ -45,6 +45,8 @@ class TrainStep {
 
  private:
   void reserve(const Batch& batch);
+  bool compute_gradients(const Batch& batch, const StepPointers& rows, const GradientPass::UpdateRelation& update);
+  StepLosses losses() const;  // of the gradients, without regularization
 
   const std::unique_ptr<Model> model_;
   const LossSpec loss_;
