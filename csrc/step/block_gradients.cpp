@@ -82,7 +82,7 @@ void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::D
     if (loss.regularized())
       regularization += edges * static_cast<double>(regularize(loss, relation_rows[r], relation_dim, penalty.data()));
     for (std::int32_t i = 0; i < edges; ++i, ++edge) {
-      step.model().expand(leaves.relation[*edge], row(out.relation, *edge));
+      step.model().expand(leaves.relation[*edge], 0, relation_dim, row(out.relation, *edge));
       if (loss.regularized()) add_to(row(out.relation, *edge), penalty.data(), relation_dim);
     }
   }

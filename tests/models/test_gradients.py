@@ -30,7 +30,7 @@ LOSSES = {
 }
 
 
-def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0):
+def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, chunk=CHUNK):
     """A random batch, tables and configuration."""
     dims = find_model(model).dims(*HIDDEN[model])
     random = np.random.default_rng(7)
@@ -40,14 +40,14 @@ def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0):
         if table:
             table.embeddings[:] = scale * random.uniform(-1, 1, (rows, dim))
         tables.append(table)
-    positives = CHUNK * CHUNKS
+    positives = chunk * CHUNKS
     batch = _native.make_batch(
         random.integers(0, ENTITIES, positives),
         random.integers(0, RELATIONS, positives),
         random.integers(0, ENTITIES, positives),
         random.integers(0, ENTITIES, CHUNKS * NEGATIVES),
         corrupt_head,
-        CHUNK,
+        chunk,
         ENTITIES,
         RELATIONS,
         weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None,
@@ -72,6 +72,12 @@ def assert_gradients_agree(config, batch, tables):
 @pytest.mark.parametrize("model", [model.name for model in MODELS])
 def test_against_autograd(model, loss, corrupt_head, degree_negatives):
     assert_gradients_agree(*make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head))
+
+
+@pytest.mark.parametrize("model", ["TransE_l1", "RotatE", "TransR"])
+def test_chunks_that_are_cut(model):
+    """More edges, and more of one relation, than one task takes."""
+    assert_gradients_agree(*make_case(model, LOSSES["adversarial"], False, True, False, chunk=150))
 
 
 @pytest.mark.parametrize("corrupt_head", [False, True])

@@ -109,11 +109,12 @@ INSTANTIATE_TEST_SUITE_P(Models, TrainStepTest,
                          testing::Combine(testing::Values(Sizes{"TransE_l1", 37, 37}, Sizes{"TransE_l2", 48, 48},
                                                           Sizes{"DistMult", 17, 17}, Sizes{"ComplEx", 34, 34},
                                                           Sizes{"RotatE", 38, 19}, Sizes{"SimplE", 30, 30},
-                                                          Sizes{"RESCAL", 9, 81}, Sizes{"TransR", 11, 18}),
+                                                          Sizes{"RESCAL", 9, 81}, Sizes{"RESCAL", 66, 4356},
+                                                          Sizes{"TransR", 11, 18}),
                                           testing::Bool()),
                          [](const auto& info) {
-                           return std::string(std::get<0>(info.param).model) +
-                                  (std::get<1>(info.param) ? "_degree" : "");
+                           const Sizes& sizes = std::get<0>(info.param);
+                           return sizes.model + std::to_string(sizes.entity_dim) + (std::get<1>(info.param) ? "_degree" : "");
                          });
 
 TEST(TrainStep, RefusesWhatMakesNoSense) {
