@@ -9,6 +9,8 @@ import pytest
 from devices import CUDA
 from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
 
+from dglke_frugal import _native
+
 STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 SETTINGS = {
@@ -57,6 +59,14 @@ def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
     for setting in settings:
         folder, _ = gpu_ranks.run("--gpu", 0, "--num_proc", count, *flags, *setting, suffering=DELAYS)
         assert_same(trained(folder), expected)
+
+
+@on_gpu
+@pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0]) < 2, reason="this machine has no second GPU")
+def test_a_gpu_for_each_rank(gpu_ranks):
+    flags = ["--max_step", STEPS, "--cache_ratio", 0.1]
+    expected = trained(gpu_ranks.run("--num_proc", 4, *flags)[0])
+    assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags)[0]), expected)
 
 
 @on_both
