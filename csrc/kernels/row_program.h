@@ -16,10 +16,12 @@
 #define FRUGAL_HOST_DEVICE __host__ __device__
 #define FRUGAL_WARP_CODE __device__
 #define FRUGAL_UNROLL _Pragma("unroll")
+#define FRUGAL_UNROLL_SOME _Pragma("unroll 4")
 #else
 #define FRUGAL_HOST_DEVICE
 #define FRUGAL_WARP_CODE
 #define FRUGAL_UNROLL
+#define FRUGAL_UNROLL_SOME
 #endif
 
 namespace frugal {
@@ -85,68 +87,105 @@ FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, Leave leave,
   }
 }
 
-// mean_square() of optim/mean_square.h: its 32 partial sums are the warp's 32 lanes. `power`: sum_level_power of the
-// row.
-template <class Warp>
-FRUGAL_WARP_CODE float warp_mean_square(const float* gradient, std::int64_t dim, int power) {
+// mean_square() of optim/mean_square.h for kCount gradients at a time, so that a device has enough loads under way: the
+// 32 partial sums of each are the warp's 32 lanes. `power`: sum_level_power of the row.
+template <class Warp, int kCount>
+FRUGAL_WARP_CODE void warp_mean_squares(const float* const (&gradient)[kCount], std::int64_t dim, int power,
+                                        float (&mean)[kCount]) {
   using Lanes = typename Warp::Lanes;
   constexpr int kWarp = 32, kGroup = 8, kUnroll = 4, kLevels = 4;
   if (dim < kGroup) {
-    Lanes partial = Warp::zero();
     const int whole = dim >= kUnroll ? kUnroll : 0;
-    Warp::add_squares(partial, gradient, whole);
-    float sum = Warp::broadcast(partial, 0);
-    for (std::int64_t i = whole; i < dim; ++i) sum += gradient[i] * gradient[i];
-    for (int k = 1; k < kUnroll; ++k) sum += Warp::broadcast(partial, k);
-    return sum / static_cast<float>(dim);
+    for (int c = 0; c < kCount; ++c) {
+      Lanes partial = Warp::zero();
+      Warp::add_squares(partial, gradient[c], whole);
+      float sum = Warp::broadcast(partial, 0);
+      for (std::int64_t i = whole; i < dim; ++i) sum += gradient[c][i] * gradient[c][i];
+      for (int k = 1; k < kUnroll; ++k) sum += Warp::broadcast(partial, k);
+      mean[c] = sum / static_cast<float>(dim);
+    }
+    return;
   }
   const std::int64_t groups = dim / kGroup, blocks = groups / kUnroll, step = std::int64_t{1} << power;
-  Lanes level[kLevels] = {Warp::zero(), Warp::zero(), Warp::zero(), Warp::zero()};
+  Lanes level[kLevels][kCount];
+  FRUGAL_UNROLL  // levels are registers on a device, so their numbers have to be known
+  for (int l = 0; l < kLevels; ++l)
+    FRUGAL_UNROLL
+    for (int c = 0; c < kCount; ++c) level[l][c] = Warp::zero();
+  const auto add_squares = [&](std::int64_t first, int count) {
+    FRUGAL_UNROLL
+    for (int c = 0; c < kCount; ++c) Warp::add_squares(level[0][c], gradient[c] + first, count);
+  };
   std::int64_t block = 0;
   while (block + step <= blocks) {
-    for (std::int64_t j = 0; j < step; ++j, ++block) Warp::add_squares(level[0], gradient + block * kWarp, kWarp);
+    FRUGAL_UNROLL_SOME
+    for (std::int64_t j = 0; j < step; ++j, ++block) add_squares(block * kWarp, kWarp);
     bool carry = true;
-    FRUGAL_UNROLL  // levels are registers on a device, so their numbers have to be known
-        for (int l = 1; l < kLevels; ++l) {
-      if (carry) {
-        Warp::add(level[l], level[l - 1]);
-        level[l - 1] = Warp::zero();
-        carry = (block & ((step - 1) << (l * power))) == 0;
+    FRUGAL_UNROLL
+    for (int l = 1; l < kLevels; ++l) {
+      if (!carry) continue;
+      FRUGAL_UNROLL
+      for (int c = 0; c < kCount; ++c) {
+        Warp::add(level[l][c], level[l - 1][c]);
+        level[l - 1][c] = Warp::zero();
       }
+      carry = (block & ((step - 1) << (l * power))) == 0;
     }
   }
-  for (; block < blocks; ++block) Warp::add_squares(level[0], gradient + block * kWarp, kWarp);
+  FRUGAL_UNROLL_SOME
+  for (; block < blocks; ++block) add_squares(block * kWarp, kWarp);
   FRUGAL_UNROLL
-  for (int l = 1; l < kLevels; ++l) Warp::add(level[0], level[l]);
-  for (std::int64_t group = blocks * kUnroll; group < groups; ++group)
-    Warp::add_squares(level[0], gradient + group * kGroup, kGroup);
-  for (int unrolled = 1; unrolled < kUnroll; ++unrolled) Warp::add_from(level[0], unrolled * kGroup, kGroup);
-  float sum = 0.0f;
-  for (std::int64_t i = groups * kGroup; i < dim; ++i) sum += gradient[i] * gradient[i];
-  for (int k = 0; k < kGroup; ++k) sum += Warp::broadcast(level[0], k);
-  return sum / static_cast<float>(dim);
+  for (int l = 1; l < kLevels; ++l)
+    FRUGAL_UNROLL
+    for (int c = 0; c < kCount; ++c) Warp::add(level[0][c], level[l][c]);
+  for (std::int64_t group = blocks * kUnroll; group < groups; ++group) add_squares(group * kGroup, kGroup);
+  for (int unrolled = 1; unrolled < kUnroll; ++unrolled)
+    FRUGAL_UNROLL
+    for (int c = 0; c < kCount; ++c) Warp::add_from(level[0][c], unrolled * kGroup, kGroup);
+  FRUGAL_UNROLL
+  for (int c = 0; c < kCount; ++c) {
+    float sum = 0.0f;
+    for (std::int64_t i = groups * kGroup; i < dim; ++i) sum += gradient[c][i] * gradient[c][i];
+    for (int k = 0; k < kGroup; ++k) sum += Warp::broadcast(level[0][c], k);
+    mean[c] = sum / static_cast<float>(dim);
+  }
+}
+
+// The warp's lanes that a row of `dim` floats fills from `column` on.
+FRUGAL_HOST_DEVICE inline int active_lanes(std::int64_t dim, std::int64_t column) {
+  constexpr int kWarp = 32;
+  const std::int64_t left = dim - column;
+  return left >= kWarp ? kWarp : left > 0 ? static_cast<int>(left) : 0;
+}
+
+template <class Warp>
+FRUGAL_WARP_CODE void copy_row(float* to, const float* from, std::int64_t dim) {
+  constexpr int kWarp = 32;
+  FRUGAL_UNROLL_SOME
+  for (std::int64_t column = 0; column < dim; column += kWarp) {
+    const int active = active_lanes(dim, column);
+    Warp::store(to + column, Warp::load(from + column, active), active);
+  }
 }
 
 // Row u leaves its step: updated into its target, or its gradients copied there. `record`: the row as the step read it.
-// Every element is written once, so a target in mapped host memory is only ever stored to.
+// Every element is written once, so a target in mapped host memory is only ever stored to. A device gives rows with
+// many occurrences to several warps instead (cuda/plan_kernels.cu).
 template <class Warp>
 FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
                                  const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {
   using Lanes = typename Warp::Lanes;
-  constexpr int kWarp = 32;
+  constexpr int kWarp = 32, kVectors = Warp::kVectors;
   float* const to = target_of(memory, leave, target);
   const std::int64_t dim = memory.dim;
   if (leave == Leave::kGradient) {
     std::int64_t sent = 0;
     FRUGAL_UNROLL  // here and below, so that a device keeps the entries in registers
-        for (int e = 0; e < kMaxEntries; ++e) {
+    for (int e = 0; e < kMaxEntries; ++e) {
       if (e == gradients.entries) break;
       const EntryGradients& entry = gradients.entry[e];
       for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i, ++sent)
-        for (std::int64_t column = 0; column < dim; column += kWarp) {
-          const int active = static_cast<int>(dim - column < kWarp ? dim - column : kWarp);
-          Warp::store(to + sent * memory.stride + column, Warp::load(entry.occurrence(i) + column, active), active);
-        }
+        copy_row<Warp>(to + sent * memory.stride, entry.occurrence(i), dim);
     }
     return;
   }
@@ -155,21 +194,34 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
   for (int e = 0; e < kMaxEntries; ++e) {
     if (e == gradients.entries) break;
     const EntryGradients& entry = gradients.entry[e];
-    for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i)
-      state += warp_mean_square<Warp>(entry.occurrence(i), dim, power);
+    for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
+      const float* const gradient[1] = {entry.occurrence(i)};
+      float mean[1];
+      warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
+      state += mean[0];
+    }
     deviation[e] = Warp::square_root(state) + 1e-10f;
   }
-  for (std::int64_t column = 0; column < dim; column += kWarp) {
-    const int active = static_cast<int>(dim - column < kWarp ? dim - column : kWarp);
-    Lanes values = Warp::load(record + column, active);
+  for (std::int64_t first = 0; first < dim; first += kVectors * kWarp) {
+    Lanes values[kVectors];
+    FRUGAL_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      values[v] = Warp::load(record + first + v * kWarp, active_lanes(dim, first + v * kWarp));
     FRUGAL_UNROLL
     for (int e = 0; e < kMaxEntries; ++e) {
       if (e == gradients.entries) break;
       const EntryGradients& entry = gradients.entry[e];
-      for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i)
-        Warp::descend(values, entry.occurrence(i) + column, active, -learning_rate, deviation[e]);
+      for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
+        const float* gradient = entry.occurrence(i) + first;
+        FRUGAL_UNROLL
+        for (int v = 0; v < kVectors; ++v)
+          Warp::descend(values[v], gradient + v * kWarp, active_lanes(dim, first + v * kWarp), -learning_rate,
+                        deviation[e]);
+      }
     }
-    Warp::store(to + column, values, active);
+    FRUGAL_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      Warp::store(to + first + v * kWarp, values[v], active_lanes(dim, first + v * kWarp));
   }
   Warp::store_one(to + dim, state);
 }

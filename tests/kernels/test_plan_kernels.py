@@ -28,16 +28,19 @@ def random_cache(table, rng):
 
 
 class Plan:
-    """A random step: rows of every source and every way to leave, 0 to 3 occurrences in each of two entries."""
+    """A random step: rows of every source and every way to leave, 0 to 3 occurrences in each of two entries, of a few
+    rows many."""
 
     def __init__(self, table, rng, used=300):
         self.rows = np.sort(rng.choice(ROWS, used, replace=False)).astype(np.int64)
         slots = rng.permutation(SLOTS * 2)[:used] % SLOTS
         self.source = np.where(rng.random(used) < 0.4, slots, FROM_HOST).astype(np.int32)
         self.leave = rng.integers(0, 4, used).astype(np.uint8)
+        self.leave[:8] = rng.permutation(8) % 4
         self.offset, self.order, self.gradients = [], [], []
         for entry in range(2):
             counts = rng.integers(0, 4, used)
+            counts[: 8 : entry + 1] = rng.integers(5, 300, 8 // (entry + 1))
             self.offset.append(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
             total = int(self.offset[-1][-1])
             self.order.append(None if entry == 0 else rng.permutation(total).astype(np.int32))

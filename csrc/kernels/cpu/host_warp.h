@@ -7,7 +7,7 @@
 namespace frugal {
 
 struct HostWarp {
-  static constexpr int kLanes = 32;
+  static constexpr int kLanes = 32, kVectors = 1;
   struct Lanes {
     alignas(64) float at[kLanes];
   };

@@ -5,6 +5,7 @@ namespace frugal {
 
 struct DeviceWarp {
   using Lanes = float;
+  static constexpr int kVectors = 4;  // that an update works on together
   static constexpr unsigned kAll = 0xffffffffu;
 
   static __device__ int lane() { return threadIdx.x % 32; }

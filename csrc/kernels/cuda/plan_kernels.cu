@@ -9,7 +9,10 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kWarps = kThreads / kWarpLanes;
+constexpr int kFew = 4;       // occurrences that one warp walks over; more are a block's work
+constexpr int kTogether = 4;  // mean squares that a warp of such a block takes at a time
+constexpr int kAhead = 8;     // occurrences of a column that are loaded before they are added
 
 __device__ void copy_record(float* to, const float* from, const RowMemory& memory, int lane, int lanes) {
   copy_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from),
@@ -37,13 +40,105 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads) update_kernel(RowMemory memory, RowWrites writes, const float* records,
-                                                          StepGradients gradients, float learning_rate, int power) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / kWarpLanes);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarpLanes) + threadIdx.x / kWarpLanes;
-       u < writes.count; u += step)
-    update_row<DeviceWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
-                           learning_rate, power);
+// What an update works on besides the row.
+struct Update {
+  RowMemory memory;
+  RowWrites writes;
+  const float* records;
+  StepGradients gradients;
+  float learning_rate;
+  int power;  // sum_level_power
+};
+
+__device__ std::int64_t occurrences(const StepGradients& gradients, std::int64_t u) {
+  std::int64_t count = 0;
+#pragma unroll
+  for (int e = 0; e < kMaxEntries; ++e)
+    if (e < gradients.entries) count += gradients.entry[e].offset[u + 1] - gradients.entry[e].offset[u];
+  return count;
+}
+
+// As update_row, by a block: a warp takes the mean square of every kWarps-th occurrence and a thread walks over the
+// occurrences of its columns, so that sums have the order of occurrences.
+__device__ void update_row_together(const Update& s, std::int64_t u) {
+  __shared__ float squares[kThreads];
+  const int lane = threadIdx.x % kWarpLanes, warp = threadIdx.x / kWarpLanes;
+  const std::int64_t dim = s.memory.dim, stride = s.memory.stride;
+  const float* record = s.records + u * stride;
+  float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
+  if (s.writes.leave[u] == Leave::kGradient) {
+    std::int64_t sent = 0;
+#pragma unroll
+    for (int e = 0; e < kMaxEntries; ++e) {
+      if (e == s.gradients.entries) break;
+      const EntryGradients& entry = s.gradients.entry[e];
+      const std::int64_t begin = entry.offset[u], count = entry.offset[u + 1] - begin;
+      for (std::int64_t i = warp; i < count; i += kWarps)
+        copy_row<DeviceWarp>(to + (sent + i) * stride, entry.occurrence(begin + i), dim);
+      sent += count;
+    }
+    return;
+  }
+  float state = record[dim], deviation[kMaxEntries] = {};
+#pragma unroll
+  for (int e = 0; e < kMaxEntries; ++e) {
+    if (e == s.gradients.entries) break;
+    const EntryGradients& entry = s.gradients.entry[e];
+    const std::int64_t end = entry.offset[u + 1];
+    for (std::int64_t first = entry.offset[u]; first < end; first += kThreads) {
+      const int count = static_cast<int>(end - first < kThreads ? end - first : kThreads);
+      for (int i = warp; i < count; i += kTogether * kWarps) {
+        const float* gradient[kTogether];
+        float mean[kTogether];
+#pragma unroll
+        for (int c = 0; c < kTogether; ++c)  // beyond the last one: that again
+          gradient[c] = entry.occurrence(first + (i + c * kWarps < count ? i + c * kWarps : count - 1));
+        warp_mean_squares<DeviceWarp, kTogether>(gradient, dim, s.power, mean);
+#pragma unroll
+        for (int c = 0; c < kTogether; ++c)
+          if (lane == 0 && i + c * kWarps < count) squares[i + c * kWarps] = mean[c];
+      }
+      __syncthreads();
+      for (int i = 0; i < count; ++i) state += squares[i];
+      __syncthreads();
+    }
+    deviation[e] = DeviceWarp::square_root(state) + 1e-10f;
+  }
+  for (std::int64_t column = threadIdx.x; column < dim; column += kThreads) {
+    float value = record[column];
+#pragma unroll
+    for (int e = 0; e < kMaxEntries; ++e) {
+      if (e == s.gradients.entries) break;
+      const EntryGradients& entry = s.gradients.entry[e];
+      const std::int64_t end = entry.offset[u + 1];
+      std::int64_t i = entry.offset[u];
+      for (; i + kAhead <= end; i += kAhead) {
+        float step[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) step[k] = entry.occurrence(i + k)[column];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) value += __fdiv_rn(-s.learning_rate * step[k], deviation[e]);
+      }
+      for (; i < end; ++i) value += __fdiv_rn(-s.learning_rate * entry.occurrence(i)[column], deviation[e]);
+    }
+    to[column] = value;
+  }
+  if (threadIdx.x == 0) to[dim] = state;
+}
+
+// Each warp of a block updates a row with few occurrences; then the block works on its rows with many.
+__global__ void __launch_bounds__(kThreads, 3) update_kernel(Update s) {
+  const std::int64_t blocks = gridDim.x;
+  for (std::int64_t u = blockIdx.x + threadIdx.x / kWarpLanes * blocks; u < s.writes.count; u += kWarps * blocks)
+    if (occurrences(s.gradients, u) <= kFew)
+      update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], s.records + u * s.memory.stride,
+                             s.gradients, u, s.learning_rate, s.power);
+  for (std::int64_t first = blockIdx.x; first < s.writes.count; first += kWarps * blocks) {
+    const std::int64_t mine = first + threadIdx.x % kWarps * blocks;  // every warp looks at all of them
+    unsigned many = __ballot_sync(DeviceWarp::kAll, mine < s.writes.count && occurrences(s.gradients, mine) > kFew);
+    for (many &= (1u << kWarps) - 1; many != 0; many &= many - 1)
+      update_row_together(s, first + (__ffs(static_cast<int>(many)) - 1) * blocks);
+  }
 }
 
 // Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter
@@ -77,9 +172,10 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const Launch& launch) {
   if (writes.count == 0) return;
-  constexpr int kMostBlocks = 1 << 16;  // the loop covers the rest
-  update_kernel<<<blocks_for(writes.count, kWarpLanes, kMostBlocks), kThreads, 0, stream_of(launch)>>>(
-      memory, writes, records, gradients, learning_rate, sum_level_power(memory.dim / kSumPartials));
+  const Update work{memory, writes, records, gradients, learning_rate, sum_level_power(memory.dim / kSumPartials)};
+  constexpr std::int64_t kSpread = 256, kMost = 1 << 16;  // blocks; loops cover the rest
+  const std::int64_t blocks = std::max((writes.count + kWarps - 1) / kWarps, std::min(writes.count, kSpread));
+  update_kernel<<<static_cast<unsigned>(std::min(blocks, kMost)), kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(writes.count) + " rows");
 }
 

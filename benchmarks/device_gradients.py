@@ -1,0 +1,174 @@
+"""Times the CUDA kernels of a training step, each in a captured graph, beside their floors.
+
+    python -m benchmarks.device_gradients [--json FILE] [--models TransE_l2 ...]
+
+The batches are those of benchmarks/train_step.py, on random tables that lie on the device. Microseconds, medians:
+
+    gather, gradients, update_entities, update_relations    one call each, behind one another in a graph
+    all                                                     the four of them
+    kernels                                                 those of `gradients`, as the profiler sees them
+    floor                                                   of `all`: the larger of its arithmetic at the measured rate
+                                                            of a large product, and its distinct rows read and written
+                                                            once at the measured copy rate
+
+The arithmetic is that of the CPU's formulas: a multiply-add per pair and column in each of three products for the dot
+and L2 models, and as many times more instructions as OPERATIONS says for the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+
+import numpy as np
+import torch
+
+from dglke_frugal import _native
+from dglke_frugal.files import replace_file
+from dglke_frugal.models import find_model
+from dglke_frugal.store.device import CudaDevice
+from dglke_frugal.store.plan_kernels import LEAVE_CACHE, gather_rows, update_rows
+from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+
+from . import machine
+from .device_step import rates
+from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
+
+MODELS = ("TransE_l2", "DistMult", "ComplEx", "SimplE", "TransE_l1", "RotatE")
+OPERATIONS = {"TransE_l1": 3.0, "RotatE": 7.0}  # instructions per pair and column, over those of a product; 1 for others
+REPEATS, CALLS = 20, 8
+
+
+class Case:
+    """One batch on the device, with all that its kernels read and write."""
+
+    def __init__(self, config, step, batch, tables):
+        def put(array):
+            return torch.from_numpy(np.ascontiguousarray(array)).cuda()
+
+        self.config, self.step, self.batch, self.tables = config, step, batch, tables
+        self.ids = [put(ids.astype(np.int64)) for ids in (batch.entities, batch.relations)]
+        self.source = [ids.to(torch.int32) for ids in self.ids]
+        self.leave = [torch.full(ids.shape, LEAVE_CACHE, dtype=torch.uint8, device="cuda") for ids in self.ids]
+        self.records = [torch.zeros(len(ids), table.shape[1], device="cuda") for ids, table in zip(self.ids, tables)]
+        self.packed = put(_native.pack_batch(batch))
+        self.positive = torch.zeros(len(batch.entities), config.entity_dim, device="cuda")
+        self.negative = torch.zeros(len(batch.negative), config.entity_dim, device="cuda")
+        self.relation = torch.zeros(len(batch), config.relation_dim, device="cuda")
+        self.sums = torch.zeros(4, dtype=torch.float64, device="cuda")
+        self.workspace = torch.zeros(_native.cuda_workspace_floats(step, batch), device="cuda")
+        occurs = np.diff(batch.positive_offset) > 0
+        sum_offset = np.concatenate([[0], np.cumsum(occurs)]).astype(np.int32)
+        self.entries = [
+            [(self.positive, put(sum_offset), put(np.flatnonzero(occurs).astype(np.int32))),
+             (self.negative, put(batch.negative_offset), put(batch.negative_occurrence))],
+            [(self.relation, put(batch.relation_offset), put(batch.relation_occurrence))],
+        ]
+
+    def gather(self):
+        for table, dim, ids, source, records in zip(self.tables, self._dims(), self.ids, self.source, self.records):
+            gather_rows(dim, table, table, ids, source, records, self._stream())
+
+    def gradients(self):
+        entities, relations = (records[:, :dim] for records, dim in zip(self.records, self._dims()))
+        _native.cuda_gradients(self.step, self.batch, self.packed, None, entities, relations, self.positive,
+                               self.negative, self.relation, self.sums, self.workspace, self._stream())
+
+    def update_entities(self):
+        self._update(0)
+
+    def update_relations(self):
+        self._update(1)
+
+    def all(self):
+        for work in (self.gather, self.gradients, self.update_entities, self.update_relations):
+            work()
+
+    def _update(self, t):
+        update_rows(self._dims()[t], self.tables[t], self.tables[t], None, self.leave[t], self.ids[t], self.records[t],
+                    self.entries[t], 0.01, self._stream())
+
+    def _dims(self):
+        return self.config.entity_dim, self.config.relation_dim
+
+    @staticmethod
+    def _stream():
+        return torch.cuda.current_stream().cuda_stream
+
+
+PARTS = ("gather", "gradients", "update_entities", "update_relations", "all")
+
+
+def microseconds(cases, part):
+    """Of one call, median over replays of a graph that works on all cases in turn."""
+    graph, calls = torch.cuda.CUDAGraph(), [getattr(case, part) for case in cases]
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for i in range(CALLS):
+            calls[i % len(calls)]()
+    times = []
+    for _ in range(REPEATS):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end) / CALLS)
+    return statistics.median(times[2:])
+
+
+def kernels(cases):
+    """Microseconds of each kernel of a call of `all`, by its name."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for i in range(CALLS):
+            cases[i % len(cases)].all()
+        torch.cuda.synchronize()
+    found = {}
+    for event in profile.key_averages():
+        name = event.key.split("::")[-1] if "<" not in event.key else event.key
+        name = name.split("(anonymous namespace)::")[-1].split("(")[0].replace("frugal::cuda::", "")
+        found[name] = found.get(name, 0.0) + event.device_time_total / CALLS
+    return {name: round(us, 2) for name, us in sorted(found.items(), key=lambda item: -item[1]) if us > 0}
+
+
+def measure(model, batches, peak):
+    dims = find_model(model).dims(*FLAGS.get(model, (HIDDEN, False, False)))
+    config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
+    random = np.random.default_rng(1)
+    tables = []
+    for rows, dim in ((ENTITIES, dims.entity), (RELATIONS, dims.relation)):
+        table = np.zeros((rows, _native.HostTable(1, dim).stride), np.float32)
+        table[:, :dim] = random.uniform(-0.1, 0.1, (rows, dim))
+        tables.append(torch.from_numpy(table).cuda())
+    step = make_step(config)
+    cases = [Case(config, step, batch, tables) for batch in batches]
+    found = {part: microseconds(cases, part) for part in PARTS}
+    products = 3 * 2 * BATCH * NEGATIVES * dims.entity * OPERATIONS.get(model, 1.0)
+    rows = statistics.mean(len(b.entities) * dims.entity + len(b.relations) * dims.relation for b in batches)
+    found["floor"] = 1e6 * max(products / peak["product"], 8 * rows / peak["copy"])
+    return {**found, "all_over_floor": found["all"] / found["floor"], "kernels": kernels(cases)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    options = parser.parse_args()
+    peak = rates(CudaDevice(0))
+    batches = make_batches(np.random.default_rng(0), 4)
+    report = {"machine": machine.facts(), "rates": peak, "models": {}}
+    for model in options.models:
+        found = report["models"][model] = measure(model, batches, peak)
+        print(f"{model:10s} " + "".join(f"{part} {found[part]:7.1f}  " for part in (*PARTS, "floor"))
+              + f"ratio {found['all_over_floor']:.1f}")
+        print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)
+    if options.json:
+        with replace_file(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
