@@ -1,6 +1,6 @@
 """What each part of the design is worth: the ablations of the P²F paper as named runs.
 
-    python -m benchmarks.ablation --json FILE [--run NAME ...] [--data_path P] [--gpu N] [--build FOLDER]
+    python -m benchmarks.ablation --json FILE [--data_path P] [--gpu N] [--run NAME ...] [--place {cpu,gpu,programs} ...]
 
 p2f_vs_sync    training with flushing in the background by next use (p2f), before the next step (sync), by the step itself
                into host rows (direct), and without an engine (in_place: the table where the step computes)
@@ -13,7 +13,7 @@ flush_threads  threads that flush
 Training legs are TransE_l2 on FB15k (or a graph of its size made here), dim 400, batch 1024, 256 negatives, from the
 command line, on the CPU and on GPU N: steps per second, and the share of time spent waiting for rows. `simulated` is
 the engine alone on the same accesses, 3 ms of compute a step simulated by a sleep and 10 % of the rows cached, as
-benchmarks/engine.py: microseconds that a step waits. What needs a GPU is null where there is none. Runs that are in the
+benchmarks/engine.py: microseconds that a step waits. What needs a GPU is null where there is none. Legs that are in the
 file already and are not asked for are kept.
 """
 
@@ -27,9 +27,8 @@ from pathlib import Path
 
 from dglke_frugal.files import replace_file
 
-from . import engine
-from .train import BATCH, NEGATIVES, RECIPES, graph_flags
-from .training_run import run
+from . import engine, machine, train_gpu
+from .train import graph_flags
 
 CACHE = "0.1"
 COMPUTE_MS = 3  # of a simulated step
@@ -45,27 +44,27 @@ TRAINED = {
     "uva_vs_copy": {how: [*P2F, "--host_read", how] for how in ("uva", "copy")},
     "cache_ratio": {share: ["--flush", "p2f", *STAGED, "--cache_ratio", share]
                     for share in ("0.01", "0.05", "0.1", "0.3", "1")},
-    "lookahead": {steps: [*P2F, "--lookahead", steps] for steps in ("1", "2", "5", "10", "20", "40")},
-    "flush_threads": {threads: [*P2F, "--flush_threads", threads] for threads in ("1", "2", "4", "8")},
+    "lookahead": {steps: [*P2F, "--lookahead", steps] for steps in ("1", "5", "10", "40")},
+    "flush_threads": {threads: [*P2F, "--flush_threads", threads] for threads in ("1", "2", "4")},
 }
+PLACES = ("cpu", "gpu", "programs")  # training on the CPU, on --gpu, and the C++ programs, which need oneTBB
 GPU_ONLY = ("uva_vs_copy",)
 SIMULATED = ("lookahead", "flush_threads")  # options of csrc/benchmarks/engine/stall.cpp, which has both modes anyway
 
 
 def train(graph, flags, gpu, options):
-    """One training leg."""
-    command = [*graph, "--model_name", "TransE_l2", *RECIPES["TransE_l2"], "-adv", "--batch_size", str(BATCH),
-               "--neg_sample_size", str(NEGATIVES), "--seed", "1", "--gpu", str(gpu), *flags]
+    """One training leg, or why there is none."""
     interval = 50 if gpu < 0 else 500
-    found = run(command, options.threads, options.seconds, interval)
-    said = found.metrics
+    found = train_gpu.measure([*graph, *flags, "--gpu", str(gpu)], "TransE_l2", options, interval)
+    said = found.get("metrics", {})
     flushed = said.get("store/rows_flushed")  # of a line of the log
     return {
-        "steps_per_second": found.median,
-        "step_ms": 1e3 / found.median,
+        "steps_per_second": found["steps_per_second"],
+        "step_ms": found.get("step_ms"),
         "stall_share": said.get("train/stall_share"),
         "hit_share": said.get("store/hit_share"),
         "rows_flushed_per_step": None if flushed is None else flushed / interval,
+        **({"reason": found["reason"][-200:]} if "reason" in found else {}),
     }
 
 
@@ -85,14 +84,14 @@ def main():
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--gpu", type=int, default=-1, help="GPU of the training legs (default: none)")
     parser.add_argument("--build", default=str(engine.ROOT / "build" / "benchmarks"), help="of the C++ programs")
-    parser.add_argument("--no_engine", action="store_true", help="leave out the C++ programs, which need oneTBB")
+    parser.add_argument("--place", nargs="+", choices=PLACES, default=PLACES, help="which legs (default: all)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=5, help="of each training leg (%(default)s)")
     parser.add_argument("--steps", type=int, default=100, help="of each simulated leg (%(default)s)")
     options = parser.parse_args()
     report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {}
-    report.update(cores=len(os.sched_getaffinity(0)), threads=options.threads)
-    programs = None if options.no_engine else engine.build(options.build)
+    report.update(machine=machine.facts(), threads=options.threads)
+    programs = engine.build(options.build) if "programs" in options.place else None
 
     def keep(name, part, setting, values):
         report.setdefault(name, {}).setdefault(part, {})[setting] = values
@@ -107,11 +106,11 @@ def main():
             edges["edges"] = Path(folder) / "edges"
             engine.write_edges(options.data_path, edges["edges"])
         for name in options.run:
-            report[name] = {}
+            report.setdefault(name, {})
             for setting, flags in TRAINED.get(name, {}).items():
-                if name not in GPU_ONLY:
+                if "cpu" in options.place and name not in GPU_ONLY:
                     keep(name, "cpu", setting, train(graph, flags, -1, options))
-                if options.gpu >= 0:
+                if "gpu" in options.place and options.gpu >= 0:
                     keep(name, "gpu", setting, train(graph, flags, options.gpu, options))
                 if programs and name in SIMULATED:
                     found = simulate(programs / "engine_stall", edges, options, **{name: setting})
