@@ -34,6 +34,7 @@ _OPERATIONS = {
     "TransR": Operation.L1,
 }
 MODELS = tuple(_OPERATIONS)
+_PROJECTED_ROWS = 1 << 12  # multiplied together by a relation's matrix
 SIMPLE_LIMIT = 20.0  # SimplE's scores are clamped to +-20
 
 
@@ -199,7 +200,13 @@ def take_rows(table, ids) -> np.ndarray:
 def _rounded_product(rows, matrix: np.ndarray):
     """rows @ matrix summed in float64, then float32: the same whatever multiplies, and however many rows together."""
     if isinstance(rows, np.ndarray):
-        return (rows.astype(np.float64) @ matrix).astype(np.float32)
+        wide, out = matrix.astype(np.float64), np.empty((len(rows), matrix.shape[1]), np.float32)
+        block, product = (np.empty((min(len(rows), _PROJECTED_ROWS), k)) for k in matrix.shape)
+        for begin in range(0, len(rows), _PROJECTED_ROWS):  # whole tables of doubles take longer to get than to fill
+            here = rows[begin : begin + _PROJECTED_ROWS]
+            block[: len(here)] = here
+            out[begin : begin + len(here)] = np.matmul(block[: len(here)], wide, out=product[: len(here)])
+        return out
     import torch
 
     return (rows.double() @ torch.from_numpy(matrix).to(rows.device).double()).float()
