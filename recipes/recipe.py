@@ -11,11 +11,15 @@ import argparse
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
 from dglke_frugal.cli.train import main as dglke_train
 
 DEFAULT = "transe_l2"
+SMALL_RUN = "--hidden_dim 64 --batch_size 500 --neg_sample_size 100 --max_step 500 --log_interval 100".split()
+SMALL_DIM = {"rescal": "20", "transr": "20", "rotate": "32"}  # of models that make more of it
+THROUGH_THE_STORE = ["--flush", "p2f"]  # rows go through cache and engine, as they do on a GPU
+SAMPLED = ["--neg_sample_size_eval", "200"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,12 @@ class Recipe:
     Attributes:
         package: where the files are, as in "recipes.fb15k".
         small_graph: makes a small graph below a folder, in the layout of the real one.
-        small_flags: what a small run changes, by the name of its file; "" for all of them.
+        small_flags: what small runs change besides SMALL_RUN and SMALL_DIM.
     """
 
     package: str
     small_graph: Callable[[Path], None]
-    small_flags: Dict[str, Sequence[str]]
+    small_flags: Sequence[str] = ()
 
     @property
     def folder(self) -> Path:
@@ -62,7 +66,9 @@ class Recipe:
         with tempfile.TemporaryDirectory() as temporary:
             out = own.out or Path(temporary)
             self.small_graph(out / "data")
-            changed = [*self.small_flags.get("", ()), *self.small_flags.get(own.recipe, ())]
+            changed = [*SMALL_RUN, *self.small_flags]
+            if own.recipe in SMALL_DIM:
+                changed += ["--hidden_dim", SMALL_DIM[own.recipe]]
             dglke_train(
                 [
                     "--config",

@@ -17,7 +17,7 @@ INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
-SEARCHED_TOGETHER = 1 << 20  # triples in which an evaluation looks for known answers at a time
+ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
                "interpreter"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
@@ -157,7 +157,7 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         device["training step"] = _device_step_bytes(config, model, dims, positives, distinct, host.pop("training step"))
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
-        host["evaluation"] = 36 * min(graph.triples, SEARCHED_TOGETHER) + 12 * graph.entities
+        host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
         host["evaluation"] += 3 * queries * dims.entity * FLOAT
     host["interpreter"] = INTERPRETER_BYTES + (TORCH_BYTES if on_gpu or isinstance(model, TorchModel) else 0)
 

@@ -21,24 +21,7 @@ def small_graph(data: Path) -> None:
             lines.writelines(f"{number}\t{name}\n" for number, name in enumerate(sorted(found)))
 
 
-SMALL = {
-    "": (
-        "--hidden_dim",
-        "64",
-        "--batch_size",
-        "500",
-        "--neg_sample_size",
-        "100",
-        "--max_step",
-        "600",
-        "--log_interval",
-        "200",
-    ),
-    "rescal": ("--hidden_dim", "20"),
-    "transr": ("--hidden_dim", "20"),
-    "rotate": ("--hidden_dim", "32"),
-}
-RECIPE = Recipe("recipes.fb15k", small_graph, SMALL)
+RECIPE = Recipe("recipes.fb15k", small_graph)
 
 if __name__ == "__main__":
     RECIPE.main()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
-from recipes.recipe import Recipe
+from recipes.recipe import SAMPLED, THROUGH_THE_STORE, Recipe
 
 
 def small_graph(data: Path) -> None:
@@ -15,28 +15,7 @@ def small_graph(data: Path) -> None:
     )
 
 
-# The rows go through cache and engine, as they do on a GPU.
-SMALL = {
-    "": (
-        "--hidden_dim",
-        "64",
-        "--batch_size",
-        "500",
-        "--neg_sample_size",
-        "100",
-        "--max_step",
-        "500",
-        "--log_interval",
-        "100",
-        "--flush",
-        "p2f",
-        "--neg_sample_size_eval",
-        "200",
-    ),
-    "transr": ("--hidden_dim", "20"),
-    "rotate": ("--hidden_dim", "32"),
-}
-RECIPE = Recipe("recipes.freebase", small_graph, SMALL)
+RECIPE = Recipe("recipes.freebase", small_graph, [*THROUGH_THE_STORE, *SAMPLED])
 
 if __name__ == "__main__":
     RECIPE.main()

@@ -7,7 +7,7 @@ import numpy as np
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 from dglke_frugal.files import replace_file
-from recipes.recipe import Recipe
+from recipes.recipe import SAMPLED, THROUGH_THE_STORE, Recipe
 
 GRAPH = SyntheticGraph(n_entities=20_000, n_relations=100, n_train=200_000, n_valid=500, n_test=500, skew=1.0)
 
@@ -37,29 +37,7 @@ def write_wikikg2(folder: Path) -> None:
             torch.save(arrays, file)
 
 
-SMALL = {
-    "": (
-        "--hidden_dim",
-        "64",
-        "--batch_size",
-        "500",
-        "--neg_sample_size",
-        "100",
-        "--max_step",
-        "500",
-        "--log_interval",
-        "100",
-        "--flush",
-        "p2f",
-        "--neg_sample_size_eval",
-        "200",
-        "--eval_interval",
-        "250",
-    ),
-    "rotate": ("--hidden_dim", "32"),
-    "complex": ("--hidden_dim", "32"),
-}
-RECIPE = Recipe("recipes.wikikg", small_graph, SMALL)
+RECIPE = Recipe("recipes.wikikg", small_graph, [*THROUGH_THE_STORE, *SAMPLED, "--eval_interval", "250"])
 
 if __name__ == "__main__":
     RECIPE.main()
