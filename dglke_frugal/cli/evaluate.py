@@ -124,7 +124,8 @@ def main(argv):
         settings["gamma"],
         config=settings,
     )
-    model = on_device(model, given["gpu"])
+    if given["neg_sample_size_eval"] < 0 and not own.ogb:  # lists of candidates are ranked on the CPU
+        model = on_device(model, given["gpu"])
     if given["num_proc"] * given["num_thread"] > 1:
         _native.set_num_threads(given["num_proc"] * given["num_thread"])
     if own.ogb:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Sequence, Union
 
@@ -11,7 +12,7 @@ from .. import _native
 from ..errors import InputError
 from .model import EmbeddingModel
 
-_WORKING_BYTES = 2 << 30  # device memory that comparing takes beside the table
+_WORKING_BYTES = 1 << 30  # device memory that comparing takes beside the table, with some to spare
 _UPLOADED_ROWS = 1 << 16  # together: a mapped file need not fit in host memory
 
 
@@ -37,19 +38,29 @@ def torch_device(gpu: Union[int, Sequence[int]]):
 def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> EmbeddingModel:
     """The model as the GPU ranks it, or the model itself for the CPU (-1).
 
-    The entity table goes to the device if it fits there, and stays in host memory otherwise.
+    The entity table goes to the device if it fits there, and stays in host memory otherwise. On a device that is full, as
+    with a large cache during training, the CPU ranks, which is said.
     """
     device = torch_device(gpu)
-    return model if device is None else replace(model, entity=place(model.entity, device), device=device)
+    if device is None:
+        return model
+    free = _free_bytes(device)
+    if free < _WORKING_BYTES:
+        print(f"GPU {device.index} has {free >> 20} MiB free, too few to rank with; the CPU ranks", flush=True)
+        return model
+    return replace(model, entity=place(model.entity, device), device=device)
 
 
 def place(rows, device):
     """Rows (n, dim) float32 as a tensor on the device, or the rows themselves if they do not fit there."""
+    count, dim = rows.shape
+    return upload(rows, device) if 4 * count * dim + _WORKING_BYTES <= _free_bytes(device) else rows
+
+
+def _free_bytes(device) -> int:
     import torch
 
-    count, dim = rows.shape
-    fits = device.type != "cuda" or 4 * count * dim + _WORKING_BYTES <= torch.cuda.mem_get_info(device)[0]
-    return upload(rows, device) if fits else rows
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else sys.maxsize
 
 
 def upload(rows, device):

@@ -12,7 +12,7 @@ from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import Comparison
 
-_BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 28}  # of candidate rows, repeated for each query of a block
+_BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated for each query of a block
 _QUERIES = 32
 
 

@@ -10,6 +10,7 @@ from devices import CUDA
 from evaluation.random_models import NAMES, random_model, random_triples
 
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate, own_model
+from dglke_frugal.evaluation import device as evaluation_device
 from dglke_frugal.evaluation.best_rows import best_rows
 from dglke_frugal.evaluation.device import upload
 from dglke_frugal.evaluation.ranking import CandidateTable
@@ -103,3 +104,18 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch, device, place):
                 assert counts(evaluate(place(own), known, KnownTriples([known]), protocol)) == expected
     finally:
         sys.modules.pop("product_on_a_device", None)
+
+
+def test_where_a_model_goes(monkeypatch, capsys):
+    """A table that does not fit stays in host memory; on a device that is full, the CPU ranks."""
+    model = random_model("TransE_l2")
+    monkeypatch.setattr(evaluation_device, "torch_device", lambda gpu: torch.device("cpu") if gpu >= 0 else None)
+    assert evaluation_device.on_device(model, -1) is model
+    for free, held in ((4 << 30, torch.Tensor), ((1 << 30) + 50, np.ndarray)):
+        monkeypatch.setattr(evaluation_device, "_free_bytes", lambda device, free=free: free)
+        placed = evaluation_device.on_device(model, 0)
+        assert isinstance(placed.entity, held) and placed.device == torch.device("cpu")
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(evaluation_device, "_free_bytes", lambda device: 5 << 20)
+    assert evaluation_device.on_device(model, 0) is model
+    assert "has 5 MiB free, too few to rank with; the CPU ranks" in capsys.readouterr().out
