@@ -73,7 +73,7 @@ def simulate(program, edges, options, **settings):
     result = engine.call(program, trace="fb15k", steps=options.steps, **edges, **settings)
     (found,) = [each for each in result["runs"]
                 if (each["cache"], each["cache_share"], each["compute_ms"]) == ("reuse", 0.1, COMPUTE_MS)]
-    return {f"{mode}_{key}": found[mode][key] for mode in ("p2f", "sync") for key in ("stall_us", "step_us")}
+    return {mode: {key: found[mode][key] for key in ("stall_us", "step_us")} for mode in ("p2f", "sync")}
 
 
 def main():
@@ -114,9 +114,11 @@ def main():
                     keep(name, "gpu", setting, train(graph, flags, options.gpu, options))
                 if programs and name in SIMULATED:
                     found = simulate(programs / "engine_stall", edges, options, **{name: setting})
-                    keep(name, "simulated", setting, found)
+                    side_by_side = {f"{mode}_{key}": us for mode, of in found.items() for key, us in of.items()}
+                    keep(name, "simulated", setting, side_by_side)
             if programs and name == "p2f_vs_sync":
-                keep(name, "simulated", "both", simulate(programs / "engine_stall", edges, options))
+                for mode, found in simulate(programs / "engine_stall", edges, options).items():
+                    keep(name, "simulated", mode, found)
             if name in TRAINED:
                 report[name].setdefault("gpu", None)
             elif programs:
