@@ -39,6 +39,8 @@ def steps(out: Path) -> Dict[str, List[str]]:
     for part in ("fb15k", "models", "large"):
         commands[f"train_{part}"] = [python, "-m", "benchmarks.train_gpu", "--part", part, "--json",
                                      str(out / "train_gpu.json")]
+    commands["ablation"] = [python, "-m", "benchmarks.ablation", "--place", "gpu", "--gpu", "0", "--json",
+                            str(out / "ablation.json")]
     return commands
 
 

@@ -22,9 +22,10 @@ def run(tmp_path):
     return write_run(tmp_path / "run", model, graph=splits), model, splits
 
 
-def test_lines_and_json_are_the_evaluations(run, tmp_path, capsys):
+@pytest.mark.parametrize("flags", [[], pytest.param(["--gpu", "0"], marks=pytest.mark.cuda)])
+def test_lines_and_json_are_the_evaluations(run, tmp_path, capsys, flags):
     folder, model, splits = run
-    command.main([*udd_flags(folder), "--json", str(tmp_path / "out.json"), "--breakdown"])
+    command.main([*udd_flags(folder), "--json", str(tmp_path / "out.json"), "--breakdown", *flags])
     expected = evaluate(model, splits["test"], KnownTriples(splits.values())).metrics()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"|test|: {len(splits['test'][0])}"
