@@ -71,20 +71,17 @@ class KnownTriples:
             return Lists.empty(0)
         width = int(relations.max()) + 1
         wanted, inverse = np.unique(entities * width + relations, return_inverse=True)
-        sieve = _Sieve(wanted)
+        index = _Places(wanted)
         found, answers = [], []
         for part in self._parts:
             for begin in range(0, len(part[0]), _BLOCK):
                 block = slice(begin, begin + _BLOCK)
                 keys = np.multiply(part[fixed][block], width, dtype=np.int64)
                 keys += part[1][block]
-                rows = sieve.pass_on(keys)
-                rows = rows[part[1][block][rows] < width]  # a larger relation makes another entity's key
-                keys = keys[rows]
-                place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-                hits = wanted[place] == keys
-                found.append(place[hits])
-                answers.append(part[answer][block][rows[hits]].astype(np.int64))
+                rows, place = index.find(keys)
+                sound = part[1][block][rows] < width  # a larger relation makes another entity's key
+                found.append(place[sound])
+                answers.append(part[answer][block][rows[sound]].astype(np.int64))
         if not found:
             return Lists.empty(len(entities))
         lists = Lists.from_pairs(np.concatenate(found), np.concatenate(answers), len(wanted))
@@ -93,23 +90,39 @@ class KnownTriples:
         return lists.take(inverse)
 
 
-class _Sieve:
-    """Tells most numbers that are not among the wanted ones, by one look-up each. (A Bloom filter of one hash.)"""
+class _Places:
+    """Where numbers stand in an ascending list, by one look-up for most of those that do not.
 
-    _MOST_BITS = 27
+    A hash table of one slot: numbers that lost theirs to another one are looked for in a list of their own.
+    """
+
+    _MOST_BITS = 25
     _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: Knuth, section 6.4
 
     def __init__(self, wanted: np.ndarray):
+        """wanted: (n,) int64, ascending."""
         bits = min(max(10, (16 * len(wanted)).bit_length()), self._MOST_BITS)
-        self._shift = np.uint64(64 - bits)
-        self._marks = np.zeros(1 << bits, dtype=bool)
-        self._marks[self._places(wanted)] = True
+        self._wanted, self._shift = wanted, np.uint64(64 - bits)
+        self._place = np.full(1 << bits, -1, dtype=np.int32)
+        slots = self._slots(wanted)
+        self._place[slots] = np.arange(len(wanted))
+        self._lost = np.flatnonzero(self._place[slots] != np.arange(len(wanted)))
 
-    def pass_on(self, keys: np.ndarray) -> np.ndarray:
-        """Positions of the keys (n,) int64 that may be wanted: all that are, and about one in sixteen that are not."""
-        return np.flatnonzero(self._marks[self._places(keys)])
+    def find(self, keys: np.ndarray):
+        """Positions of the keys (m,) int64 that are wanted, and their places among the wanted ones."""
+        place = self._place[self._slots(keys)]
+        rows = np.flatnonzero(place >= 0)
+        place, keys = place[rows].astype(np.int64), keys[rows]
+        hits = self._wanted[place] == keys
+        if len(self._lost):
+            others = np.flatnonzero(~hits)
+            lost = self._wanted[self._lost]
+            nearest = np.minimum(np.searchsorted(lost, keys[others]), len(lost) - 1)
+            place[others] = self._lost[nearest]
+            hits[others] = lost[nearest] == keys[others]
+        return rows[hits], place[hits]
 
-    def _places(self, keys):
+    def _slots(self, keys):
         return ((keys.view(np.uint64) * self._MULTIPLIER) >> self._shift).view(np.int64)
 
 
