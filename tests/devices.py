@@ -1,6 +1,7 @@
 """Devices that tests run on: the CPU at once, the CPU behind a queue as a GPU's stream is, and (marked cuda) a GPU."""
 import queue
 import threading
+import time
 
 import pytest
 import torch
@@ -9,16 +10,23 @@ from dglke_frugal.store.device import CudaDevice, Device, Mark
 
 
 class QueuedDevice(Device):
-    """A CPU device whose work runs later, in a thread of its own, so that the host is ahead of it as with a GPU."""
+    """A CPU device whose work runs later, in two threads of its own, so that the host is ahead of it as with a GPU."""
 
-    def __init__(self):
-        self._queue = queue.Queue()
+    def __init__(self, transfer_seconds=0.0):
+        """transfer_seconds: how long each transfer takes longer, so that submitted work is ahead of those not awaited."""
         self._error = None
-        threading.Thread(target=self._run, daemon=True).start()
+        self._delay = transfer_seconds
+        self._submitted, self._transfers = (self._start() for _ in range(2))
+        self._transferred = self._signal(self._transfers)
 
-    def _run(self):
+    def _start(self):
+        works = queue.Queue()
+        threading.Thread(target=self._run, args=(works,), daemon=True).start()
+        return works
+
+    def _run(self, works):
         while True:
-            work = self._queue.get()
+            work = works.get()
             if self._error is None:  # as on a GPU, nothing runs any more after a failure
                 try:
                     work()
@@ -28,14 +36,30 @@ class QueuedDevice(Device):
                 work.event.set()
             work = None  # it holds tables
 
+    @staticmethod
+    def _signal(works):
+        signal = _Signal()
+        works.put(signal)
+        return signal
+
     def submit(self, work):
         self.check()
-        self._queue.put(work)
+        self._submitted.put(work)
+
+    def transfer(self, work, after=None, awaited=True):
+        self.check()
+        if after is not None:
+            self._transfers.put(after.signal.event.wait)
+        if self._delay:
+            self._transfers.put(lambda: time.sleep(self._delay))
+        self._transfers.put(work)
+        self._transferred = self._signal(self._transfers)
+        if awaited:
+            self._submitted.put(self._transferred.event.wait)
 
     def mark(self):
-        signal = _Signal()
-        self._queue.put(signal)
-        return _QueuedMark(self, signal.event)
+        self._submitted.put(self._transferred.event.wait)
+        return _QueuedMark(self, self._signal(self._submitted))
 
     def check(self):
         if self._error is not None:
@@ -51,11 +75,11 @@ class _Signal:
 
 
 class _QueuedMark(Mark):
-    def __init__(self, device, event):
-        self._device, self._event = device, event
+    def __init__(self, device, signal):
+        self._device, self.signal = device, signal
 
     def wait(self):
-        self._event.wait()
+        self.signal.event.wait()
         self._device.check()
 
 

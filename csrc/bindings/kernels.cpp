@@ -1,5 +1,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/named.h"
 #include "device/device_error.h"
 #include "device/devices.h"
 #include "kernels/check_plan.h"
@@ -62,9 +64,13 @@ RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& 
 }
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
-            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks) {
+            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
+            const std::string& part) {
   const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1));
-  const RowReads reads = reads_of(rows, source, records);
+  RowReads reads = reads_of(rows, source, records);
+  reads.part = named<ReadPart>({{"all", ReadPart::kAll}, {"host", ReadPart::kHost}, {"cache", ReadPart::kCache}}, part,
+                               "part of a step's rows");
+  if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
   const nb::gil_scoped_release release;
   if (on_cuda(records)) return cuda::gather(memory, reads, records.data(), {stream, max_blocks});
   check_reads(memory, extent_of(host, cache, {}), reads);
@@ -109,6 +115,18 @@ void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
   if (on_cuda(records)) return cuda::update(memory, writes, records.data(), gradients, learning_rate, {stream, 0});
   check_writes(memory, extent_of(host, cache, staging), writes, gradients);
   cpu::update(memory, writes, records.data(), gradients, learning_rate);
+}
+
+void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
+                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1));
+  require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
+  const RowReturns returns{rows.data(), reinterpret_cast<const Leave*>(leave.data()), target.data(),
+                           static_cast<std::int64_t>(rows.size())};
+  const nb::gil_scoped_release release;
+  if (on_cuda(cache)) return cuda::return_rows(memory, returns, {stream, 0});
+  check_returns(extent_of(host, cache, {}), returns);
+  cpu::return_rows(memory, returns);
 }
 
 void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
@@ -180,10 +198,11 @@ void bind_kernels(nb::module_& module) {
 
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "max_blocks"_a = 0,
+      "max_blocks"_a = 0, "part"_a = "all",
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
-      "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). Runs where `records` "
-      "lies. IndexError on the CPU for a plan that points outside.");
+      "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
+      "for the rows from there alone, or 'all'. Runs where `records` lies. IndexError on the CPU for a plan that "
+      "points outside.");
   module.def(
       "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
       "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
@@ -194,6 +213,10 @@ void bind_kernels(nb::module_& module) {
       "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
       "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
       "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
+  module.def(
+      "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
+      "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
+      "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");

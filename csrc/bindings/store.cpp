@@ -3,6 +3,7 @@
 #include "memory/host_table.h"
 #include "store/announce.h"
 #include "store/cached_rows.h"
+#include "store/departures.h"
 #include "store/direct_rows.h"
 #include "store/step_rows.h"
 
@@ -11,6 +12,9 @@ namespace {
 
 using namespace bindings;
 using nb::literals::operator""_a;
+using Sources = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Leaves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Targets = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Records source_records(const StepRows& rows, const Ids& ids) {
   return find_records(rows, rows.source(), ids.data(), length(ids));
@@ -53,6 +57,20 @@ void bind_store(nb::module_& module) {
              move(destination_records(rows, ids), rows.layout(), gradients, deviations, learning_rate);
            }, "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
            "As HostTable.move_entry, for rows of the running step.");
+
+  nb::class_<Departures>(module, "Departures",
+                         "Rows on their way to their host rows while the next step runs. See csrc/store/departures.h.")
+      .def(nb::init<std::int64_t, std::int64_t>(), "first_slot"_a, "max_rows"_a)
+      .def(
+          "amend",
+          [](Departures& self, const Ids& rows, const Sources& source, const Leaves& leave, const Targets& target) {
+            self.amend({rows.data(), rows.size()}, {source.data(), source.size()},
+                       {reinterpret_cast<const Leave*>(leave.data()), leave.size()}, {target.data(), target.size()});
+          },
+          "rows"_a, "source"_a, "leave"_a, "target"_a,
+          "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target (n,) "
+          "int64. ValueError if more rows leave than have room.")
+      .def("forget", &Departures::forget, "All rows have arrived.");
 
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());

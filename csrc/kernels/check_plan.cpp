@@ -51,6 +51,14 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
   }
 }
 
+void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
+  for (std::int64_t u = 0; u < returns.count; ++u) {
+    if (returns.leave[u] != Leave::kHostRow) continue;
+    require(within(returns.rows[u], extent.host_rows), u, "returns to a row outside the table");
+    require(within(returns.target[u], extent.slots), u, "returns from a slot outside the cache");
+  }
+}
+
 void check_write_backs(const RowMemory& memory, const MemoryExtent& extent, const WriteBack* write_backs,
                        std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {

@@ -41,15 +41,32 @@ struct RowMemory {
   FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (dim + 1 + 3) / 4 * 4; }
 };
 
+// Which rows of a step are read at a time: those that come from the host need not wait for the step before.
+enum class ReadPart : std::uint8_t { kAll, kHost, kCache };
+
 // Reads of a step: StepPlan::rows and source. `rows` index host_rows.
 struct RowReads {
   const std::int64_t* rows;
   const std::int32_t* source;
   std::int64_t count;
+  ReadPart part = ReadPart::kAll;
+
+  FRUGAL_HOST_DEVICE bool wants(std::int64_t u) const {
+    return part == ReadPart::kAll || (source[u] == kFromHost) == (part == ReadPart::kHost);
+  }
 };
 
 // Writes of a step: StepPlan::leave and target.
 struct RowWrites {
+  const Leave* leave;
+  const std::int64_t* target;
+  std::int64_t count;
+};
+
+// Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
+// (Leave::kHostRow).
+struct RowReturns {
+  const std::int64_t* rows;
   const Leave* leave;
   const std::int64_t* target;
   std::int64_t count;

@@ -1,7 +1,8 @@
 """Where a step computes: memory, transfers and the order of work of one device. Importing this module imports torch.
 
-Work is submitted and runs later, in the order of submission. The CPU is a device too: its memory is a second buffer in
-host memory and its work runs at once, so that everything but the bus is the same code.
+Work is submitted and runs later, in the order of submission; transfers run beside it, in an order of their own. The CPU
+is a device too: its memory is a second buffer in host memory and its work runs at once, so that everything but the bus
+is the same code.
 """
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import contextlib
 import gc
 import os
 import threading
-from typing import Callable
+from typing import Callable, Optional
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ class Device:
 
     Attributes:
         torch_device: where its tensors lie.
-        stream: what kernels take as their stream.
+        stream: what kernels take as their stream, in the work that is being enqueued.
     """
 
     torch_device = torch.device("cpu")
@@ -45,8 +46,15 @@ class Device:
         """Run `work`, which only enqueues, after all work before it."""
         work()
 
+    def transfer(self, work: Callable[[], None], after: Optional[Mark] = None, awaited: bool = True) -> None:
+        """Run `work`, which only enqueues copies, beside submitted work: behind all transfers before it and `after`.
+
+        awaited: work that is submitted later comes after it; else only what follows the next mark does.
+        """
+        work()
+
     def mark(self) -> Mark:
-        """The point behind everything submitted so far."""
+        """The point behind everything submitted or transferred so far."""
         return Mark()
 
     def check(self) -> None:
@@ -109,27 +117,47 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
         self._stream = torch.cuda.Stream(self.torch_device)
+        self._bus = torch.cuda.Stream(self.torch_device, priority=-1)  # before what fills the device for long
+        self._transferred = torch.cuda.Event()  # behind the last transfer
         self.stream = self._stream.cuda_stream
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
-        self._graph_memory = torch.cuda.graph_pool_handle()  # for all: they run one by one and leave no tensors
+        self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
         self._marks = [_EventMark() for _ in range(MARKS)]
         self._turn = 0
         self._marked = False  # whether nothing was submitted since the last mark
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
         self.mark()
 
-    def submit(self, work):
-        if getattr(_current, "stream", 0) != self.stream:  # and it stays: to change it back takes longer than a launch
-            torch.cuda.set_stream(self._stream)
+    def _enter(self, stream: torch.cuda.Stream) -> None:
+        """Make it torch's current one, and it stays: to change it back each time takes longer than a launch."""
+        self.stream = stream.cuda_stream
+        if getattr(_current, "stream", 0) != self.stream:
+            torch.cuda.set_stream(stream)
             _current.stream = self.stream
         self._marked = False
+
+    def submit(self, work):
+        self._enter(self._stream)
         work()
+
+    def transfer(self, work, after=None, awaited=True):
+        self._enter(self._bus)
+        if after is not None:
+            self._bus.wait_event(after.event)
+        try:
+            work()
+        finally:
+            self.stream = self._stream.cuda_stream
+        self._transferred.record(self._bus)
+        if awaited:
+            self._stream.wait_event(self._transferred)
 
     def mark(self):
         """A mark that is older than MARKS others stands for a later point: what waits for it waits longer."""
         if not self._marked:
+            self._stream.wait_event(self._transferred)
             self._turn = (self._turn + 1) % MARKS
             self._marks[self._turn].event.record(self._stream)
             self._marked = True
@@ -173,8 +201,9 @@ class CudaDevice(Device):
 
     def _capture(self, work):
         graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream(self.torch_device)
         with self._capturing, _no_garbage_collection(), torch.cuda.graph(
-                graph, pool=self._graph_memory, stream=self._stream, capture_error_mode="thread_local"):
+                graph, pool=self._graph_memory, stream=stream, capture_error_mode="thread_local"):
             work()
         return graph
 

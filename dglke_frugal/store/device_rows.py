@@ -40,8 +40,8 @@ class Plan(NamedTuple):
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan, then in
-    work submitted to the device prepare, gather, update and publish, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan; the
+    step's arrival as a transfer; gather, update and publish in submitted work; leave with its departure, and end.
 
     Attributes:
         scratch: where rows that only pad are read from and written to.
@@ -50,12 +50,12 @@ class DeviceRows:
 
     planned = True
 
-    def __init__(self, table: _native.HostTable, device: Device, slots: int):
-        """slots: rows that device memory holds."""
+    def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0):
+        """slots: rows that device memory holds; more: further ones behind those and the scratch row."""
         self.table, self.device = table, device
         self.dim, self.stride = table.dim, table.stride
         self.scratch = slots
-        self.cache = device.zeros(slots + 1, table.stride)
+        self.cache = device.zeros(slots + 1 + more, table.stride)
 
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
         """Step `step` will use `rows` (U,) int64, ascending and distinct.
@@ -76,8 +76,16 @@ class DeviceRows:
     def amend(self, plan: Plan) -> None:
         """On the host: change the packed plan of the running step before it travels."""
 
-    def prepare(self) -> None:
-        """Bring to the device what `gather` needs and what differs in size from step to step."""
+    def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
+        """Work that brings to the device what can come before `gather`; `plan` and records as there."""
+        return _nothing
+
+    def departure(self, plan: Plan) -> Callable[[], None]:
+        """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
+        return _nothing
+
+    def leave(self, departure: Callable[[], None]) -> None:
+        """All work of the running step has been submitted but its departure, which is due by and by."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, stride) = the record of row u; `plan` in device memory."""
@@ -139,6 +147,10 @@ class DeviceRows:
             part = slice(first, first + ROWS_PER_COPY)
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
             records[rows[part], : self.dim + 1] = self.cache[index, : self.dim + 1].cpu().numpy()
+
+
+def _nothing() -> None:
+    pass
 
 
 class ResidentRows(DeviceRows):

@@ -16,7 +16,7 @@ from ..errors import InputError
 from .device import Device, Watch
 from .device_rows import NO_OCCURRENCES, DeviceRows
 from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
-                           pack_host_rows, write_back_rows)
+                           gather_rows, pack_host_rows, return_rows, update_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -32,8 +32,9 @@ class EngineRows(DeviceRows):
 
     host_read: str  # "uva" or "copy"
 
-    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device):
-        super().__init__(table, device, slots)
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
+                 more: int = 0):
+        super().__init__(table, device, slots, more)
         self._port = port
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
@@ -94,10 +95,10 @@ class MappedRows(EngineRows):
 
     host_read = "uva"
 
-    def __init__(self, table, port, slots, lookahead, device):
+    def __init__(self, table, port, slots, lookahead, device, more=0):
         """The table must be shared with the device. Raises _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
-        super().__init__(table, port, slots, lookahead, device)
+        super().__init__(table, port, slots, lookahead, device, more)
         self._published_counter = _counter(port.published_counter)
         self._write_backs_counter = _counter(port.write_backs_counter)
 
@@ -123,6 +124,76 @@ class MappedRows(EngineRows):
     def end(self):
         super().end()
         self._port.note_published(self._step)
+
+
+class ReturningRows(MappedRows):
+    """Where one rank stores values into host rows itself: they are read and written beside the computation.
+
+    A step leaves its values in slots on the device. They go home while the next step computes, which finds what it
+    needs of them in those slots; its other host rows can be read before the step before it is done.
+    """
+
+    def __init__(self, table, port, slots, lookahead, device, max_rows: int):
+        """max_rows: of a step."""
+        super().__init__(table, port, slots, lookahead, device, more=2 * max_rows)
+        self._departures = _native.Departures(slots + 1, max_rows)
+        self._departing = None  # the departure of the last step, and the mark behind that step
+        self._departure = None  # of the running step
+
+    def amend(self, plan):
+        self._departures.amend(plan.rows, plan.source, plan.leave, plan.target)
+
+    def arrival(self, plan, records):
+        def work():
+            gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
+                        part="host")
+
+        return self.device.repeated(work)
+
+    def gather(self, plan, records):
+        gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
+                    part="cache")
+
+    def update(self, plan, records, entries, learning_rate):
+        """To the kernel the cache is the host table: rows that leave for it go to their slots."""
+        update_rows(self.dim, self.cache, self.cache, None, plan.leave, plan.target, records, list(entries),
+                    learning_rate, self.device.stream)
+
+    def publish(self, plan):
+        pass  # with the departure
+
+    def departure(self, plan):
+        def work():
+            return_rows(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream)
+            self.device.store(self._published_counter, plan.published)
+
+        return self.device.repeated(work)
+
+    def leave(self, departure):
+        self._departure = departure
+
+    def end(self):
+        self._depart()  # of the step before
+        mark = self.device.mark()
+        self._departing = self._departure, mark
+        self._marks.append((self._step - 1, mark))
+        self._port.note_published(self._step)
+
+    def _depart(self):
+        if self._departing is not None:
+            departure, mark = self._departing
+            self.device.transfer(departure, after=mark, awaited=False)
+            self._departing = None
+
+    def _serve(self, write_backs):
+        self.device.mark()  # so that it comes after departures of the same rows,
+        super()._serve(write_backs)
+        self.device.transfer(lambda: None, after=self.device.mark())  # and before the rows are read
+
+    def drain(self):
+        self._depart()
+        self._departures.forget()
+        super().drain()
 
 
 class CopiedRows(EngineRows):
@@ -168,8 +239,11 @@ class CopiedRows(EngineRows):
         within = np.arange(records.sum()) - np.repeat(first, records)
         self._leaving = np.repeat(leave, records), np.repeat(target, records) + within * self.stride
 
-    def prepare(self):
-        self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
+    def arrival(self, plan, records):
+        def work():
+            self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
+
+        return work
 
     def _host_rows(self):
         return self._device_packed
@@ -214,14 +288,16 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                     max_rows: int, max_gradients: int, host_read: str) -> EngineRows:
+                     max_rows: int, max_gradients: int, host_read: str, value_path: str = "staging") -> EngineRows:
     """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
 
-    max_rows, max_gradients: of a step, the latter where several ranks send some.
+    max_rows, max_gradients: of a step, the latter where several ranks send some. value_path: the engine's.
     Raises InputError if uva is asked for and refused.
     """
     if device.host_read(table, max_rows, host_read) == "uva":
         try:
+            if value_path == "host_row" and port.ranks == 1:
+                return ReturningRows(table, port, slots, lookahead, device, max_rows)
             return MappedRows(table, port, slots, lookahead, device)
         except _native.DeviceError as error:
             if host_read == "uva":

@@ -1,7 +1,7 @@
 """The way of a step's block (csrc/step/step_block.h) to the device: packed on the host, transferred by one copy."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from .. import _native
 from ..store.device import Device, Mark
 from ..store.device_rows import DeviceRows, Plan
 
-BUFFERS = 4  # steps whose packed block may be on its way
+HOST_BLOCKS = 4  # steps whose packed block may be on its way
+DEVICE_BLOCKS = 2  # one is filled while the step of the other runs
 TABLES = ("entity", "relation", "projection")
 
 
@@ -24,11 +25,34 @@ class BatchForm(NamedTuple):
     weighted: bool
 
 
+class DeviceBlock:
+    """Where a step finds its batch and its rows, at addresses that stay and may be captured.
+
+    Attributes:
+        layout: of the block.
+        block: (bytes,) uint8 in device memory.
+        fields: its arrays by name.
+        plans: of each table, out of them.
+        records: of each table (rows, stride): embedding, state, padding.
+    """
+
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
+        self.layout = layout
+        self.block = device.zeros(layout.bytes, dtype=np.uint8)
+        self.fields: Dict[str, torch.Tensor] = {
+            name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
+            for name, dtype, begin, length in layout.fields}
+        self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
+        self.records = [device.zeros(len(plan.rows), rows.stride) for plan, rows in zip(self.plans, tables)]
+        self.used: Optional[Mark] = None  # behind the last step that was here
+
+
 class _HostBlock:
     """One of the blocks that are packed in turn."""
 
-    def __init__(self, layout: _native.StepBlock, block: torch.Tensor, tables: int):
-        self.tensor, self.array = block, block.numpy()
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: int):
+        self.tensor = device.pinned(layout.bytes, dtype=np.uint8)
+        self.array = self.tensor.numpy()
         views = {name: self.array[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
                  for name, dtype, begin, length in layout.fields}
         self.plans = [Plan.of(name, views) for name in TABLES[:tables]]
@@ -36,57 +60,39 @@ class _HostBlock:
 
 
 class BlockTransfer:
-    """Packs steps of one shape and takes them to the device.
-
-    Attributes:
-        layout: of the block.
-        block: (bytes,) uint8 in device memory, at an address that stays and may be captured.
-        fields: its arrays by name.
-        plans: of each table, out of them.
-    """
+    """Packs steps of one shape and takes them to the device, beside the step that runs there."""
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
-        self.layout, self._device, self._tables = layout, device, tables
-        self._hosts = [_HostBlock(layout, device.pinned(layout.bytes, dtype=np.uint8), len(tables))
-                       for _ in range(BUFFERS)]
-        self._turn = 0
-        self.block = device.zeros(layout.bytes, dtype=np.uint8)
-        self.fields: Dict[str, torch.Tensor] = {
-            name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
-            for name, dtype, begin, length in layout.fields}
-        self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
+        self._device, self._layout, self._tables = device, layout, tables
+        self.blocks = [DeviceBlock(device, layout, tables) for _ in range(DEVICE_BLOCKS)]
+        self._hosts = [_HostBlock(device, layout, len(tables)) for _ in range(HOST_BLOCKS)]
+        arrivals = [[rows.arrival(plan, records) for rows, plan, records in zip(tables, block.plans, block.records)]
+                    for block in self.blocks]
+        self._works = [self._work(host.tensor, self.blocks[i % DEVICE_BLOCKS].block, arrivals[i % DEVICE_BLOCKS])
+                       for i, host in enumerate(self._hosts)]
+        self._turn = -1
 
-    def works(self, compute: Callable[[], None]) -> List[Callable[[], None]]:
-        """Work to submit, one for each buffer: the transfer of what was packed there, and then `compute`."""
-        return [self._work(host.tensor, compute) for host in self._hosts]
-
-    def _work(self, packed: torch.Tensor, compute: Callable[[], None]) -> Callable[[], None]:
+    @staticmethod
+    def _work(packed: torch.Tensor, block: torch.Tensor, arrivals: List[Callable[[], None]]) -> Callable[[], None]:
         def work():
-            self.block.copy_(packed, non_blocking=True)
-            for rows in self._tables:
-                rows.prepare()
-            compute()
+            block.copy_(packed, non_blocking=True)
+            for arrive in arrivals:
+                arrive()
 
         return work
 
-    def pack(self, batch: _native.Batch) -> int:
-        """Pack the running step once the buffer whose turn it is has been sent; returns that buffer's number."""
-        host = self._hosts[self._turn]
+    def send(self, batch: _native.Batch) -> int:
+        """Pack and transfer the running step, once its buffers are free. Returns the number of its device block."""
+        self._turn = (self._turn + 1) % HOST_BLOCKS
+        host, number = self._hosts[self._turn], self._turn % DEVICE_BLOCKS
         host.sent.wait()
-        self.layout.pack(batch, [rows.running for rows in self._tables], host.array)
+        self._layout.pack(batch, [rows.running for rows in self._tables], host.array)
         for rows, plan in zip(self._tables, host.plans):
             rows.amend(plan)
-        return self._turn
+        self._device.transfer(self._works[self._turn], after=self.blocks[number].used)
+        return number
 
     def sent(self) -> None:
-        """The work of the buffer that was packed last has been submitted."""
-        self._hosts[self._turn].sent = self._device.mark()
-        self._turn = (self._turn + 1) % BUFFERS
-
-
-class StepShape(NamedTuple):
-    """Where steps of one shape find their batch and their rows."""
-
-    form: BatchForm
-    transfer: BlockTransfer
-    records: List[torch.Tensor]  # of each table (rows, stride): embedding, state, padding
+        """All work of the step that was sent last has been submitted."""
+        mark = self._device.mark()
+        self._hosts[self._turn].sent = self.blocks[self._turn % DEVICE_BLOCKS].used = mark

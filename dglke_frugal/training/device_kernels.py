@@ -1,9 +1,11 @@
 """The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in five launches."""
 from __future__ import annotations
 
+from typing import Callable, Dict, List, Tuple
+
 from .. import _native
 from ..store.device import Device
-from .device_batch import StepShape
+from .device_batch import BatchForm, DeviceBlock
 from .step import StepConfig, make_step
 
 
@@ -12,20 +14,17 @@ class KernelGradients:
 
     def __init__(self, config: StepConfig, device: Device, sums):
         """sums: (4,) float64 in device memory, to which losses are added."""
-        on_cpu = device.torch_device.type == "cpu"
+        self._on_cpu = device.torch_device.type == "cpu"
         self._config, self._device, self._sums = config, device, sums
-        self._step = make_step(config, threads=None if on_cpu else 1)  # elsewhere only asked what it computes
+        self._step = make_step(config, threads=None if self._on_cpu else 1)  # elsewhere only asked what it computes
+        self._buffers: Dict[BatchForm, Tuple] = {}  # steps run one by one, so those of one shape share theirs
 
-    def of_shape(self, shape: StepShape):
-        """See TorchGradients.of_shape."""
-        config, zeros, fields = self._config, self._device.zeros, shape.transfer.fields
-        entities, relations = shape.records[:2]
-        positive = zeros(len(entities), config.entity_dim)
-        negative = zeros(len(fields["negative_slot"]), config.entity_dim)
-        relation = zeros(len(fields["relation_slot"]), config.relation_dim)
-        workspace = None
-        if self._device.torch_device.type != "cpu":
-            workspace = zeros(_native.workspace_floats(self._step, shape.transfer.layout))
+    def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
+        """See TorchGradients.of_block."""
+        if form not in self._buffers:
+            self._buffers[form] = self._make_buffers(form, at)
+        (positive, negative, relation), workspace = self._buffers[form]
+        fields = at.fields
         entries = [
             [(positive, fields["sum_offset"], fields["sum_order"]),
              (negative, fields["negative_offset"], fields["negative_occurrence"])],
@@ -33,9 +32,14 @@ class KernelGradients:
         ]
 
         def compute(corrupt_head: bool):
-            _native.compute_gradients(self._step, shape.transfer.layout, corrupt_head, shape.transfer.block, entities,
-                                      relations, positive, negative, relation, self._sums, workspace,
-                                      self._device.stream)
+            _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, positive, negative,
+                                      relation, self._sums, workspace, self._device.stream)
             return entries
 
         return compute
+
+    def _make_buffers(self, form: BatchForm, at: DeviceBlock) -> Tuple:
+        zeros, entity_dim = self._device.zeros, self._config.entity_dim
+        gradients = (zeros(len(at.records[0]), entity_dim), zeros(form.chunks * form.negatives, entity_dim),
+                     zeros(form.positives, self._config.relation_dim))
+        return gradients, None if self._on_cpu else zeros(_native.workspace_floats(self._step, at.layout))

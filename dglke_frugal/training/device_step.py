@@ -5,14 +5,14 @@ a step is one graph per direction of corruption; losses are summed on the device
 """
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Callable, Dict, List, Tuple
 
 import numpy as np
 
 from .. import _native
 from ..store.device import Device
 from ..store.device_rows import DeviceRows
-from .device_batch import TABLES, BatchForm, BlockTransfer, StepShape
+from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
 from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import KERNEL_MODELS, StepConfig
@@ -60,27 +60,34 @@ class _ShapedStep:
     """Steps of batches of one shape: their buffers, and their repeatable work."""
 
     def __init__(self, step: DeviceStep, batch: _native.Batch, tables: Tuple[DeviceRows, ...]):
-        device, form = step._device, BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
+        self._device, self._tables, self._learning_rate = step._device, tables, step._learning_rate
+        form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
         sizes = [min(tables[0].table.rows, 2 * form.positives + form.chunks * form.negatives)]
         sizes += [min(rows.table.rows, form.positives) for rows in tables[1:]]
         layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
             (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
-        self._device, self._transfer = device, BlockTransfer(device, layout, tables)
-        plans, records = self._transfer.plans, [device.zeros(size, rows.stride) for rows, size in zip(tables, sizes)]
-        gradients = step._gradients.of_shape(StepShape(form, self._transfer, records))
+        self._transfer = BlockTransfer(self._device, layout, tables)
+        self._works = [self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks]
+        self._departures = [[rows.departure(plan) for rows, plan in zip(tables, block.plans)]
+                            for block in self._transfer.blocks]
+
+    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
+        """What is submitted for a step in a block, by its direction of corruption."""
 
         def compute(corrupt_head: bool):
-            for rows, plan, record in zip(tables, plans, records):
-                rows.gather(plan, record)
+            for rows, plan, records in zip(self._tables, at.plans, at.records):
+                rows.gather(plan, records)
             entries = gradients(corrupt_head)
-            for rows, plan, record, entry in zip(tables, plans, records, entries):
-                rows.update(plan, record, entry, step._learning_rate)
-            for rows, plan in zip(tables, plans):
+            for rows, plan, records, entry in zip(self._tables, at.plans, at.records, entries):
+                rows.update(plan, records, entry, self._learning_rate)
+            for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
 
-        self._works = [self._transfer.works(device.repeated(lambda side=side: compute(side))) for side in (False, True)]
+        return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
     def run(self, batch: _native.Batch) -> None:
-        turn = self._transfer.pack(batch)
-        self._device.submit(self._works[batch.corrupt_head][turn])
+        block = self._transfer.send(batch)
+        self._device.submit(self._works[block][batch.corrupt_head])
+        for rows, departure in zip(self._tables, self._departures[block]):
+            rows.leave(departure)
         self._transfer.sent()

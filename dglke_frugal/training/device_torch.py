@@ -12,7 +12,7 @@ from ..models.device.model import ModelShape
 from ..models.device.products import Products, set_matmul
 from ..store.device import Device
 from ..store.plan_kernels import segment_sums
-from .device_batch import BatchForm, StepShape
+from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
 from .device_loss import is_regularized, penalty
 from .step import StepConfig
@@ -39,16 +39,16 @@ class TorchGradients:
         self._config, self._device, self._sums = config, device, sums
         self._pass = make_gradient_pass(config, matmul, device.stream)
 
-    def of_shape(self, shape: StepShape) -> Callable[[bool], List[list]]:
-        """A function that computes the gradients of the batch in `shape`, whose direction of corruption it is told.
+    def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
+        """A function that computes the gradients of the batch in a block, whose direction of corruption it is told.
 
-        It is called in submitted work, with the rows in shape.records; it adds the losses to the sums, and returns the
+        It is called in submitted work, when the block has its records; it adds the losses to the sums, and returns the
         entries of each table as DeviceRows.update takes them.
         """
-        return lambda corrupt_head: self._compute(shape, shape.form._replace(corrupt_head=corrupt_head))
+        return lambda corrupt_head: self._compute(form._replace(corrupt_head=corrupt_head), at)
 
-    def _compute(self, shape: StepShape, form: BatchForm) -> List[list]:
-        config, batch, records = self._config, shape.transfer.fields, shape.records
+    def _compute(self, form: BatchForm, at: DeviceBlock) -> List[list]:
+        config, batch, records = self._config, at.fields, at.records
         entity, relation = records[0][:, : config.entity_dim], records[1][:, : config.relation_dim]
         leaves = Leaves(*(source.index_select(0, batch[f"{name}_slot"]) for name, source in
                           (("head", entity), ("tail", entity), ("relation", relation), ("negative", entity))))

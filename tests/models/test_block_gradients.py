@@ -7,11 +7,12 @@ from devices import device  # noqa: F401
 from models.test_gradients import LOSSES, make_case
 
 from dglke_frugal import _native
-from dglke_frugal.training.device_batch import BatchForm, BlockTransfer, StepShape
+from dglke_frugal.store.device_rows import DeviceRows
+from dglke_frugal.training.device_batch import BatchForm, BlockTransfer
 from dglke_frugal.training.device_kernels import KernelGradients
 from dglke_frugal.training.step import KERNEL_MODELS, LossConfig, make_step
 
-SCRATCH = 77
+SCRATCH = 100_000  # beyond the rows of any table here
 
 
 def layout_for(batch, entities, relations):
@@ -68,16 +69,18 @@ def test_a_block_takes_its_own_sizes_alone():
     assert not block.any()
 
 
-class GivenRows:
-    """Stands for the rows of a table, which a test has gathered itself."""
+class GivenRows(DeviceRows):
+    """Rows that arrive with their batch."""
 
     running = None
 
-    def amend(self, plan):
-        pass
+    def arrival(self, plan, records):
+        def work():
+            records.zero_()
+            found = plan.rows < self.table.rows
+            records[found] = torch.from_numpy(self.table.records).to(records.device)[plan.rows[found]]
 
-    def prepare(self):
-        pass
+        return work
 
 
 def cpu_gradients(config, batch, tables):
@@ -121,15 +124,11 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, devic
         model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head
     )
     layout = layout_for(batch, len(batch.entities) + 5, len(batch.relations) + 3)
-    transfer, sums = BlockTransfer(device, layout, [GivenRows(), GivenRows()]), device.zeros(4, dtype=np.float64)
-    records = []
-    for table, ids, more in ((tables[0], batch.entities, 5), (tables[1], batch.relations, 3)):
-        rows = np.concatenate([table.records[ids], np.zeros((more, table.stride), np.float32)])
-        records.append(torch.from_numpy(rows).to(device.torch_device))
+    transfer = BlockTransfer(device, layout, [GivenRows(table, device, 0) for table in tables[:2]])
+    sums, found = device.zeros(4, dtype=np.float64), []
     form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
-    compute = KernelGradients(config, device, sums).of_shape(StepShape(form, transfer, records))
-    found = []
-    device.submit(transfer.works(lambda: found.append(compute(batch.corrupt_head)))[transfer.pack(batch)])
+    compute = KernelGradients(config, device, sums).of_block(form, transfer.blocks[transfer.send(batch)])
+    device.submit(lambda: found.append(compute(batch.corrupt_head)))
     device.synchronize()
     ((rows, _, _), (negative, _, _)), ((relation, _, _),) = found[0]
 

@@ -12,7 +12,7 @@ from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import Plan
 from dglke_frugal.store.engine import EngineError
-from dglke_frugal.store.plan_kernels import LEAVE_CACHE
+from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 
@@ -47,28 +47,46 @@ class Stepper:
 
     def __init__(self, store, device):
         self.rows, self.device = store.steps, device
-        self.records = device.zeros(MAX_ROWS + 3, self.rows.stride)  # longer than any plan: it is padded
+        self.records = [device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(2)]  # longer than any plan
+        self.used = [None, None]  # marks behind the last steps that used these
 
     def announce(self, step):
         self.rows.announce(step, rows_of(step))
 
     def run(self, step):
         self.rows.begin(step)
-        known, size = rows_of(step), len(self.records)
-        plan = self._pack(known, size)
+        known, records = rows_of(step), self.records[step % 2]
+        size = len(records)
+        plan = self._put(self._pack(known, size))
         entries = []
         for ids, noise in workload(step):
             slots = np.searchsorted(known, ids)
             order = np.argsort(slots, kind="stable").astype(np.int32)
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
-        self.device.submit(lambda: self._work(plan, entries))
+        self.device.transfer(self.rows.arrival(plan, records), after=self.used[step % 2])
+        self.device.submit(lambda: self._work(plan, records, entries))
+        self._end(plan)
+        self.used[step % 2] = self.device.mark()
+
+    def run_nothing(self, step):
+        """A step that changes no row."""
+        self.rows.begin(step)
+        _, number = self.rows.running
+        nothing = (np.empty(0, dtype) for dtype in (np.int64, np.int32, np.uint8, np.int64))
+        plan = self._put(Plan(*nothing, np.array([number + 1])))
+        self.device.submit(lambda: self.rows.publish(plan))
+        self._end(plan)
+
+    def _end(self, plan):
+        self.rows.leave(self.rows.departure(plan))
         self.rows.end()
 
-    def publish(self):
-        """A step that does nothing."""
-        _, step = self.rows.running
-        self.device.submit(lambda: self.rows.publish(Plan(None, published=torch.tensor([step + 1]))))
+    def _put(self, plan):
+        found = Plan(*(what if what is None else torch.from_numpy(what).to(self.device.torch_device) for what in plan))
+        if self.device.torch_device.type == "cuda":
+            torch.cuda.synchronize()
+        return found
 
     def _pack(self, known, size):
         """What StepBlock.pack does with the plan of a step."""
@@ -86,14 +104,12 @@ class Stepper:
         self.rows.amend(plan)
         return plan
 
-    def _work(self, plan, entries):
+    def _work(self, plan, records, entries):
         put = self.device.upload
-        plan = Plan(*(what if what is None else put(what) for what in plan))
-        self.rows.prepare()
-        self.rows.gather(plan, self.records)
-        given = [(put(noise) + self.records[put(slots), :DIM], put(offset), put(order))
+        self.rows.gather(plan, records)
+        given = [(put(noise) + records[put(slots), :DIM], put(offset), put(order))
                  for noise, slots, offset, order in entries]
-        self.rows.update(plan, self.records, given, LEARNING_RATE)
+        self.rows.update(plan, records, given, LEARNING_RATE)
         self.rows.publish(plan)
 
 
@@ -134,6 +150,37 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy, host_read):
         tables = train(store, queued_device, STEPS, lookahead, drain_at=(STEPS // 2,))
         for found, wanted in zip(tables, expected):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead} {mode} {path}")
+
+
+@pytest.mark.parametrize("seconds", [0, 3e-4])
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+def test_rows_that_go_home_beside_the_next_step(expected, policy, seconds):
+    """Where transfers are late, each step needs rows of the step before that have not arrived, and evicts others."""
+    device = QueuedDevice(transfer_seconds=seconds)
+    store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, value_path="host_row")
+    for found, wanted in zip(train(store, device, STEPS, 4, drain_at=(STEPS // 3,)), expected):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_departures():
+    departures = _native.Departures(10, 3)
+    host = LEAVE_HOST_ROW
+    rows, leave = np.array([2, 5, 7, 8, 0]), np.array([host, LEAVE_CACHE, host, host, LEAVE_CACHE], np.uint8)
+    source, target = np.array([-1, 4, -1, -1, 9], np.int32), np.array([2, 4, 7, 8, 9])
+    departures.amend(rows, source, leave, target)
+    assert source.tolist() == [-1, 4, -1, -1, 9] and target.tolist() == [10, 4, 11, 12, 9]
+    rows, leave = np.array([1, 5, 7, 8]), np.array([host, LEAVE_CACHE, LEAVE_CACHE, host], np.uint8)
+    source, target = np.array([-1, -1, -1, -1], np.int32), np.array([1, 3, 4, 8])
+    departures.amend(rows, source, leave, target)  # 7 and 8 are on their way; 5 was cached and is at home since
+    assert source.tolist() == [-1, -1, 11, 12] and target.tolist() == [13, 3, 4, 14]
+    departures.forget()
+    source, target = np.array([-1], np.int32), np.array([8])
+    departures.amend(np.array([8]), source, np.array([host], np.uint8), target)
+    assert source.tolist() == [-1] and target.tolist() == [10]
+    with pytest.raises(ValueError, match="more than 3 rows"):
+        departures.amend(np.arange(4), np.full(4, -1, np.int32), np.full(4, host, np.uint8), np.arange(4))
+    with pytest.raises(ValueError, match="equally long"):
+        departures.amend(np.arange(2), source, np.full(2, host, np.uint8), np.arange(2))
 
 
 def test_a_table_that_lies_on_the_device(expected, queued_device):
@@ -193,9 +240,7 @@ def test_the_host_runs_ahead_of_the_device():
     release = threading.Event()
     device.submit(release.wait)
     stepper.rows.announce(FIRST + 1, rows_of(FIRST))
-    stepper.rows.begin(FIRST + 1)
-    stepper.publish()
-    stepper.rows.end()
+    stepper.run_nothing(FIRST + 1)
     assert store.statistics()["ranks"][0]["cache_reads"] == len(rows_of(FIRST))
     release.set()
     store.drain()
@@ -210,9 +255,7 @@ def test_the_host_runs_ahead_where_values_are_stored_into_host_rows():
     device.submit(release.wait)
     for step in (FIRST, FIRST + 1):
         stepper.rows.announce(step, rows_of(FIRST))
-        stepper.rows.begin(step)  # the second reads what the first has not stored yet, behind it
-        stepper.publish()
-        stepper.rows.end()
+        stepper.run_nothing(step)  # the second would read what the first has not stored yet
     assert store.statistics()["ranks"][0]["gate_stall_nanoseconds"] == 0
     release.set()
     store.drain()

@@ -23,6 +23,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records) {
   default_pool().parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       if (u + kPrefetchDistance < end) prefetch(source_of(memory, reads, u + kPrefetchDistance));
+      if (!reads.wants(u)) continue;
       std::copy_n(source_of(memory, reads, u), floats, records + u * memory.stride);
     }
   });
@@ -35,6 +36,15 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
     for (std::int64_t u = begin; u < end; ++u)
       update_row<HostWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
                            learning_rate, power);
+  });
+}
+
+void return_rows(const RowMemory& memory, const RowReturns& returns) {
+  default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u)
+      if (returns.leave[u] == Leave::kHostRow)
+        std::copy_n(memory.cache + returns.target[u] * memory.stride, memory.record_floats(),
+                    memory.host_rows + returns.rows[u] * memory.stride);
   });
 }
 

@@ -11,13 +11,17 @@
 
 namespace frugal::cpu {
 
-// records[u] = record of row u, from its cache slot or its host row. records: (count, memory.stride).
+// records[u] = record of row u, from its cache slot or its host row, for the rows that are read. records: (count,
+// memory.stride).
 void gather(const RowMemory& memory, const RowReads& reads, float* records);
 
 // Every row leaves the step as its plan says: updated by row-wise Adagrad into a cache slot, a value record or its host
 // row, or as its gradients. records: what gather gave; they are only read.
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate);
+
+// Copies the records of rows that leave for the host from cache slots to their host rows.
+void return_rows(const RowMemory& memory, const RowReturns& returns);
 
 // Copies the records of evicted rows from their slots to staging or to their host rows.
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);

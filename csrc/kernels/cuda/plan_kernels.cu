@@ -25,7 +25,17 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowR
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
        u < reads.count; u += step)
-    copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
+    if (reads.wants(u)) copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
+}
+
+__global__ void __launch_bounds__(kThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
+  const int lane = threadIdx.x % lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+       u < returns.count; u += step)
+    if (returns.leave[u] == Leave::kHostRow)
+      copy_record(memory.host_rows + returns.rows[u] * memory.stride, memory.cache + returns.target[u] * memory.stride,
+                  memory, lane, lanes);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -177,6 +187,14 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   const std::int64_t blocks = std::max((writes.count + kWarps - 1) / kWarps, std::min(writes.count, kSpread));
   update_kernel<<<static_cast<unsigned>(std::min(blocks, kMost)), kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(writes.count) + " rows");
+}
+
+void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
+  if (returns.count == 0) return;
+  const int lanes = lanes_for(memory);
+  return_kernel<<<blocks_for(returns.count, lanes, bus_blocks(launch)), kThreads, 0, stream_of(launch)>>>(
+      memory, returns, lanes);
+  cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {

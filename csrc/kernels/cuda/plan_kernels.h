@@ -18,11 +18,13 @@ struct Launch {
   int max_blocks = 0;
 };
 inline constexpr int kBusBlocks = 48;  // of 256 threads
+inline constexpr int kAllBlocks = 4096;  // where nothing crosses the bus
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const Launch& launch);
+void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
 // Stores *value into a counter in mapped host memory once everything before it on the stream is done and visible to
