@@ -47,11 +47,16 @@ class Tables:
     """Entities, relations and, for TransR, projections.
 
     Rows of a step are announced ahead, so that the store can bring them in and flush in the order of next use.
+
+    Attributes:
+        stores: the tables that there are, by name.
     """
 
     def __init__(self, dims: RowDims, entity: EmbeddingStore, relation: EmbeddingStore,
                  projection: Optional[EmbeddingStore] = None):
         self.dims, self.entity, self.relation, self.projection = dims, entity, relation, projection
+        every = {"entity": entity, "relation": relation, "projection": projection}
+        self.stores: Dict[str, EmbeddingStore] = {name: store for name, store in every.items() if store is not None}
 
     @classmethod
     def create(cls, config: TrainConfig, n_entities: int, n_relations: int, seed: int, hot_entities=None,
@@ -80,12 +85,6 @@ class Tables:
             bounds["projection"] = model.projection_range()
         for name, store in self.stores.items():
             store.init_uniform(bounds[name], seed, STREAMS[name])
-
-    @property
-    def stores(self) -> Dict[str, EmbeddingStore]:
-        """The tables that there are, by name."""
-        every = {"entity": self.entity, "relation": self.relation, "projection": self.projection}
-        return {name: store for name, store in every.items() if store is not None}
 
     def announce(self, batch) -> None:
         """The rows of a coming step."""
