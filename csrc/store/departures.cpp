@@ -15,21 +15,24 @@ void Departures::amend(std::span<const std::int64_t> rows, std::span<std::int32_
     throw std::invalid_argument("the arrays of a plan must be equally long");
   if (std::ranges::count(leave, Leave::kHostRow) > max_rows_)
     throw std::invalid_argument("more than " + std::to_string(max_rows_) + " rows depart in one step");
-  std::size_t departed = 0;
-  for (std::size_t u = 0; u < count && departed < rows_.size(); ++u) {
-    if (source[u] != kFromHost) continue;
-    while (departed < rows_.size() && rows_[departed] < rows[u]) ++departed;
-    if (departed < rows_.size() && rows_[departed] == rows[u]) source[u] = slots_[departed];
+  // Both loops go without branches on the data, which nobody could predict.
+  for (std::size_t u = 0, k = 0; u < count && k < departed_;) {
+    const std::int64_t row = rows[u], departed = rows_[k];
+    const bool on_its_way = row == departed && source[u] == kFromHost;
+    source[u] = on_its_way ? last_first_ + static_cast<std::int32_t>(k) : source[u];
+    u += row <= departed;
+    k += departed <= row;
   }
-  rows_.clear();
-  slots_.clear();
-  std::int64_t slot = first_slot_ + turn_ * max_rows_;
+  rows_.resize(count + 1);
+  const std::int64_t first = first_slot_ + turn_ * max_rows_;
+  departed_ = 0;
   for (std::size_t u = 0; u < count; ++u) {
-    if (leave[u] != Leave::kHostRow) continue;
-    rows_.push_back(rows[u]);
-    slots_.push_back(static_cast<std::int32_t>(slot));
-    target[u] = slot++;
+    const bool leaves = leave[u] == Leave::kHostRow;
+    rows_[departed_] = rows[u];
+    target[u] = leaves ? first + static_cast<std::int64_t>(departed_) : target[u];
+    departed_ += leaves;
   }
+  last_first_ = static_cast<std::int32_t>(first);
   turn_ = 1 - turn_;
 }
 

@@ -49,6 +49,7 @@ class Stepper:
         self.rows, self.device = store.steps, device
         self.records = [device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(2)]  # longer than any plan
         self.used = [None, None]  # marks behind the last steps that used these
+        self.plans = []  # kept: transfers read them, behind torch's back
 
     def announce(self, step):
         self.rows.announce(step, rows_of(step))
@@ -86,6 +87,7 @@ class Stepper:
         found = Plan(*(what if what is None else torch.from_numpy(what).to(self.device.torch_device) for what in plan))
         if self.device.torch_device.type == "cuda":
             torch.cuda.synchronize()
+        self.plans.append(found)
         return found
 
     def _pack(self, known, size):
