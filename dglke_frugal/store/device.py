@@ -172,7 +172,9 @@ class CudaDevice(Device):
 
     def zeros(self, *shape, dtype=np.float32):
         with torch.cuda.stream(self._stream):
-            return self._memory.zeros(shape, dtype)
+            memory = self._memory.zeros(shape, dtype)
+        self._bus.wait_stream(self._stream)  # or transfers would write before the zeros
+        return memory
 
     def pinned(self, *shape, dtype=np.float32):
         return torch.from_numpy(self._memory.pinned(shape, dtype))
