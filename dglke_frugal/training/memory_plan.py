@@ -205,13 +205,13 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
 
 
 def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
-    """Buffers of a step: those of the CPU, with the rows of the step and their summed gradients.
+    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of two steps.
 
     In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
     directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
     """
     if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
-        return host_step + 2 * distinct * row_bytes(dims.entity) + positives * row_bytes(dims.relation)
+        return host_step + 5 * distinct * row_bytes(dims.entity) + 2 * positives * row_bytes(dims.relation)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

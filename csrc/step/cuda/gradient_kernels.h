@@ -14,7 +14,7 @@
 
 namespace frugal::cuda {
 
-// A batch (sampler/batch.h) in device memory, as step/cuda/batch_indices.h packs it.
+// A batch (sampler/batch.h) in device memory, as step/step_block.h packs it.
 struct DeviceBatch {
   bool corrupt_head;
   std::int64_t positives, chunk_size, negatives_per_chunk;
