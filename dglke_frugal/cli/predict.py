@@ -66,9 +66,12 @@ def _predict(options, index):
     relation_names = run.relation_names if options.raw_data else None
     files = iter(options.data_files)
     lists = []
-    for part, names, rows in zip(
-        options.format.split("_"), (entity_names, relation_names, entity_names), (run.model.entity, run.model.relation, run.model.entity)
-    ):
+    places = (
+        (entity_names, run.model.entity),
+        (relation_names, run.model.relation),
+        (entity_names, run.model.entity),
+    )
+    for part, (names, rows) in zip(options.format.split("_"), places):
         lists.append(np.arange(len(rows)) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
     results = best_triples(

@@ -28,7 +28,7 @@ def own_search_parser(prog: str) -> Parser:
         "--index",
         choices=["exact", "faiss"],
         default="exact",
-        help="exact: all candidates are looked at (default); faiss: the cells of an index where the best ones likely are",
+        help="exact: all candidates are looked at (default); faiss: those in the cells where the best likely are",
     )
     return parser
 

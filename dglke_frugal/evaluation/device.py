@@ -38,8 +38,8 @@ def torch_device(gpu: Union[int, Sequence[int]]):
 def on_device(model: EmbeddingModel, gpu: Union[int, Sequence[int]]) -> EmbeddingModel:
     """The model as the GPU ranks it, or the model itself for the CPU (-1).
 
-    The entity table goes to the device if it fits there, and stays in host memory otherwise. On a device that is full, as
-    with a large cache during training, the CPU ranks, which is said.
+    The entity table goes to the device if it fits there, and stays in host memory otherwise. On a device that is full,
+    as with a large cache during training, the CPU ranks, which is said.
     """
     device = torch_device(gpu)
     if device is None:

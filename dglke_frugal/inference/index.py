@@ -1,4 +1,4 @@
-"""How the best rows for a query are searched: all of them, exactly, or with faiss, which looks only where it is likely."""
+"""How the best rows for a query are searched: among all, exactly, or with faiss, which looks where they likely are."""
 
 from __future__ import annotations
 
