@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 
 import numpy as np
@@ -36,44 +37,45 @@ from .device_step import rates
 from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
 
 MODELS = ("TransE_l2", "DistMult", "ComplEx", "SimplE", "TransE_l1", "RotatE")
-OPERATIONS = {"TransE_l1": 3.0, "RotatE": 7.0}  # instructions per pair and column, over those of a product; 1 for others
+OPERATIONS = {"TransE_l1": 3.0, "RotatE": 7.0}  # instructions per pair and column, over a product's; else 1
 REPEATS, CALLS = 20, 8
 
 
 class Case:
     """One batch on the device, with all that its kernels read and write."""
 
-    def __init__(self, config, step, batch, tables):
-        def put(array):
-            return torch.from_numpy(np.ascontiguousarray(array)).cuda()
-
-        self.config, self.step, self.batch, self.tables = config, step, batch, tables
-        self.ids = [put(ids.astype(np.int64)) for ids in (batch.entities, batch.relations)]
+    def __init__(self, config, step, batch, tables, device):
+        self.dims, self.tables = (config.entity_dim, config.relation_dim), tables
+        self.step, self.corrupt_head = step, batch.corrupt_head
+        self.layout = _native.StepBlock(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, [
+            ("entity", len(batch.entities), 0, False), ("relation", len(batch.relations), 0, False)])
+        block = np.zeros(self.layout.bytes, np.uint8)
+        self.layout.pack(batch, [None, None], block)
+        self.block = torch.from_numpy(block).cuda()
+        fields = {name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
+                  for name, dtype, begin, length in self.layout.fields}
+        self.ids = [torch.from_numpy(np.array(ids, np.int64)).cuda() for ids in (batch.entities, batch.relations)]
         self.source = [ids.to(torch.int32) for ids in self.ids]
         self.leave = [torch.full(ids.shape, LEAVE_CACHE, dtype=torch.uint8, device="cuda") for ids in self.ids]
-        self.records = [torch.zeros(len(ids), table.shape[1], device="cuda") for ids, table in zip(self.ids, tables)]
-        self.packed = put(_native.pack_batch(batch))
-        self.positive = torch.zeros(len(batch.entities), config.entity_dim, device="cuda")
-        self.negative = torch.zeros(len(batch.negative), config.entity_dim, device="cuda")
-        self.relation = torch.zeros(len(batch), config.relation_dim, device="cuda")
-        self.sums = torch.zeros(4, dtype=torch.float64, device="cuda")
-        self.workspace = torch.zeros(_native.cuda_workspace_floats(step, batch), device="cuda")
-        occurs = np.diff(batch.positive_offset) > 0
-        sum_offset = np.concatenate([[0], np.cumsum(occurs)]).astype(np.int32)
+        self.records = [device.zeros(len(ids), table.shape[1]) for ids, table in zip(self.ids, tables)]
+        self.gradients_of = [device.zeros(rows, dim) for rows, dim in (
+            (len(batch.entities), self.dims[0]), (len(batch.negative), self.dims[0]), (len(batch), self.dims[1]))]
+        self.sums = device.zeros(4, dtype=np.float64)
+        self.workspace = device.zeros(_native.workspace_floats(step, self.layout))
+        positive, negative, relation = self.gradients_of
         self.entries = [
-            [(self.positive, put(sum_offset), put(np.flatnonzero(occurs).astype(np.int32))),
-             (self.negative, put(batch.negative_offset), put(batch.negative_occurrence))],
-            [(self.relation, put(batch.relation_offset), put(batch.relation_occurrence))],
+            [(positive, fields["sum_offset"], fields["sum_order"]),
+             (negative, fields["negative_offset"], fields["negative_occurrence"])],
+            [(relation, fields["relation_offset"], fields["relation_occurrence"])],
         ]
 
     def gather(self):
-        for table, dim, ids, source, records in zip(self.tables, self._dims(), self.ids, self.source, self.records):
+        for table, dim, ids, source, records in zip(self.tables, self.dims, self.ids, self.source, self.records):
             gather_rows(dim, table, table, ids, source, records, self._stream())
 
     def gradients(self):
-        entities, relations = (records[:, :dim] for records, dim in zip(self.records, self._dims()))
-        _native.cuda_gradients(self.step, self.batch, self.packed, None, entities, relations, self.positive,
-                               self.negative, self.relation, self.sums, self.workspace, self._stream())
+        _native.compute_gradients(self.step, self.layout, self.corrupt_head, self.block, *self.records,
+                                  *self.gradients_of, self.sums, self.workspace, self._stream())
 
     def update_entities(self):
         self._update(0)
@@ -86,11 +88,8 @@ class Case:
             work()
 
     def _update(self, t):
-        update_rows(self._dims()[t], self.tables[t], self.tables[t], None, self.leave[t], self.ids[t], self.records[t],
+        update_rows(self.dims[t], self.tables[t], self.tables[t], None, self.leave[t], self.ids[t], self.records[t],
                     self.entries[t], 0.01, self._stream())
-
-    def _dims(self):
-        return self.config.entity_dim, self.config.relation_dim
 
     @staticmethod
     def _stream():
@@ -128,13 +127,12 @@ def kernels(cases):
         torch.cuda.synchronize()
     found = {}
     for event in profile.key_averages():
-        name = event.key.split("::")[-1] if "<" not in event.key else event.key
-        name = name.split("(anonymous namespace)::")[-1].split("(")[0].replace("frugal::cuda::", "")
+        name = (re.findall(r"\w+_kernel", event.key) or [event.key])[0]
         found[name] = found.get(name, 0.0) + event.device_time_total / CALLS
     return {name: round(us, 2) for name, us in sorted(found.items(), key=lambda item: -item[1]) if us > 0}
 
 
-def measure(model, batches, peak):
+def measure(model, batches, peak, device):
     dims = find_model(model).dims(*FLAGS.get(model, (HIDDEN, False, False)))
     config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
     random = np.random.default_rng(1)
@@ -144,7 +142,7 @@ def measure(model, batches, peak):
         table[:, :dim] = random.uniform(-0.1, 0.1, (rows, dim))
         tables.append(torch.from_numpy(table).cuda())
     step = make_step(config)
-    cases = [Case(config, step, batch, tables) for batch in batches]
+    cases = [Case(config, step, batch, tables, device) for batch in batches]
     found = {part: microseconds(cases, part) for part in PARTS}
     products = 3 * 2 * BATCH * NEGATIVES * dims.entity * OPERATIONS.get(model, 1.0)
     rows = statistics.mean(len(b.entities) * dims.entity + len(b.relations) * dims.relation for b in batches)
@@ -157,11 +155,12 @@ def main():
     parser.add_argument("--json", help="write the results here")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     options = parser.parse_args()
-    peak = rates(CudaDevice(0))
+    device = CudaDevice(0)
+    peak = rates(device)
     batches = make_batches(np.random.default_rng(0), 4)
     report = {"machine": machine.facts(), "rates": peak, "models": {}}
     for model in options.models:
-        found = report["models"][model] = measure(model, batches, peak)
+        found = report["models"][model] = measure(model, batches, peak, device)
         print(f"{model:10s} " + "".join(f"{part} {found[part]:7.1f}  " for part in (*PARTS, "floor"))
               + f"ratio {found['all_over_floor']:.1f}")
         print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)

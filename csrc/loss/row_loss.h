@@ -9,6 +9,13 @@ namespace frugal::FRUGAL_ISA {
 // The score of columns that only fill up a vector: low enough that every loss, derivative and softmax weight is 0.
 inline constexpr float kNoScore = -1e30f;
 
+// Vectors of a row that are loaded before one is stored, so that their work overlaps.
+#ifdef __CUDACC__
+inline constexpr int kVectorsAtOnce = 4;
+#else
+inline constexpr int kVectorsAtOnce = 1;
+#endif
+
 struct LossVec {
   Vec loss, derivative;
 };
@@ -35,6 +42,24 @@ struct RowLoss {
   float positive_derivative;  // d loss / d s+, times scale: pairwise only, else 0
 };
 
+// Calls body(v, x) for each vector x of a row, which may change it.
+template <typename Body>
+FRUGAL_LANES void for_vectors(std::int64_t vectors, float* row, Body body) {
+  constexpr int kAtOnce = kVectorsAtOnce;
+  std::int64_t v = 0;
+  for (; v + kAtOnce <= vectors; v += kAtOnce) {
+    Vec x[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) x[k] = load(row + (v + k) * kLanes);
+    for (int k = 0; k < kAtOnce; ++k) body(v + k, x[k]);
+    for (int k = 0; k < kAtOnce; ++k) store(row + (v + k) * kLanes, x[k]);
+  }
+  for (; v < vectors; ++v) {
+    Vec x = load(row + v * kLanes);
+    body(v, x);
+    store(row + v * kLanes, x);
+  }
+}
+
 // scores: `vectors` vectors, the first n scores and then kNoScore; replaced by scale * d loss / d score.
 template <typename Loss>
 FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score, float scale, std::int64_t n,
@@ -44,21 +69,21 @@ FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score
   if (spec.pairwise) {
     const Vec each = broadcast(scale / static_cast<float>(n)), positive = broadcast(positive_score);
     Vec derivative = zero;
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const LossVec pair = l(positive - load(scores + v * kLanes));
+    for_vectors(vectors, scores, [&](std::int64_t, Vec& x) {
+      const LossVec pair = l(positive - x);
       loss = loss + pair.loss;
       derivative = derivative + pair.derivative * each;
-      store(scores + v * kLanes, zero - pair.derivative * each);
-    }
+      x = zero - pair.derivative * each;
+    });
     return {fold_sum(loss) / static_cast<float>(n), fold_sum(derivative)};
   }
   if (!spec.adversarial) {
     const Vec each = broadcast(-scale / static_cast<float>(n));
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const LossVec pair = l(zero - load(scores + v * kLanes));
+    for_vectors(vectors, scores, [&](std::int64_t, Vec& x) {
+      const LossVec pair = l(zero - x);
       loss = loss + pair.loss;
-      store(scores + v * kLanes, pair.derivative * each);
-    }
+      x = pair.derivative * each;
+    });
     return {fold_sum(loss) / static_cast<float>(n), 0.0f};
   }
   const Vec temperature = broadcast(spec.temperature);
@@ -66,17 +91,16 @@ FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score
   for (std::int64_t v = 1; v < vectors; ++v) largest = max(largest, load(scores + v * kLanes) * temperature);
   const Vec top = broadcast(fold_max(largest));
   Vec total = zero;
-  for (std::int64_t v = 0; v < vectors; ++v) {
-    const Vec score = load(scores + v * kLanes);
-    const LossVec pair = l(zero - score);
-    const Vec weight = exp(score * temperature - top);
+  for_vectors(vectors, scores, [&](std::int64_t, Vec& x) {
+    const LossVec pair = l(zero - x);
+    const Vec weight = exp(x * temperature - top);
     total = total + weight;
     loss = fma(weight, pair.loss, loss);
-    store(scores + v * kLanes, weight * pair.derivative);
-  }
+    x = weight * pair.derivative;
+  });
   const float sum = fold_sum(total);
   const Vec each = broadcast(-scale / sum);
-  for (std::int64_t v = 0; v < vectors; ++v) store(scores + v * kLanes, load(scores + v * kLanes) * each);
+  for_vectors(vectors, scores, [&](std::int64_t, Vec& x) { x = x * each; });
   return {fold_sum(loss) / sum, 0.0f};
 }
 

@@ -1,4 +1,4 @@
-"""The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in five launches."""
+"""The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in six launches."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Tuple

@@ -7,12 +7,14 @@ from devices import device  # noqa: F401
 from models.test_gradients import LOSSES, make_case
 
 from dglke_frugal import _native
+from dglke_frugal.models import find_model
 from dglke_frugal.store.device_rows import DeviceRows
 from dglke_frugal.training.device_batch import BatchForm, BlockTransfer
 from dglke_frugal.training.device_kernels import KernelGradients
-from dglke_frugal.training.step import KERNEL_MODELS, LossConfig, make_step
+from dglke_frugal.training.step import KERNEL_MODELS, LossConfig, StepConfig, make_step
 
 SCRATCH = 100_000  # beyond the rows of any table here
+BUILT_IN = [model for model in KERNEL_MODELS if model != "TransE"]
 
 
 def layout_for(batch, entities, relations):
@@ -114,23 +116,17 @@ def penalty_of(config, batch, tables):
     return config.loss.regularization_coefficient * rows
 
 
-@pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
-@pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model", [model for model in KERNEL_MODELS if model != "TransE"])
-def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, device):
-    settings = {**LOSSES[loss].__dict__, "regularization_coefficient": 1e-3}
-    config, batch, tables = make_case(
-        model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head
-    )
+def assert_same_bits(config, batch, tables, device):
+    """The gradients of `batch` on `device` against the CPU's, twice: a used workspace is as good as a new one."""
     layout = layout_for(batch, len(batch.entities) + 5, len(batch.relations) + 3)
     transfer = BlockTransfer(device, layout, [GivenRows(table, device, 0) for table in tables[:2]])
     sums, found = device.zeros(4, dtype=np.float64), []
     form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
     compute = KernelGradients(config, device, sums).of_block(form, transfer.blocks[transfer.send(batch)])
-    device.submit(lambda: found.append(compute(batch.corrupt_head)))
+    for _ in range(2):
+        device.submit(lambda: found.append(compute(batch.corrupt_head)))
     device.synchronize()
-    ((rows, _, _), (negative, _, _)), ((relation, _, _),) = found[0]
+    ((rows, _, _), (negative, _, _)), ((relation, _, _),) = found[1]
 
     losses, expected_positive, expected_negative, expected_relation = cpu_gradients(config, batch, tables)
     rows = rows.cpu().numpy()
@@ -140,6 +136,45 @@ def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, devic
     assert not rows[untouched].any()
     assert np.array_equal(negative.cpu().numpy(), expected_negative)
     assert np.array_equal(relation.cpu().numpy(), expected_relation)
-    sums, penalty = sums.tolist(), penalty_of(config, batch, tables)
-    expected_sums = [losses.positive, losses.negative, penalty, losses.total + penalty]
-    np.testing.assert_allclose(sums, expected_sums, rtol=2e-6)
+    penalty = penalty_of(config, batch, tables)
+    expected_sums = 2 * np.array([losses.positive, losses.negative, penalty, losses.total + penalty])
+    np.testing.assert_allclose(sums.tolist(), expected_sums, rtol=2e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
+@pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", BUILT_IN)
+def test_same_bits_as_the_cpu(model, loss, corrupt_head, degree_negatives, device):
+    settings = {**LOSSES[loss].__dict__, "regularization_coefficient": 1e-3}
+    case = make_case(model, LossConfig(**settings), corrupt_head, degree_negatives, weighted=corrupt_head)
+    assert_same_bits(*case, device)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-14], ids=["usual", "tiny"])  # squares of tiny numbers are subnormal
+@pytest.mark.parametrize(
+    "chunk, chunks, negatives, hidden, degree_negatives",
+    [(256, 4, 256, 400, False), (70, 3, 37, 50, True), (5, 7, 130, 127, False), (64, 1, 1, 2, True),
+     (1, 9, 70, 1000, False)],
+)
+@pytest.mark.parametrize("model", BUILT_IN)
+def test_same_bits_beyond_a_tile(model, chunk, chunks, negatives, hidden, degree_negatives, scale, device):
+    hidden += hidden % 2 if model in ("ComplEx", "SimplE") else 0
+    dims = find_model(model).dims(hidden, model == "RotatE", False)
+    random = np.random.default_rng(hidden)
+    tables = [_native.HostTable(3000, dims.entity), _native.HostTable(30, dims.relation)]
+    for table in tables:
+        table.embeddings[:] = scale * random.uniform(-1, 1, (table.rows, table.dim))
+    batch = _native.make_batch(
+        random.integers(0, 3000, chunk * chunks),
+        random.integers(0, 30, chunk * chunks),
+        (3000 * random.random(chunk * chunks) ** 9).astype(np.int64),  # a few of them often
+        random.integers(0, 3000, chunks * negatives),
+        hidden % 4 == 0,
+        chunk,
+        3000,
+        30,
+    )
+    loss = LossConfig(adversarial=True, regularization_coefficient=1e-6)
+    config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.5, 0.1, loss, degree_negatives)
+    assert_same_bits(config, batch, tables, device)

@@ -1,0 +1,176 @@
+// The three large loops of a step, over all pairs of queries and negatives of a chunk, as tiles.
+//
+// compare: every query with every negative. differentiate: gradients of queries, over the negatives, and of negatives,
+// over the queries, from the weights of pairs. A block makes one tile.
+#pragma once
+
+#include "step/cuda/device_step.cuh"
+#include "step/regularization.h"
+
+namespace frugal::cuda {
+
+// How a similarity compares and pulls. kSquared: the pull is the sum of weights times the row itself, less the product.
+// The shapes are small, so that a batch of a thousand has a tile for every multiprocessor.
+struct DotPairs {
+  using Compare = Product;
+  using Pull = Product;
+  using CompareShape = Shape<4, 16, 4, 8>;
+  using PullShape = Shape<4, 16, 4, 8>;
+  static constexpr bool kSquared = false;
+};
+struct L2Pairs : DotPairs {
+  static constexpr bool kSquared = true;
+};
+struct L1Pairs : DotPairs {
+  using Compare = AbsoluteDistance;
+  using Pull = AbsolutePull;
+};
+struct ModulusPairs : DotPairs {
+  using Compare = ModulusDistance;
+  using Pull = ModulusPull;
+};
+
+template <typename P>
+using CompareTile = Tile<typename P::Compare, typename P::CompareShape, false, false>;
+template <typename P, bool kOfNegatives>
+using PullTile = Tile<typename P::Pull, typename P::PullShape, kOfNegatives, true>;
+
+template <typename P>
+__global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
+  using T = CompareTile<P>;
+  __shared__ alignas(16) float shared[T::kSharedFloats];
+  const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
+  const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
+  const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
+  const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
+  typename T::Sums sum = {};
+  const typename T::Own own = {};
+  T::fold(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column, static_cast<int>(s.part),
+          own, sum, [](const float*, int) {});
+#pragma unroll
+  for (int i = 0; i < T::kMicroRows; ++i)
+#pragma unroll
+    for (int j = 0; j < T::kMicroColumns; ++j) {
+      const int row = first_row + T::row(i), column = first_column + T::column(j);
+      if (row < queries && column < columns)
+        s.weight[(static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column] = sum[i][0][j];
+    }
+}
+
+// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, part, column, values, own)
+// takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
+template <typename P, bool kOfNegatives, typename Write>
+__device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
+                          const Operand& theirs, const float* weight_sum, Write write) {
+  using Op = typename P::Pull;
+  using T = PullTile<P, kOfNegatives>;
+  const int across = (static_cast<int>(s.part) + T::kColumns - 1) / T::kColumns;
+  const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
+  const auto row_of = [&](int i) { return mine.data + static_cast<std::int64_t>(first_row + T::row(i)) * mine.stride; };
+  typename T::Sums sum = {};
+  typename T::Own own = {};
+  if constexpr (Op::kOwn > 0) {
+#pragma unroll
+    for (int part = 0; part < Op::kOwn; ++part)
+#pragma unroll
+      for (int i = 0; i < T::kMicroRows; ++i)
+#pragma unroll
+        for (int j = 0; j < T::kMicroColumns; ++j)
+          own[i][part][j] = first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part
+                                ? row_of(i)[part * mine.part + first_column + T::column(j)]
+                                : 1.0f;  // unlike the padding it meets: distances of 0 take longer
+  }
+  float column_sum = 0.0f;  // of a negative's weights, one thread each
+  T::fold(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum, [&](const float* slab, int count) {
+    if constexpr (P::kSquared && kOfNegatives)
+      if (threadIdx.x < T::kRows)
+        for (int depth = 0; depth < count; ++depth) column_sum += T::Left::at(slab, 0, threadIdx.x, depth);
+  });
+  if constexpr (P::kSquared && kOfNegatives) {
+    __syncthreads();
+    if (threadIdx.x < T::kRows) shared[threadIdx.x] = column_sum;
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < T::kMicroRows; ++i)
+#pragma unroll
+    for (int j = 0; j < T::kMicroColumns; j += 4) {
+      const int row = first_row + T::row(i), column = first_column + T::column(j);
+      if (row >= mine.rows || column >= s.part) continue;
+#pragma unroll
+      for (int part = 0; part < Op::kSums; ++part) {
+        const float* own_row = row_of(i) + part * mine.part + column;
+        float4 x = {sum[i][part][j], sum[i][part][j + 1], sum[i][part][j + 2], sum[i][part][j + 3]};
+        if constexpr (P::kSquared) {
+          const float total = kOfNegatives ? shared[T::row(i)] : weight_sum[row];
+          const float4 m = *reinterpret_cast<const float4*>(own_row);
+          x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
+          x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
+        }
+        write(row, part, column, x, own_row);
+      }
+    }
+}
+
+template <typename P>
+__global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
+  using OfQueries = PullTile<P, false>;
+  using OfNegatives = PullTile<P, true>;
+  constexpr int kFloats =
+      OfQueries::kSharedFloats > OfNegatives::kSharedFloats ? OfQueries::kSharedFloats : OfNegatives::kSharedFloats;
+  __shared__ alignas(16) float shared[kFloats];
+  const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
+  const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
+  const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);
+  const int tiles_of_queries = across * down_queries, tiles = across * (down_queries + down_negatives);
+  const int chunk = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+  const std::int64_t first_edge = static_cast<std::int64_t>(chunk) * s.batch.chunk_size;
+  if (tile < tiles_of_queries) {
+    pull_tile<P, false>(s, shared, tile, s.weights(chunk), s.queries(chunk, s.query), s.negatives(chunk),
+                        s.weight_sum + first_edge, [&](int row, int part, int column, float4 x, const float*) {
+                          float* to = s.query_gradient + (first_edge + row) * s.stride + part * s.part_stride + column;
+                          *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
+                        });
+    return;
+  }
+  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
+  pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
+                     s.queries(chunk, s.query), nullptr,
+                     [&](int row, int part, int column, float4 x, const float* own) {
+                       if (row < s.own) {
+                         float* to = s.own_gradient + (first_edge + row) * s.stride + part * s.part_stride + column;
+                         *reinterpret_cast<float4*>(to) = x;
+                         return;
+                       }
+                       if (s.regularized) {
+                         const auto add = [&](float& value, float y) {
+                           value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
+                         };
+                         add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
+                       }
+                       const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
+                       float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
+                       if (s.aligned_out) {
+                         *reinterpret_cast<float4*>(to) = x;
+                         return;
+                       }
+                       const float value[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+                       for (int k = 0; k < 4; ++k)
+                         if (column + k < s.part) to[k] = value[k];
+                     });
+}
+
+template <typename P>
+std::int64_t compare_blocks(const Step& s) {
+  using T = CompareTile<P>;
+  return s.chunks * pieces(s.batch.chunk_size, T::kRows) * pieces(s.columns, T::kColumns);
+}
+
+template <typename P>
+std::int64_t pull_blocks(const Step& s) {
+  using T = PullTile<P, true>;
+  return s.chunks * pieces(s.part, T::kColumns) * (pieces(s.batch.chunk_size, T::kRows) + pieces(s.columns, T::kRows));
+}
+
+}  // namespace frugal::cuda

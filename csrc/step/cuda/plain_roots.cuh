@@ -1,0 +1,51 @@
+// Square roots and quotients by them for numbers of usual size, correctly rounded as __fsqrt_rn and __fdiv_rn are, but
+// without a branch each, and with one approximation for both.
+//
+// Newton's iterations from the approximate reciprocal root, ended by a residual that a fused multiply-add gives
+// exactly: the steps that the compiler takes for both functions where nothing can overflow or underflow. On an H200 all
+// plain roots, and 8e10 quotients, have been compared with the IEEE functions.
+#pragma once
+
+#include <cstdint>
+
+namespace frugal::cuda {
+
+// Squares in [2^-100, 2^80], which 0 is not.
+__device__ inline bool is_plain(float square) {
+  constexpr unsigned kLeast = (127u - 100u) << 23, kMost = (127u + 80u) << 23;
+  return __float_as_uint(square) - kLeast <= kMost - kLeast;
+}
+// Weights that are 0, or in [2^-60, 2^60].
+__device__ inline bool is_plain_weight(float weight) {
+  const float size = fabsf(weight);
+  return ((size >= 0x1p-60f) & (size <= 0x1p60f)) | (size == 0.0f);
+}
+
+struct PlainRoot {
+  float root, reciprocal;  // correctly rounded; approximate
+};
+
+__device__ inline PlainRoot plain_root(float square) {
+  float reciprocal;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(square));
+  const float guess = square * reciprocal;
+  return {__fmaf_rn(__fmaf_rn(-guess, guess, square), 0.5f * reciprocal, guess), reciprocal};
+}
+
+// weight / by.root. By a theorem of Markstein's the last step rounds correctly if `reciprocal` is the root's, correctly
+// rounded; the factor above 1 makes it that where the root's digits are all ones, and harms no other.
+__device__ inline float plain_ratio(float weight, PlainRoot by) {
+  const float excess = __fmaf_rn(-by.root, by.reciprocal, 1.0f);
+  const float reciprocal = __fmaf_rn(by.reciprocal * (1.0f + 0x1p-20f), excess, by.reciprocal);
+  const float guess = weight * reciprocal;
+  const float better = __fmaf_rn(__fmaf_rn(-by.root, guess, weight), reciprocal, guess);
+  return __fmaf_rn(__fmaf_rn(-by.root, better, weight), reciprocal, better);
+}
+
+// For all other numbers. Not inlined, since they are rare and long.
+__device__ __noinline__ float any_root(float square) { return __fsqrt_rn(square); }
+__device__ __noinline__ float any_ratio(float weight, float square) {
+  return square > 0.0f ? __fdiv_rn(weight, __fsqrt_rn(square)) : 0.0f;
+}
+
+}  // namespace frugal::cuda

@@ -1,0 +1,285 @@
+// Tiles of results in the registers of a block: the device's counterpart of linalg/tile.h.
+//
+// Result (i, j) is an operation folded over depths 0, 1, ..., depths - 1 of a left operand's index i and a right one's
+// index j. One thread folds it, in that order, so that its bits are those of the CPU's tile whatever the tiles' sizes.
+// Slabs of a few depths of both operands come to shared memory by asynchronous copies (plain ones before compute
+// capability 8.0) while earlier slabs are folded.
+#pragma once
+
+#include <cuda_pipeline.h>
+
+#include <cstdint>
+
+#include "step/cuda/plain_roots.cuh"
+
+namespace frugal::cuda {
+
+// Rows in device memory: 16-byte aligned, a multiple of 4 floats apart. A row is one or more parts (real, imaginary) of
+// `part` floats each, of which the last few may be padding.
+struct Operand {
+  const float* data;
+  int stride, part, rows;
+};
+
+// How an operand's tile of kTile indices lies in shared memory, for kThreads threads side by side with kMicro of them
+// each. kDepthMajor: an operand's rows are its depths, else its indices.
+template <bool kDepthMajor, int kParts, int kMicro, int kThreads, int kDepth>
+struct Slab {
+  static constexpr int kTile = kMicro * kThreads;
+  static constexpr int kRows = kDepthMajor ? kDepth : kTile;
+  static constexpr int kPitch = kDepthMajor ? kTile : kDepth + 4;  // 4: neighbours' words lie in different banks
+  static constexpr int kFloats = kParts * kRows * kPitch;
+  static_assert(kMicro % 4 == 0 && kDepth % 4 == 0);
+
+  // Which index of the tile is a thread's m-th.
+  static __device__ int index(int thread, int m) {
+    return kDepthMajor ? m / 4 * 4 * kThreads + 4 * thread + m % 4 : m * kThreads + thread;
+  }
+
+  // A thread's share of the copies from device memory: always the same rows or columns, further and further along the
+  // depths. What lies beyond an operand's end is replaced by what is before it, and not used.
+  template <int kBlock>
+  class Copies {
+   public:
+    __device__ Copies(const Operand& from, int first) : from_(from) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        const int index = kDepthMajor ? first + column() : first + row(k);
+        const int last = kDepthMajor ? from.part - 4 : from.rows - 1;
+        fixed_[k] = (index < last ? index : last) * (kDepthMajor ? 1 : from.stride) + part(k) * from.part;
+      }
+    }
+    __device__ void start(float* slab, int depth) const {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        const int moving = depth + (kDepthMajor ? row(k) : column());
+        const int last = kDepthMajor ? from_.rows - 1 : from_.part - 4;
+        const int at = fixed_[k] + (moving < last ? moving : last) * (kDepthMajor ? from_.stride : 1);
+        __pipeline_memcpy_async(slab + (part(k) * kRows + row(k)) * kPitch + column(), from_.data + at, 16);
+      }
+    }
+
+   private:
+    static constexpr int kWords = (kDepthMajor ? kTile : kDepth) / 4, kRowsAtOnce = kBlock / kWords;
+    static constexpr int kCount = kParts * kRows / kRowsAtOnce;
+    static_assert(kBlock % kWords == 0 && kRows % kRowsAtOnce == 0);
+
+    static __device__ int column() { return threadIdx.x % kWords * 4; }
+    static __device__ int row(int k) { return k * kRowsAtOnce % kRows + threadIdx.x / kWords; }
+    static constexpr __device__ int part(int k) { return k * kRowsAtOnce / kRows; }
+
+    const Operand from_;
+    int fixed_[kCount];
+  };
+
+  // A thread's indices at four depths, `depth` a multiple of 4.
+  static __device__ void read(const float* slab, int thread, int depth, float (&x)[4][kParts][kMicro]) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const float* rows = slab + part * kRows * kPitch;
+#pragma unroll
+      for (int m = 0; m < kMicro; ++m) {
+        if (kDepthMajor && m % 4 != 0) continue;
+        if (kDepthMajor) {
+#pragma unroll
+          for (int d = 0; d < 4; ++d) {
+            const float4 word = *reinterpret_cast<const float4*>(rows + (depth + d) * kPitch + index(thread, m));
+            x[d][part][m] = word.x, x[d][part][m + 1] = word.y, x[d][part][m + 2] = word.z, x[d][part][m + 3] = word.w;
+          }
+        } else {
+          const float4 word = *reinterpret_cast<const float4*>(rows + index(thread, m) * kPitch + depth);
+          x[0][part][m] = word.x, x[1][part][m] = word.y, x[2][part][m] = word.z, x[3][part][m] = word.w;
+        }
+      }
+    }
+  }
+
+  static __device__ float at(const float* slab, int part, int index, int depth) {
+    return slab[part * kRows * kPitch + (kDepthMajor ? depth * kPitch + index : index * kPitch + depth)];
+  }
+};
+
+// What is folded, at one depth, into kCount results of a row: `a` is of the row, b[part][j] of its columns,
+// own[part][j] and sum[part][j] of its results. kLeft, kRight: parts of the operands; kOwn: numbers of a result that it also needs;
+// kSums: numbers of a result. kDepth: of a slab; kUnroll: how many groups of four depths the code spells out.
+struct Product {
+  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 4;
+  template <int kCount>
+  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&)[1][kCount],
+                              float (&sum)[1][kCount]) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) sum[0][j] = __fmaf_rn(a[0], b[0][j], sum[0][j]);
+  }
+};
+
+struct AbsoluteDistance {
+  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 4;
+  template <int kCount>
+  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&)[1][kCount],
+                              float (&sum)[1][kCount]) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) sum[0][j] += fabsf(a[0] - b[0][j]);
+  }
+};
+
+// a: weight, b: the other row, own: the result's row. sign(own - b) * weight is added.
+struct AbsolutePull {
+  static constexpr int kLeft = 1, kRight = 1, kOwn = 1, kSums = 1, kDepth = 32, kUnroll = 2;
+  template <int kCount>
+  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&own)[1][kCount],
+                              float (&sum)[1][kCount]) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const float difference = own[0][j] - b[0][j];
+      const int sign = __float_as_int(difference) & static_cast<int>(0x80000000u);
+      if (difference != 0.0f) sum[0][j] += __int_as_float(__float_as_int(a[0]) ^ sign);
+    }
+  }
+};
+
+__device__ inline float square_of(float x, float y) { return __fmaf_rn(x, x, y * y); }
+
+struct ModulusDistance {
+  static constexpr int kLeft = 2, kRight = 2, kOwn = 0, kSums = 1, kDepth = 16, kUnroll = 1;
+  template <int kCount>
+  static __device__ void fold(const float* a, const float (&b)[2][kCount], const float (&)[1][kCount],
+                              float (&sum)[1][kCount]) {
+    float square[kCount];
+    bool plain = true;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      square[j] = square_of(a[0] - b[0][j], a[1] - b[1][j]);
+      plain = plain & is_plain(square[j]);
+    }
+    if (plain) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) sum[0][j] += plain_root(square[j]).root;
+    } else {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) sum[0][j] += any_root(square[j]);
+    }
+  }
+};
+
+// The direction of own - b, 0 where they are equal, times the weight a.
+struct ModulusPull {
+  static constexpr int kLeft = 1, kRight = 2, kOwn = 2, kSums = 2, kDepth = 16, kUnroll = 1;
+  template <int kCount>
+  static __device__ void fold(const float* a, const float (&b)[2][kCount], const float (&own)[2][kCount],
+                              float (&sum)[2][kCount]) {
+    float x[kCount], y[kCount], square[kCount], ratio[kCount];
+    bool plain = is_plain_weight(a[0]);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      x[j] = own[0][j] - b[0][j], y[j] = own[1][j] - b[1][j], square[j] = square_of(x[j], y[j]);
+      plain = plain & is_plain(square[j]);
+    }
+    if (plain) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) ratio[j] = plain_ratio(a[0], plain_root(square[j]));
+    } else {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) ratio[j] = any_ratio(a[0], square[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum[0][j] = __fmaf_rn(ratio[j], x[j], sum[0][j]);
+      sum[1][j] = __fmaf_rn(ratio[j], y[j], sum[1][j]);
+    }
+  }
+};
+
+// A block's threads, and each one's results.
+template <int kMicroRowsOf, int kThreadRowsOf, int kMicroColumnsOf, int kThreadColumnsOf>
+struct Shape {
+  static constexpr int kMicroRows = kMicroRowsOf, kThreadRows = kThreadRowsOf;
+  static constexpr int kMicroColumns = kMicroColumnsOf, kThreadColumns = kThreadColumnsOf;
+};
+
+template <typename Op, typename S, bool kLeftDepthMajor, bool kRightDepthMajor>
+struct Tile : S {
+  using S::kMicroColumns, S::kMicroRows, S::kThreadColumns, S::kThreadRows;
+  static constexpr int kThreads = kThreadRows * kThreadColumns, kDepth = Op::kDepth, kStages = 3;
+  static constexpr int kRows = kMicroRows * kThreadRows, kColumns = kMicroColumns * kThreadColumns;
+  using Left = Slab<kLeftDepthMajor, Op::kLeft, kMicroRows, kThreadRows, kDepth>;
+  using Right = Slab<kRightDepthMajor, Op::kRight, kMicroColumns, kThreadColumns, kDepth>;
+  static constexpr int kSlabFloats = Left::kFloats + Right::kFloats, kSharedFloats = kStages * kSlabFloats;
+  using Sums = float[kMicroRows][Op::kSums][kMicroColumns];
+  using Own = float[kMicroRows][Op::kOwn > 0 ? Op::kOwn : 1][kMicroColumns];
+
+  static __device__ int row(int m) { return Left::index(threadIdx.x / kThreadColumns, m); }
+  static __device__ int column(int m) { return Right::index(threadIdx.x % kThreadColumns, m); }
+
+  static __device__ void fold_depth(const float (&a)[Op::kLeft][kMicroRows],
+                                    const float (&b)[Op::kRight][kMicroColumns], const Own& own, Sums& sum) {
+#pragma unroll
+    for (int i = 0; i < kMicroRows; ++i) {
+      float left[Op::kLeft];
+#pragma unroll
+      for (int part = 0; part < Op::kLeft; ++part) left[part] = a[part][i];
+      Op::fold(left, b, own[i], sum[i]);
+    }
+  }
+
+  static __device__ void fold_four(const float* left, const float* right, int depth, const Own& own, Sums& sum) {
+    float a[4][Op::kLeft][kMicroRows], b[4][Op::kRight][kMicroColumns];
+    Left::read(left, threadIdx.x / kThreadColumns, depth, a);
+    Right::read(right, threadIdx.x % kThreadColumns, depth, b);
+#pragma unroll
+    for (int d = 0; d < 4; ++d) fold_depth(a[d], b[d], own, sum);
+  }
+
+  // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier. each_slab(left,
+  // count) is called for each slab of the left operand, once it is in shared memory, with its number of depths.
+  template <typename EachSlab>
+  static __device__ void fold(float* shared, const Operand& left, int first_row, const Operand& right, int first_column,
+                              int depths, const Own& own, Sums& sum, EachSlab each_slab) {
+    const int slabs = (depths + kDepth - 1) / kDepth;
+    const typename Left::template Copies<kThreads> from_left(left, first_row);
+    const typename Right::template Copies<kThreads> from_right(right, first_column);
+    const auto fetch = [&](int slab, float* to) {
+      if (slab < slabs) {
+        from_left.start(to, slab * kDepth);
+        from_right.start(to + Left::kFloats, slab * kDepth);
+      }
+      __pipeline_commit();  // also of nothing, so that a slab's number tells how many are younger
+    };
+    float *now = shared, *next = shared + (kStages - 1) * kSlabFloats;  // places of this slab, and of the youngest
+    const auto advance = [&](float* place) {
+      return place == shared + (kStages - 1) * kSlabFloats ? shared : place + kSlabFloats;
+    };
+    for (int slab = 0; slab < kStages - 1; ++slab) fetch(slab, shared + slab * kSlabFloats);
+    for (int slab = 0; slab < slabs; ++slab, now = advance(now), next = advance(next)) {
+      __pipeline_wait_prior(kStages - 2);
+      __syncthreads();                  // everybody's part of this slab has come, and everybody is done with the one
+      fetch(slab + kStages - 1, next);  // before, whose place the youngest takes
+      const float *a = now, *b = now + Left::kFloats;
+      const int count = depths - slab * kDepth < kDepth ? depths - slab * kDepth : kDepth;
+      each_slab(a, count);
+      if (count == kDepth) {
+#pragma unroll Op::kUnroll
+        for (int depth = 0; depth < kDepth; depth += 4) fold_four(a, b, depth, own, sum);
+        continue;
+      }
+      int depth = 0;
+#pragma unroll 1
+      for (; depth + 4 <= count; depth += 4) fold_four(a, b, depth, own, sum);
+#pragma unroll 1
+      for (; depth < count; ++depth) {
+        float x[Op::kLeft][kMicroRows], y[Op::kRight][kMicroColumns];
+#pragma unroll
+        for (int part = 0; part < Op::kLeft; ++part)
+#pragma unroll
+          for (int m = 0; m < kMicroRows; ++m) x[part][m] = Left::at(a, part, row(m), depth);
+#pragma unroll
+        for (int part = 0; part < Op::kRight; ++part)
+#pragma unroll
+          for (int m = 0; m < kMicroColumns; ++m) y[part][m] = Right::at(b, part, column(m), depth);
+        fold_depth(x, y, own, sum);
+      }
+    }
+    __pipeline_wait_prior(0);
+  }
+};
+
+}  // namespace frugal::cuda
