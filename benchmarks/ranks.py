@@ -67,7 +67,7 @@ def frugal(flags, ranks, steps):
         output = run([*flags, "--max_step", steps, "--log_interval", steps // INTERVALS, "--seed", 1], folder)
         (path,) = Path(folder).glob("*/result.json")
         result = json.loads(path.read_text())
-    reports = result.get("ranks") or [result["training"]]
+    reports = result.get("ranks") or [_report(result["training"])]
 
     def a_step(name):
         return sum(report.get(name, 0) for report in reports) / sum(report["steps"] for report in reports)
@@ -77,6 +77,12 @@ def frugal(flags, ranks, steps):
             "peer_share": statistics.mean(report.get("peer_share", 0.0) for report in reports),
             "hit_share": statistics.mean(report.get("hit_share", 0.0) for report in reports),
             "bytes_per_step": a_step("bytes_sent") + a_step("bytes_read")}
+
+
+def _report(training):
+    """Of one rank, what ranks report."""
+    store = training["store"] or {}
+    return {**training, **store, "bytes_sent": store.get("bytes_flushed", 0)}
 
 
 def vanilla(flags, ranks, steps):

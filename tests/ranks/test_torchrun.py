@@ -10,8 +10,10 @@ def environment(rank, count, **more):
             "TORCHELASTIC_RUN_ID": uuid.uuid4().hex, **more}
 
 
-def test_they_find_each_other_and_equal_the_oracle(ranks):
-    arguments, folder = ranks.arguments("--max_step", 12)
+@pytest.mark.parametrize("gpu", [[], ["--gpu", 0]], ids=["cpu", "device"])
+def test_they_find_each_other_and_equal_the_oracle(ranks, gpu):
+    ranks.gpu = "devices.make_device('queued')"
+    arguments, folder = ranks.arguments("--max_step", 12, *gpu)
     run = environment(0, 3)["TORCHELASTIC_RUN_ID"]
     processes = [ranks.start(arguments, **environment(rank, 3, TORCHELASTIC_RUN_ID=run)) for rank in (2, 1, 0)]
     outputs = [process.communicate(timeout=60)[0] for process in processes]
@@ -22,6 +24,7 @@ def test_they_find_each_other_and_equal_the_oracle(ranks):
 @pytest.mark.parametrize("given, more, sentence", [
     (["--num_proc", 3], {}, "torchrun starts 2 ranks and --num_proc says 3"),
     ([], {"LOCAL_WORLD_SIZE": "1"}, "start them all with --nnodes 1"),
+    (["--gpu", 0, 1, 2], {}, "cannot be shared out over 3 GPUs"),
 ])
 def test_contradictions_are_refused(ranks, given, more, sentence):
     arguments, _ = ranks.arguments("--max_step", 1, *given)
