@@ -232,15 +232,13 @@ void bind_engine(nb::module_& module) {
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def(
-          "open",
+          "begin",
           [](RankPort& self, std::int64_t step) {
             self.plan(step);
-            const std::size_t wanted = self.write_backs(step).size();
-            if (wanted == 0) self.wait_gate(step);
-            return wanted;
+            return self.write_backs(step).size();
           },
           "step"_a, Release(),
-          "How many write-backs have to be served before this is called again. 0: the step may read its rows.")
+          "Waits for the plan. How many write-backs have to be served before this is called again; 0: wait_gate is next.")
       .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
       .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
       .def("gate_open", &RankPort::gate_open, "step"_a)
@@ -271,7 +269,9 @@ void bind_engine(nb::module_& module) {
       .def(
           "fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
       .def_prop_ro("rank", &RankPort::rank)
-      .def_prop_ro("ranks", &RankPort::ranks);
+      .def_prop_ro("ranks", &RankPort::ranks)
+      .def_prop_ro("reads_follow_stores", &RankPort::reads_follow_stores,
+                   "Whether no gate waits, because one rank stores values into host rows in its own order of work.");
 
   module.def(
       "attach_rank",

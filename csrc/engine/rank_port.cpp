@@ -50,6 +50,7 @@ void RankPort::check() const {
 }
 
 int RankPort::ranks() const { return segment_->shape().ranks; }
+bool RankPort::reads_follow_stores() const { return segment_->shape().reads_follow_stores(); }
 
 void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
                              std::span<const std::int32_t> occurrences) {

@@ -55,6 +55,7 @@ class RankPort {
 
   int rank() const { return rank_; }
   int ranks() const;  // that train together
+  bool reads_follow_stores() const;  // SegmentShape::reads_follow_stores
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be

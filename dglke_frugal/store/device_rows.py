@@ -41,7 +41,7 @@ class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
     For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan; the
-    step's arrival as a transfer; gather, update and publish in submitted work; leave with its departure, and end.
+    step's arrival as a transfer; wait; gather, update and publish in submitted work; leave with its departure, and end.
 
     Attributes:
         scratch: where rows that only pad are read from and written to.
@@ -65,8 +65,11 @@ class DeviceRows:
         raise NotImplementedError
 
     def begin(self, step: int) -> None:
-        """Wait until the rows of the step may be read."""
+        """Wait until it is known where the rows of the step are."""
         raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait until work that reads the rows of the running step may be submitted."""
 
     @property
     def running(self) -> Optional[Tuple[_native.RankPort, int]]:

@@ -58,8 +58,11 @@ class EngineRows(DeviceRows):
 
     def begin(self, step):
         self._step = step - self._first
-        while self._port.open(self._step):
+        while self._port.begin(self._step):
             self._serve(_as_records(*self._port.write_backs(self._step)))
+
+    def wait(self):
+        self._port.wait_gate(self._step)
 
     @property
     def running(self):
@@ -224,6 +227,7 @@ class CopiedRows(EngineRows):
         while self._marks:
             self._finish(*self._marks.popleft())
         super().begin(step)
+        self.wait()  # the CPU reads host rows for it
 
     def amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
@@ -288,15 +292,15 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                     max_rows: int, max_gradients: int, host_read: str, value_path: str = "staging") -> EngineRows:
+                     max_rows: int, max_gradients: int, host_read: str) -> EngineRows:
     """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
 
-    max_rows, max_gradients: of a step, the latter where several ranks send some. value_path: the engine's.
+    max_rows, max_gradients: of a step, the latter where several ranks send some.
     Raises InputError if uva is asked for and refused.
     """
     if device.host_read(table, max_rows, host_read) == "uva":
         try:
-            if value_path == "host_row" and port.ranks == 1:
+            if port.reads_follow_stores:
                 return ReturningRows(table, port, slots, lookahead, device, max_rows)
             return MappedRows(table, port, slots, lookahead, device)
         except _native.DeviceError as error:

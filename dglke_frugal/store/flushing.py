@@ -88,7 +88,7 @@ class FlushedRows:
             self.steps = _native.CachedRows(table, self._port, slots[0])
         else:
             self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device, config.max_rows_per_step,
-                                          config.max_gradients_per_step, config.host_read, config.value_path)
+                                          config.max_gradients_per_step, config.host_read)
         host_read = config.host_read if device is None else self.steps.host_read
         self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots, config.lookahead,
                                     config.max_rows_per_step, config.max_gradients_per_step, host_read)

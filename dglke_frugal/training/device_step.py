@@ -5,6 +5,7 @@ a step is one graph per direction of corruption; losses are summed on the device
 """
 from __future__ import annotations
 
+import time
 from typing import Callable, Dict, List, Tuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class DeviceStep:
             from .device_torch import TorchGradients  # here, because others do not need it
 
             self._gradients = TorchGradients(config, device, self._sums, matmul)
+        self.waited_seconds = 0.0  # for rows, in all
         self._steps = 0
         self._shaped: Dict[Tuple, _ShapedStep] = {}
 
@@ -39,7 +41,7 @@ class DeviceStep:
         shape = (len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
             self._shaped[shape] = _ShapedStep(self, batch, tables)
-        self._shaped[shape].run(batch)
+        self.waited_seconds += self._shaped[shape].run(batch)
         self._steps += 1
 
     def take_losses(self) -> Losses:
@@ -85,9 +87,15 @@ class _ShapedStep:
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
-    def run(self, batch: _native.Batch) -> None:
+    def run(self, batch: _native.Batch) -> float:
+        """Returns the seconds that it waited for rows, with everything ready that does not need them."""
         block = self._transfer.send(batch)
+        began = time.perf_counter()
+        for rows in self._tables:
+            rows.wait()
+        waited = time.perf_counter() - began
         self._device.submit(self._works[block][batch.corrupt_head])
         for rows, departure in zip(self._tables, self._departures[block]):
             rows.leave(departure)
         self._transfer.sent()
+        return waited

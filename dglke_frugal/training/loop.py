@@ -32,6 +32,11 @@ class TrainingLoop:
         """Means over the steps since the last call. Waits for the device if the losses are there."""
         return (self._step if hasattr(self._step, "take_losses") else self._sums).take_losses()
 
+    @property
+    def _waited_seconds(self) -> float:
+        """How long steps have waited for rows, where they do that by themselves."""
+        return getattr(self._step, "waited_seconds", 0.0)
+
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
@@ -48,13 +53,14 @@ class TrainingLoop:
                 sampled = time.perf_counter()
                 tables.begin(current)
                 opened = time.perf_counter()
-                batch = window.popleft()
+                batch, waited = window.popleft(), self._waited_seconds
                 losses = self._step.run_rows(batch, *rows)
+                waited = self._waited_seconds - waited
                 tables.end()
                 done = time.perf_counter()
                 seconds["sample"] += sampled - began
-                seconds["gate"] += opened - sampled
-                seconds["step"] += done - opened
+                seconds["gate"] += opened - sampled + waited
+                seconds["step"] += done - opened - waited
                 self.steps += 1
                 self.triples += len(batch.head)
                 if losses is not None:

@@ -66,6 +66,7 @@ class Stepper:
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
         self.device.transfer(self.rows.arrival(plan, records), after=self.used[step % 2])
+        self.rows.wait()
         self.device.submit(lambda: self._work(plan, records, entries))
         self._end(plan)
         self.used[step % 2] = self.device.mark()
@@ -183,6 +184,12 @@ def test_departures():
         departures.amend(np.arange(4), np.full(4, -1, np.int32), np.full(4, host, np.uint8), np.arange(4))
     with pytest.raises(ValueError, match="equally long"):
         departures.amend(np.arange(2), source, np.full(2, host, np.uint8), np.arange(2))
+
+
+def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
+    store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lru", value_path="host_row")
+    for found, wanted in zip(train(store, queued_device, STEPS, 3), expected):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_table_that_lies_on_the_device(expected, queued_device):
