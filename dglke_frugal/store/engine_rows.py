@@ -176,7 +176,7 @@ class ReturningRows(MappedRows):
         self._departure = departure
 
     def end(self):
-        self._depart()  # of the step before
+        self._depart()  # the step before
         mark = self.device.mark()
         self._departing = self._departure, mark
         self._marks.append((self._step - 1, mark))
@@ -189,9 +189,9 @@ class ReturningRows(MappedRows):
             self._departing = None
 
     def _serve(self, write_backs):
-        self.device.mark()  # so that it comes after departures of the same rows,
+        """Earlier departures of the same rows come before, since the last mark is behind them."""
         super()._serve(write_backs)
-        self.device.transfer(lambda: None, after=self.device.mark())  # and before the rows are read
+        self.device.transfer(lambda: None, after=self.device.mark())  # the rows are read behind it
 
     def drain(self):
         self._depart()
