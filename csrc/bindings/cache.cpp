@@ -185,10 +185,7 @@ void bind_cache(nb::module_& module) {
           [](ScoredPolicy* self, std::int64_t rows, std::int64_t slots, const std::string& name) {
             new (self) ScoredPolicy(rows, slots, eviction_named(name));
           },
-          "rows"_a, "slots"_a, "name"_a)
-      .def_prop_ro(
-          "index", [](const ScoredPolicy& policy) -> const CacheIndex& { return policy.index(); },
-          nb::rv_policy::reference_internal, "What is cached; only to be read while no step is planned.");
+          "rows"_a, "slots"_a, "name"_a);
   module.def(
       "replay_cache", &replay_cache, "policy"_a, "row_count"_a, "slots"_a, "hot_rows"_a, "offsets"_a, "rows"_a,
       "horizon"_a, "measured_from"_a,

@@ -102,7 +102,7 @@ class CacheIndex {
   // capacity >= 1 (throws std::invalid_argument otherwise), 1 <= ways <= kWays slots in a full-size set.
   CacheIndex(Slot capacity, ScorePolicy policy, Slot ways);
 
-  // What the two implementations differ in: how a key's set and slot are found.
+  // What the implementations differ in: how a key's set and slot are found.
   virtual Key checked(Key key) const = 0;  // the key itself, or throws std::out_of_range
   virtual std::int64_t set_of(Key key) const = 0;
   virtual Slot locate(Key key) const = 0;
@@ -111,6 +111,8 @@ class CacheIndex {
   virtual void prefetch(Key key) const = 0;
 
   Key key_at(Slot slot) const { return keys_[slot]; }
+  void vacate(Slot slot, std::int64_t set);
+  void prefetch_set(std::int64_t set) const;
 
   SlotRange slots_of_set(std::int64_t set) const {
     const std::int64_t first = set * ways_ + std::min(set, larger_sets_);
@@ -121,7 +123,6 @@ class CacheIndex {
   Slot free_slot(SlotRange range, std::int64_t set) const;
   Slot victim(SlotRange range, std::int64_t set);
   void put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set);
-  void vacate(Slot slot, std::int64_t set);
 
   const Slot capacity_;
   const std::int64_t sets_;

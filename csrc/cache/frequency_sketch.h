@@ -19,6 +19,8 @@ class FrequencySketch {
   explicit FrequencySketch(std::uint64_t keys)
       : lines_(std::bit_ceil(std::max<std::uint64_t>(1, keys / kKeysPerLine))), mask_(lines_.size() - 1) {}
 
+  void prefetch(std::int64_t key) const { __builtin_prefetch(&lines_[(hash(key) >> 32) & mask_], 1); }
+
   // Counts one more; returns the count, this one included. Counts stop at 65535.
   std::uint32_t count(std::int64_t key) {
     const std::uint64_t hashed = hash(key);

@@ -20,6 +20,8 @@ std::vector<std::int64_t> next_uses(std::int64_t row_count, std::span<const std:
   return next;
 }
 
+constexpr std::size_t kPrefetch = 8;  // rows ahead, as the planner does
+
 std::int64_t thread_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -45,7 +47,9 @@ ReplayResult replay(CachePolicy& policy, std::int64_t row_count, std::span<const
         misses.push_back(i);
     }
     std::int64_t evictions = 0, rejections = 0;
-    for (const std::int64_t i : misses) {
+    for (std::size_t m = 0; m < misses.size(); ++m) {
+      if (m + kPrefetch < misses.size()) policy.prefetch(rows[misses[m + kPrefetch]]);
+      const std::int64_t i = misses[m];
       const Admission admission = policy.admit(rows[i], step, next[i]);
       rejections += !admission.accepted();
       evictions += admission.evicted_row >= 0;

@@ -59,6 +59,11 @@ void ScoredPolicy::touch(std::int64_t, std::int32_t slot, std::int64_t step, std
   index_.touch(slot, wants_next_use() ? next_use_score(next_use, ++count_[slot]) : 1);
 }
 
+void ScoredPolicy::prefetch(std::int64_t row) const {
+  if (counts(eviction_)) misses_.prefetch(row);
+  index_.prefetch(row);
+}
+
 Admission ScoredPolicy::admit(std::int64_t row, std::int64_t step, std::int64_t next_use) {
   advance(step);
   const std::uint32_t count = counts(eviction_) ? misses_.count(row) : 1;
@@ -67,7 +72,7 @@ Admission ScoredPolicy::admit(std::int64_t row, std::int64_t step, std::int64_t 
   return {upsert.slot, upsert.evicted};
 }
 
-void ScoredPolicy::release(std::int64_t row, std::int32_t) { index_.erase(row); }
+void ScoredPolicy::release(std::int64_t, std::int32_t slot) { index_.free(slot); }
 
 void ScoredPolicy::advance(std::int64_t step) {
   if (step == index_.clock().time) return;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/direct_index.h"
 #include "cache/frequency_sketch.h"
+#include "cache/set_index.h"
 #include "engine/cache_policy.h"
 
 namespace frugal {
@@ -31,17 +31,16 @@ class ScoredPolicy final : public CachePolicy {
   std::int64_t slots() const override { return index_.capacity(); }
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
   void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
+  void prefetch(std::int64_t row) const override;
   Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
   void release(std::int64_t row, std::int32_t slot) override;
-
-  const CacheIndex& index() const { return index_; }
 
  private:
   void advance(std::int64_t step);
 
   const Eviction eviction_;
   const std::int64_t epoch_steps_;
-  DirectIndex index_;
+  SetIndex index_;
   FrequencySketch misses_;            // how often each row was offered to admit(); empty if the scores need no counts
   std::vector<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
 };

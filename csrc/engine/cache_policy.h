@@ -38,6 +38,9 @@ class CachePolicy {
   // uses the row, as far as the lookahead sees.
   virtual void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) = 0;
 
+  // `row` will be offered to admit() a few calls from now: asks for the memory that this will read. Changes nothing.
+  virtual void prefetch(std::int64_t /*row*/) const {}
+
   // Step `step` reads `row` from host; is it kept from now on? May evict one row, but none that was touched or admitted
   // with this very step.
   virtual Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) = 0;

@@ -32,6 +32,7 @@ class NextUse {
         const std::int64_t* rows = segment_->inbox_rows(number, rank.seen);
         const std::int64_t count = segment_->inbox_count(number, rank.seen);
         for (std::int64_t i = 0; i < count; ++i) {
+          if (i + kPrefetch < count) rank.last.prefetch(rows[i + kPrefetch]);
           cell(rank, rank.seen, i) = kNever;
           Use& last = rank.last[rows[i]];
           if (last.step >= planning) cell(rank, last.step, last.index) = rank.seen;
@@ -51,7 +52,9 @@ class NextUse {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const auto number = static_cast<int>(r);
       const std::int64_t* rows = segment_->inbox_rows(number, step);
-      for (std::int64_t i = 0; i < segment_->inbox_count(number, step); ++i) {
+      const std::int64_t count = segment_->inbox_count(number, step);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (i + kPrefetch < count) ranks_[r].last.prefetch(rows[i + kPrefetch]);
         const Use* last = ranks_[r].last.find(rows[i]);
         if (last != nullptr && last->step == step) ranks_[r].last.erase(rows[i]);
       }
@@ -59,6 +62,8 @@ class NextUse {
   }
 
  private:
+  static constexpr std::int64_t kPrefetch = 8;  // rows ahead: about one cache miss
+
   struct Use {
     std::int64_t step = -1, index = 0;
   };

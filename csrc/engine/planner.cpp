@@ -154,7 +154,12 @@ void Planner::visit(std::int64_t row, std::span<const User> users) {
 }
 
 void Planner::admit_candidates() {
-  for (const User& user : candidates_) {
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    if (c + kPrefetch < candidates_.size()) {
+      const User& soon = candidates_[c + kPrefetch];
+      config_.caches[static_cast<std::size_t>(soon.rank)]->prefetch(part(soon.rank).rows[soon.index]);
+    }
+    const User& user = candidates_[c];
     const Part& mine = part(user.rank);
     const std::int64_t row = mine.rows[user.index];
     CachePolicy& policy = *config_.caches[static_cast<std::size_t>(user.rank)];
