@@ -1,26 +1,55 @@
-"""Reading the step-by-step traces of genuine DGL-KE, and the agreement that a replay must reach."""
+"""Recorded step-by-step runs of genuine DGL-KE: reading them, replaying them, and the agreement that a replay reaches."""
 import json
 from types import SimpleNamespace
 
 import numpy as np
 
-
-def load_trace(path):
-    """The arrays of a trace, with `meta` as a namespace."""
-    arrays = dict(np.load(path))
-    meta = SimpleNamespace(**json.loads(arrays.pop("meta").tobytes()))
-    return SimpleNamespace(meta=meta, **arrays)
+from dglke_frugal import _native
+from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 
-def initial_tables(meta):
-    """entity, relation and (TransR) projection tables, float32, as the recorder drew them."""
-    random = np.random.default_rng(meta.seed)
-    bound = meta.emb_init
-    tables = [random.uniform(-bound, bound, (meta.n_entities, meta.entity_dim)).astype(np.float32),
-              random.uniform(-bound, bound, (meta.n_relations, meta.relation_dim)).astype(np.float32)]
-    if meta.model == "TransR":
-        tables.append(random.uniform(-1, 1, (meta.n_relations, meta.entity_dim * meta.relation_dim)).astype(np.float32))
-    return tables
+class Trace:
+    """One recorded run: each array of its file is an attribute, and `meta` a namespace of the settings."""
+
+    def __init__(self, path):
+        with np.load(path, allow_pickle=False) as file:
+            vars(self).update({name: file[name] for name in file.files})
+        self.meta = SimpleNamespace(**json.loads(bytes(self.meta).decode()))
+
+    def config(self):
+        """The step that the run took, as ours is configured."""
+        meta = self.meta
+        loss = LossConfig(meta.loss_genre, meta.margin, meta.pairwise, meta.adv, meta.adv_temperature,
+                          meta.regularization_coef, meta.regularization_norm)
+        return StepConfig(meta.model, meta.entity_dim, meta.relation_dim, meta.gamma, meta.emb_init, meta.lr, loss,
+                          meta.neg_deg_sample)
+
+    def initial_tables(self):
+        """entity, relation and (TransR) projection tables, float32, as the recorder drew them."""
+        meta, random = self.meta, np.random.default_rng(self.meta.seed)
+        shapes = [(meta.n_entities, meta.entity_dim, meta.emb_init), (meta.n_relations, meta.relation_dim, meta.emb_init)]
+        if meta.model == "TransR":
+            shapes.append((meta.n_relations, meta.entity_dim * meta.relation_dim, 1.0))
+        return [random.uniform(-bound, bound, (rows, dim)).astype(np.float32) for rows, dim, bound in shapes]
+
+    def host_tables(self):
+        """The initial tables as host tables."""
+        tables = []
+        for values in self.initial_tables():
+            tables.append(_native.HostTable(*values.shape))
+            tables[-1].embeddings[:] = values
+        return tables
+
+    def batch(self, step):
+        ids = [column[step].astype(np.int64) for column in (self.head, self.rel, self.tail, self.neg)]
+        return _native.make_batch(*ids, bool(self.neg_head[step]), self.meta.chunk_size, self.meta.n_entities,
+                                  self.meta.n_relations, step=step)
+
+    def replay(self, threads=None, instruction_set=None):
+        """Trains over all recorded batches. Returns the tables and the losses, one StepLosses per step."""
+        tables = self.host_tables()
+        step = make_step(self.config(), threads, instruction_set)
+        return tables, [step.run_in_place(self.batch(i), *tables) for i in range(self.meta.steps)]
 
 
 def assert_losses_agree(trace, losses):

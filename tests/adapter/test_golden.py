@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from golden_trace import assert_losses_agree, assert_tables_agree, initial_tables, load_trace
+from golden_trace import Trace, assert_losses_agree, assert_tables_agree
 
 TRACES = ["transe_l1", "transe_l2_adv", "transe_l2_negdeg", "distmult", "complex", "rotate", "rescal", "transr",
           "fb15k_transe_l2_400"]
@@ -50,7 +50,7 @@ def test_replays(name, golden, monkeypatch):
     import dglke.models.general_models as general_models
 
     monkeypatch.setattr(general_models, "ExternalEmbedding", DGLKEAdapter)
-    trace = load_trace(golden / f"{name}.npz")
+    trace = Trace(golden / f"{name}.npz")
     meta = trace.meta
     double_ent = "-de" in meta.argv
     hidden_dim = meta.entity_dim // (2 if double_ent else 1)
@@ -63,7 +63,7 @@ def test_replays(name, golden, monkeypatch):
     adapters = [model.entity_emb, model.relation_emb]
     if meta.model == "TransR":
         adapters.append(model.score_func.projection_emb)
-    for adapter, table in zip(adapters, initial_tables(meta)):
+    for adapter, table in zip(adapters, trace.initial_tables()):
         adapter.store.embeddings[:] = table
         adapter.store.state[:] = 0
 

@@ -1,9 +1,8 @@
 """Ranks that DGL-KE recorded after training, for every model."""
 
-import json
-
 import numpy as np
 import pytest
+from golden_trace import Trace
 
 from dglke_frugal.evaluation import HEAD, TAIL, EmbeddingModel, KnownTriples, evaluate
 
@@ -40,12 +39,15 @@ def known(graphs):
 
 
 def trained_model(path):
-    trace = np.load(path)
-    meta = json.loads(bytes(trace["meta"]))
-    hidden_dim = int(meta["argv"][meta["argv"].index("--hidden_dim") + 1])
-    projection = trace["projection_final"] if "projection_final" in trace else None
+    trace = Trace(path)
+    hidden_dim = int(trace.meta.argv[trace.meta.argv.index("--hidden_dim") + 1])
     return trace, EmbeddingModel(
-        meta["model"], meta["gamma"], hidden_dim, trace["entity_final"], trace["relation_final"], projection
+        trace.meta.model,
+        trace.meta.gamma,
+        hidden_dim,
+        trace.entity_final,
+        trace.relation_final,
+        getattr(trace, "projection_final", None),
     )
 
 
@@ -63,5 +65,5 @@ def test_ranks_are_those_of_dglke(golden, known, name, as_tensor):
             model.name, model.gamma, model.hidden_dim, torch.from_numpy(model.entity), model.relation, model.projection
         )
     for side, test, rank in ((HEAD, "test_head", "rank_head"), (TAIL, "test_tail", "rank_tail")):
-        ranks = evaluate(model, tuple(trace[test].T), known).ranks(side)
-        np.testing.assert_array_equal(ranks, trace[rank], err_msg=f"{name} {side}")
+        ranks = evaluate(model, tuple(getattr(trace, test).T), known).ranks(side)
+        np.testing.assert_array_equal(ranks, getattr(trace, rank), err_msg=f"{name} {side}")

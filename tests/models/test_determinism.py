@@ -5,7 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.training.step import make_step
-from models.trace import Trace
+from golden_trace import Trace
 
 RUNS = [
     "transe_l1",
@@ -37,7 +37,7 @@ def test_threads_and_instruction_sets(golden, run):
 def test_rows_elsewhere(golden):
     """Reading rows in one place and writing them to another gives what updating them in place gives."""
     recorded = Trace(golden / "transe_l2_adv.npz")
-    in_place, elsewhere, target = recorded.tables(), recorded.tables(), recorded.tables()
+    in_place, elsewhere, target = recorded.host_tables(), recorded.host_tables(), recorded.host_tables()
     batch = recorded.batch(0)
     make_step(recorded.config()).run_in_place(batch, *in_place)
 
@@ -48,7 +48,7 @@ def test_rows_elsewhere(golden):
         pairs.append((np.uint64(source.address) + offsets, np.uint64(destination.address) + offsets))
     make_step(recorded.config()).run(batch, *pairs)
     for expected, source, destination, fresh, ids in zip(
-        in_place, elsewhere, target, recorded.tables(), (batch.entities, batch.relations)
+        in_place, elsewhere, target, recorded.host_tables(), (batch.entities, batch.relations)
     ):
         assert np.array_equal(destination.embeddings[ids], expected.embeddings[ids])
         assert np.array_equal(destination.state[ids], expected.state[ids])
@@ -57,7 +57,7 @@ def test_rows_elsewhere(golden):
 
 def test_wrong_input_is_refused(golden):
     recorded = Trace(golden / "transe_l2_adv.npz")
-    entities, relations = recorded.tables()
+    entities, relations = recorded.host_tables()
     step = make_step(recorded.config())
     with pytest.raises(IndexError):
         step.run_in_place(recorded.batch(0), _native.HostTable(10, entities.dim), relations)

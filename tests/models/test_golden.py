@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models.trace import Trace
+from golden_trace import Trace
 
 RUNS = [
     "transe_l1",
@@ -30,11 +30,11 @@ def assert_tables_agree(ours, theirs, what):
 def test_replay(golden, run):
     recorded = Trace(golden / f"{run}.npz")
     tables, losses = recorded.replay()
-    theirs = recorded.recorded
+    theirs = vars(recorded)
     np.testing.assert_allclose([step.total for step in losses], theirs["loss"], rtol=1e-5)
     # DGL-KE sums a million floats in float32, which is off by up to 2e-4; test_gradients.py checks ours.
     np.testing.assert_allclose([step.regularization for step in losses], theirs["reg"], rtol=3e-4)
-    if not recorded.meta["pairwise"]:
+    if not recorded.meta.pairwise:
         np.testing.assert_allclose([step.positive for step in losses], theirs["pos_loss"], rtol=1e-5)
         np.testing.assert_allclose([step.negative for step in losses], theirs["neg_loss"], rtol=1e-5)
     for name, table in zip(("entity", "relation", "projection"), tables):

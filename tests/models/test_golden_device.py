@@ -2,9 +2,8 @@
 import numpy as np
 import pytest
 from devices import device, queued_device  # noqa: F401
-from golden_trace import assert_losses_agree, assert_tables_agree, load_trace
+from golden_trace import Trace, assert_losses_agree, assert_tables_agree
 from models.test_golden import RUNS
-from models.trace import Trace
 
 from dglke_frugal.store.device_rows import ResidentRows
 from dglke_frugal.training.device_step import DeviceStep
@@ -12,10 +11,10 @@ from dglke_frugal.training.device_step import DeviceStep
 
 def replay(recorded, device, **options):
     """Trains over all recorded batches. Returns the tables and the losses of each step."""
-    tables = recorded.tables()
+    tables = recorded.host_tables()
     rows = [ResidentRows(table, device) for table in tables]
     step, losses = DeviceStep(recorded.config(), device, **options), []
-    for i in range(recorded.meta["steps"]):
+    for i in range(recorded.meta.steps):
         batch = recorded.batch(i)
         for each, ids in zip(rows, (batch.entities, batch.relations, batch.relations)):
             each.announce(i, ids)
@@ -31,8 +30,8 @@ def replay(recorded, device, **options):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_replay(golden, run, queued_device):
-    trace, recorded = load_trace(golden / f"{run}.npz"), Trace(golden / f"{run}.npz")
-    tables, losses = replay(recorded, queued_device)
+    trace = Trace(golden / f"{run}.npz")
+    tables, losses = replay(trace, queued_device)
     assert_losses_agree(trace, [step.total for step in losses])
     # DGL-KE takes the norm of a million floats in one float32 sum, which is off by up to 2e-4.
     np.testing.assert_allclose([step.regularization for step in losses], trace.reg, rtol=3e-4)
@@ -47,6 +46,6 @@ def test_rounded_products_stay_near(golden, device, matmul, bound):
     """What --matmul gives up: the losses of a short run, relative. On the CPU tf32 changes nothing."""
     recorded = Trace(golden / "complex.npz")
     _, losses = replay(recorded, device, matmul=matmul)
-    np.testing.assert_allclose([step.total for step in losses], recorded.recorded["loss"], rtol=bound)
+    np.testing.assert_allclose([step.total for step in losses], recorded.loss, rtol=bound)
     if matmul == "bf16":
-        assert max(abs(ours.total / theirs - 1) for ours, theirs in zip(losses, recorded.recorded["loss"])) > 1e-6
+        assert max(abs(ours.total / theirs - 1) for ours, theirs in zip(losses, recorded.loss)) > 1e-6

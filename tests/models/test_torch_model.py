@@ -8,7 +8,7 @@ from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import TorchModel, find_model
 from dglke_frugal.training.step import make_step
-from models.trace import Trace
+from golden_trace import Trace
 
 
 class OwnTransE(TorchModel):
@@ -32,8 +32,8 @@ def own_module(monkeypatch):
                                       ("distmult", "OwnDistMult")])
 def test_replays_recorded_runs(golden, own_module, run, own):
     recorded = Trace(golden / f"{run}.npz")
-    recorded.meta["model"] = f"users_models:{own}"
-    tables = recorded.tables()
+    recorded.meta.model = f"users_models:{own}"
+    tables = recorded.host_tables()
     rows = [_native.DirectRows(table) for table in tables]
     step = make_step(recorded.config())
     for i in range(20):
@@ -44,7 +44,7 @@ def test_replays_recorded_runs(golden, own_module, run, own):
         losses = step.run_rows(batch, *rows)
         for each in rows:
             each.end()
-        np.testing.assert_allclose(losses.total, recorded.recorded["loss"][i], rtol=1e-5)
+        np.testing.assert_allclose(losses.total, recorded.loss[i], rtol=1e-5)
 
 
 def test_names_that_cannot_be_loaded(own_module):
