@@ -35,7 +35,7 @@ $(VENV)/bin/python:
 # torch first and pinned: left to the resolver it may fetch several GB of CUDA libraries.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" nanobind "cmake>=3.22" ninja
+	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" nanobind "cmake>=3.26" ninja
 	touch $@
 
 $(VENV)/installed: $(VENV)/dependencies $(SOURCES)

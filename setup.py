@@ -36,9 +36,12 @@ class CMakeBuild(build_ext):
         }
         if architectures := os.environ.get("DGLKE_FRUGAL_CUDA_ARCHS"):
             options["CMAKE_CUDA_ARCHITECTURES"] = architectures
+        # cmake and ninja of this Python's environment come before those of the system, which may be too old.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        environment = {**os.environ, "PATH": path}
         configure = ["cmake", "-G", "Ninja", str(source), *(f"-D{key}={value}" for key, value in options.items())]
-        subprocess.run(configure, cwd=build, check=True)
-        subprocess.run(["cmake", "--build", ".", "--target", "install"], cwd=build, check=True)
+        subprocess.run(configure, cwd=build, check=True, env=environment)
+        subprocess.run(["cmake", "--build", ".", "--target", "install"], cwd=build, check=True, env=environment)
 
 
 setup(

@@ -28,6 +28,7 @@ RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "40
 TRAINERS = {"vanilla": ["--backend", "vanilla"], "dglke": ["--trainer", "dglke"], "native": []}
 METRICS = ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10")
 TOLERANCE = 0.005
+SETTINGS = ("steps", "num_proc", "batch_size", "regularization_coef", "gpu")
 
 
 def command(name, *arguments, threads):
@@ -39,6 +40,7 @@ def of_processes(options):
     """Flags of a run by several processes; --steps counts for each of them, as in DGL-KE."""
     ranks = [] if options.num_proc == 1 else ["--num_proc", options.num_proc, "--num_thread", options.threads]
     ranks += ["--gpu", options.gpu] if options.gpu is not None else []
+    ranks += ["-rc", options.regularization_coef] if options.regularization_coef is not None else []
     return [*ranks, *(["--batch_size", options.batch_size] if options.batch_size else [])]
 
 
@@ -55,6 +57,12 @@ def train_and_rank(trainer, seed, options):
                 "--hidden_dim", 400, "--gamma", 19.9, "--json", out, threads=options.threads)
         return {**json.loads(out.read_text())["metrics"], "train_seconds": trained - began,
                 "rank_seconds": time.perf_counter() - trained}
+
+
+def earlier(path, settings):
+    """Runs in a file of results with the same settings, by trainer and seed."""
+    report = json.loads(Path(path).read_text()) if Path(path).is_file() else {}
+    return report["runs"] if report and all(report.get(name) == value for name, value in settings.items()) else {}
 
 
 def summary(runs):
@@ -76,10 +84,12 @@ def within_noise(one, other, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here")
+    parser.add_argument("--json", required=True, help="results; runs of the same settings that are there are kept")
     parser.add_argument("--data_path", required=True, help="folder with FB15k in it")
     parser.add_argument("--num_proc", type=int, default=1, help="processes that train together; vanilla and native")
     parser.add_argument("--batch_size", type=int, help="of a process, instead of the recipe's 1000")
+    parser.add_argument("--regularization_coef", type=float, help="instead of the recipe's: losses are means over a "
+                        "batch and the penalty is not, so four times the batch takes a quarter of it")
     parser.add_argument("--gpu", type=int, help="train on this GPU")
     parser.add_argument("--at_once", type=int, default=1, help="runs beside each other; their seconds then mean little")
     parser.add_argument("--steps", type=int, default=6000, help="24000 in the published recipe (%(default)s)")
@@ -87,23 +97,26 @@ def main():
     parser.add_argument("--trainers", nargs="+", default=["vanilla", "native"], choices=list(TRAINERS))
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    runs = {trainer: {} for trainer in options.trainers}
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    runs = earlier(options.json, settings)
 
     def one(run):
         trainer, seed = run
-        result = runs[trainer][seed] = train_and_rank(trainer, seed, options)
+        result = train_and_rank(trainer, seed, options)
+        runs.setdefault(trainer, {})[str(seed)] = result
         shown = "  ".join(f"{name} {result[name]:.4f}" for name in METRICS)
         print(f"{trainer:8s} seed {seed}: {shown}  in {result['train_seconds']:.0f} s", flush=True)
 
     with ThreadPoolExecutor(options.at_once) as pool:
         list(pool.map(one, [(trainer, seed) for seed in options.seeds for trainer in options.trainers]))
-    report = {"steps": options.steps, "threads": options.threads, "runs": runs,
+    report = {**settings, "threads": options.threads, "runs": runs,
               "summary": {trainer: summary(found) for trainer, found in runs.items()}}
     for trainer, found in report["summary"].items():
         shown = "  ".join(f"{name} {found[name]['mean']:.4f} +- {found[name]['deviation']:.4f}" for name in METRICS)
         print(f"{trainer:8s} mean:   {shown}")
     if {"vanilla", "native"} <= set(runs):
-        report["within_noise"] = within_noise(report["summary"]["native"], report["summary"]["vanilla"], len(options.seeds))
+        report["within_noise"] = within_noise(report["summary"]["native"], report["summary"]["vanilla"],
+                                              min(map(len, runs.values())))
         print("within noise:", report["within_noise"])
     with replace_file(options.json, "w") as file:
         json.dump(report, file, indent=1)
