@@ -28,7 +28,7 @@ RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "40
 TRAINERS = {"vanilla": ["--backend", "vanilla"], "dglke": ["--trainer", "dglke"], "native": []}
 METRICS = ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10")
 TOLERANCE = 0.005
-SETTINGS = ("steps", "num_proc", "batch_size", "regularization_coef", "gpu")
+SETTINGS = ("steps", "num_proc", "batch_size", "regularization_coef")
 
 
 def command(name, *arguments, threads):
@@ -103,7 +103,7 @@ def main():
     def one(run):
         trainer, seed = run
         result = train_and_rank(trainer, seed, options)
-        runs.setdefault(trainer, {})[str(seed)] = result
+        runs.setdefault(trainer, {})[str(seed)] = {**result, "gpu": options.gpu}
         shown = "  ".join(f"{name} {result[name]:.4f}" for name in METRICS)
         print(f"{trainer:8s} seed {seed}: {shown}  in {result['train_seconds']:.0f} s", flush=True)
 
