@@ -1,4 +1,4 @@
-"""Errors that are the input's fault, not the program's."""
+"""Errors that are the input's fault, and how any error is said in a line."""
 
 
 class InputError(Exception):

@@ -164,7 +164,7 @@ def dglke_flags() -> argparse.ArgumentParser:
 
     device = parser.add_argument_group("devices")
     device.add_argument("--gpu", type=int, nargs="+", default=list(default["gpu"]),
-                        help="GPU numbers; -1 is the CPU (-1)")
+                        help="GPU numbers, with a process for each; -1 is the CPU (-1)")
     value(device, "--num_proc", type=int, help="training processes (%(default)s, or one per GPU)")
     value(device, "--num_thread", type=int, help="CPU threads of a process when there are several (%(default)s)")
     switch(device, "--mix_cpu_gpu", help="rows on the host, arithmetic on the GPU; what the frugal backend always does")
