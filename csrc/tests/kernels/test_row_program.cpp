@@ -30,8 +30,10 @@ TEST(WarpMeanSquare, HasTheBitsOfThePlainLoop) {
   const auto gradient = normal_floats(1 << 20, 1);
   for (const auto dim : dims) {
     const float expected = mean_square(gradient.data(), dim);
-    const float actual = warp_mean_square<HostWarp>(gradient.data(), dim, sum_level_power(dim / kSumPartials));
-    ASSERT_EQ(std::memcmp(&expected, &actual, sizeof expected), 0) << "dim " << dim;
+    const float* const both[2] = {gradient.data(), gradient.data()};
+    float actual[2];
+    warp_mean_squares<HostWarp, 2>(both, dim, sum_level_power(dim / kSumPartials), actual);
+    for (const float each : actual) ASSERT_EQ(std::memcmp(&expected, &each, sizeof expected), 0) << "dim " << dim;
   }
 }
 
