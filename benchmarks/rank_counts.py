@@ -1,5 +1,4 @@
-"""What several ranks have in common in a step, counted with the sampler, and the rates of what they share: memory and flushing.
-"""
+"""What several ranks have in common in a step, and the rates of what they share: host memory and flush threads."""
 from __future__ import annotations
 
 import os
@@ -21,8 +20,8 @@ LARGE = SyntheticGraph(20_000_000, 15_000, 5_000_000)
 def shared_rows(train, n_entities, n_relations, ranks, batch_size, negatives):
     """Means over STEPS steps and all ranks, of one rank and step.
 
-    train: (head, relation, tail). rows, relations: distinct ones; shared_*: those of them that another rank touches too, in
-    the same step; gradients, relation_gradients: what is sent for these.
+    train: (head, relation, tail). rows, relation_rows: distinct ones; rows_shared, relation_rows_shared: those of them
+    that another rank touches in the same step; gradients, relation_gradients: what is sent for these.
     """
     samplers = [Sampler(*train, n_entities, n_relations, SamplerConfig(batch_size, negatives, 1, rank, ranks))
                 for rank in range(ranks)]
@@ -32,7 +31,8 @@ def shared_rows(train, n_entities, n_relations, ranks, batch_size, negatives):
         for name, ids, occurrences in (
                 ("", [batch.entities for batch in batches],
                  [(np.diff(batch.positive_offset) > 0) + np.diff(batch.negative_offset) for batch in batches]),
-                ("relation_", [batch.relations for batch in batches], [np.diff(batch.relation_offset) for batch in batches])):
+                ("relation_", [batch.relations for batch in batches],
+                 [np.diff(batch.relation_offset) for batch in batches])):
             distinct, users = np.unique(np.concatenate(ids), return_counts=True)
             shared = users[np.searchsorted(distinct, np.concatenate(ids))] > 1
             sums[f"{name}rows"] += len(shared)

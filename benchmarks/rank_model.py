@@ -1,4 +1,5 @@
-"""Several GPUs with a bus each, on paper: the time of a step from rates that `benchmarks.ranks` measured on one or two."""
+"""Several GPUs with a bus each, on paper: the time of a step from rates that `benchmarks.ranks` measured on one or two.
+"""
 from __future__ import annotations
 
 from typing import Any, List, Mapping, Tuple
@@ -11,17 +12,18 @@ A step of n ranks, each with a GPU and a bus of its own, takes max(d + o + g(n),
 - d: a step of one rank on one GPU, reading and writing rows over its bus included (measured)
 - g(n): the gradients of rows that several ranks touch, n times those of a rank (counted), at the rate of a flush thread
   (measured) times the number of threads; nothing of a step can begin before
-- o: what two ranks take beyond d + g(2), or 2 d + g(2) if they share a GPU (measured): the way from one step's end to the next
-  one's start, by flush threads that look, ranks that wake, and launches, which one rank alone hides
-- m(n): each row read and written once in host memory, each gradient too, n times, at the rate of a copy by all cores (measured)
+- o: what two ranks take beyond d + g(2), or 2 d + g(2) if they share a GPU (measured): the way from one step's end to
+  the next one's start, by flush threads that look, ranks that wake, and launches, which one rank alone hides
+- m(n): each row read and written once in host memory, each gradient too, n times, at the rate of a copy by all cores
+  (measured)
 """
 
 
 class StepModel:
     """See ABOUT. All times are in seconds.
 
-    result: of benchmarks.ranks on GPUs with 1 and 2 ranks. graph: one of its counts. relations_apart: as with --rel_part,
-    no relation has several ranks.
+    result: of benchmarks.ranks on GPUs with 1 and 2 ranks. graph: one of its counts. relations_apart: as with
+    --rel_part, no relation has several ranks.
     """
 
     def __init__(self, result: Mapping[str, Any], graph: str, relations_apart: bool = False):
@@ -81,9 +83,10 @@ def rows(result: Mapping[str, Any]) -> Tuple[List[str], List[List[float]]]:
             model = StepModel(result, graph, apart)
             for ranks in RANKS:
                 step = model.step(ranks)
-                table.append([f"{graph}{', relations apart' if apart else ''}, {ranks}", 1e3 * (model.device + model.between),
-                              1e3 * model.applying(ranks), 1e3 * model.memory(ranks), 1e3 * step,
-                              ranks * result["batch_size"] / step, ranks * model.device / step])
+                table.append([f"{graph}{', relations apart' if apart else ''}, {ranks}",
+                              1e3 * (model.device + model.between), 1e3 * model.applying(ranks),
+                              1e3 * model.memory(ranks), 1e3 * step, ranks * result["batch_size"] / step,
+                              ranks * model.device / step])
     return heads, table
 
 

@@ -2,14 +2,15 @@
 
     python -m benchmarks.ranks --json FILE [--data_path DIR --dataset FB15k] [--gpu 0 1] [--ranks 1 2 3 4] [--steps N]
 
-Every configuration is a whole run of the command in processes of its own; the number is the training part alone, as each
-program reports it, without the first of its log intervals. Medians of `runs` runs, and their spread. One thread per rank in
-all of them; vanilla with its own sampler. Ranks share the GPUs in turn, so `--gpu 0` puts all of them on one. Where there are
-fewer cores, or GPUs, than ranks, they compete, so the ratio to vanilla at the same number of ranks is what can be compared,
-not the growth with the number.
+Every configuration is a whole run of the command in processes of its own; the number is the training part alone, as
+each program reports it, without the first of its log intervals. Medians of `runs` runs, and their spread. One thread
+per rank in all of them; vanilla with its own sampler. Ranks have the GPUs in turn, so `--gpu 0` puts all of them on
+one. Where there are fewer cores, or GPUs, than ranks, they compete, so the ratio to vanilla at the same number of ranks
+is what can be compared, not the growth with the number.
 
-[counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M entities,
-from the sampler alone. [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all cores, read + written.
+[counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M
+entities, from the sampler alone. [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all
+cores, read + written.
 """
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ from dglke_frugal.files import replace_file
 from . import rank_counts
 
 BATCH, NEGATIVES = 1000, 200
-FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim", "400",
-         "--gamma", "19.9", "--lr", "0.25", "--regularization_coef", "1e-9", "-adv", "--num_thread", "1", "--no_save_emb"]
+FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim",
+         "400", "--gamma", "19.9", "--lr", "0.25", "--regularization_coef", "1e-9", "-adv", "--num_thread", "1",
+         "--no_save_emb"]
 INTERVALS = 5  # of a run; the first one does not count
 SYSTEMS = {"p2f": ["--flush", "p2f"], "sync": ["--flush", "sync"], "copy": ["--flush", "p2f", "--host_read", "copy"]}
 COUNTED = (2, 4, 8)
@@ -57,7 +59,7 @@ def speed(output, ranks):
     for rank, steps, seconds in re.findall(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds", output):
         taken.setdefault(int(rank), []).append(int(steps) / float(seconds))
     if len(taken) != ranks or any(len(rates) != INTERVALS for rates in taken.values()):
-        raise SystemExit(f"{ranks} ranks said how long {INTERVALS} parts took, in a way that is not understood:\n{output}")
+        raise SystemExit(f"{ranks} ranks did not say how long each of {INTERVALS} parts took:\n{output}")
     return sum(statistics.median(rates[1:]) for rates in taken.values())
 
 
@@ -88,7 +90,8 @@ def _report(training):
 def vanilla(flags, ranks, steps):
     """One run of DGL-KE."""
     with tempfile.TemporaryDirectory() as folder:
-        output = run(["--backend", "vanilla", *flags, "--max_step", steps, "--log_interval", steps // INTERVALS], folder)
+        output = run(["--backend", "vanilla", *flags, "--max_step", steps, "--log_interval", steps // INTERVALS],
+                     folder)
     return {"steps_per_second": speed(output, ranks)}
 
 
@@ -112,8 +115,8 @@ def main():
     parser.add_argument("--flush_threads", type=int, default=2)
     options = parser.parse_args()
     data = ["--data_path", options.data_path, "--dataset", options.dataset]
-    results = {"cores": len(os.sched_getaffinity(0)), "gpus": options.gpu, "dataset": options.dataset, "batch_size": BATCH,
-               "steps": options.steps, "flush_threads": options.flush_threads, "ranks": {}}
+    results = {"cores": len(os.sched_getaffinity(0)), "gpus": options.gpu, "dataset": options.dataset,
+               "batch_size": BATCH, "steps": options.steps, "flush_threads": options.flush_threads, "ranks": {}}
 
     def measure(name, ranks):
         flags = [*data, *FLAGS, *devices(options.gpu, ranks)]

@@ -238,7 +238,8 @@ void bind_engine(nb::module_& module) {
             return self.write_backs(step).size();
           },
           "step"_a, Release(),
-          "Waits for the plan. How many write-backs have to be served before this is called again; 0: wait_gate is next.")
+          "Waits for the plan. How many write-backs have to be served before this is called again; 0: wait_gate is "
+          "next.")
       .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
       .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
       .def("gate_open", &RankPort::gate_open, "step"_a)

@@ -101,7 +101,7 @@ struct Engine::Parts {
   // A thread of the engine. What it throws becomes the sticky error.
   void start(std::string name, std::function<void()> body) {
     threads.emplace_back([this, name = std::move(name), body = std::move(body)] {
-      // Flush threads look at a device's counters after sleeps of some microseconds, which the system would stretch by 50.
+      // Flush threads look at a device's counters after sleeps of some microseconds, which the system stretches by 50.
       prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
       try {
         body();

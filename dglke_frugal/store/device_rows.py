@@ -60,7 +60,8 @@ class DeviceRows:
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
         """Step `step` will use `rows` (U,) int64, ascending and distinct.
 
-        occurrences: of several ranks, how many gradients each row has in each entry, (entries * U,) int32, entry after entry.
+        occurrences: of several ranks, how many gradients each row has in each entry, (entries * U,) int32, entry after
+        entry.
         """
         raise NotImplementedError
 
@@ -126,7 +127,8 @@ class DeviceRows:
 
     def announce_entities(self, batch) -> None:
         """Announce the entity rows of a batch to come."""
-        self._announce(batch, batch.entities, lambda: (np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)))
+        self._announce(batch, batch.entities,
+                       lambda: (np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)))
 
     def announce_relations(self, batch) -> None:
         """Announce its relation rows."""

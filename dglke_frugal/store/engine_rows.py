@@ -200,7 +200,7 @@ class ReturningRows(MappedRows):
 
 
 class CopiedRows(EngineRows):
-    """For devices that cannot reach host memory: the CPU gathers rows into pinned memory and takes from there what leaves.
+    """For devices that cannot reach host memory: what arrives and what leaves goes through pinned memory, by the CPU.
 
     The host then waits for the device at every step.
     """

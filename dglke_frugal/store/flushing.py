@@ -15,12 +15,13 @@ from .engine import Engine, EngineConfig
 class FlushConfig:
     """How rows are cached and flushed. Only the first four can be wrong; the rest is a matter of speed.
 
-    max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1 for
-    relations. ranks: processes that train together. max_gradients_per_step: that one of several ranks sends, at most. mode:
-    "p2f", "sync" or "off" (in order, without caches). slots: rows that the cache of a rank holds. value_path: "staging" (a
-    flush thread copies values to the host row) or "host_row" (the step stores them there itself; with one rank no gate then
-    waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py. staging_bytes: of a
-    rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all that a step can send.
+    max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
+    for relations. ranks: processes that train together. max_gradients_per_step: that one of several ranks sends, at
+    most. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that the cache of a rank holds.
+    value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step stores them there
+    itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache does not hold, see
+    store/host_read.py. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
+    and need room for all that a step can send.
     """
 
     max_rows_per_step: int
@@ -87,11 +88,12 @@ class FlushedRows:
         if device is None:
             self.steps = _native.CachedRows(table, self._port, slots[0])
         else:
-            self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device, config.max_rows_per_step,
-                                          config.max_gradients_per_step, config.host_read)
+            self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device,
+                                          config.max_rows_per_step, config.max_gradients_per_step, config.host_read)
         host_read = config.host_read if device is None else self.steps.host_read
-        self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots, config.lookahead,
-                                    config.max_rows_per_step, config.max_gradients_per_step, host_read)
+        self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots,
+                                    config.lookahead, config.max_rows_per_step, config.max_gradients_per_step,
+                                    host_read)
 
     def statistics(self) -> dict:
         """Counters of the engine; see csrc/engine/engine.h."""

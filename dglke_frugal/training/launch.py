@@ -108,6 +108,6 @@ def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.envi
     if config.device.num_proc not in (1, ranks):
         raise InputError(f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out")
     if ranks % len(config.device.gpu):
-        raise InputError(f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; give "
-                         "--gpu as many, or a number that divides it")
+        raise InputError(f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; "
+                         "give --gpu as many, or a number that divides it")
     return TorchrunProcesses(environment)

@@ -40,7 +40,7 @@ ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
 def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
-    """As trainer.train, by several ranks: --num_proc of them, one for each of several GPUs, or those that torchrun has started.
+    """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
     """

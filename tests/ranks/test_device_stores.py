@@ -1,4 +1,4 @@
-"""Ranks that compute on devices: the CPU as a device, at once and behind a queue. Tables equal the oracle's to the bit."""
+"""Ranks that compute on devices, which are the CPU behind a queue: tables equal the oracle's to the bit."""
 import numpy as np
 import pytest
 import torch

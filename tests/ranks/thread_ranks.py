@@ -62,7 +62,8 @@ class ThreadRanks:
             store.embeddings[:] = values
             self.stores[0][name] = store
             for rank in range(1, ranks):
-                self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate, self.devices[rank])
+                self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate,
+                                                                self.devices[rank])
 
     def run(self, steps=STEPS):
         threads = [threading.Thread(target=self._guarded, args=(rank, steps)) for rank in range(self.ranks)]
