@@ -206,7 +206,8 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
     }
     return;
   }
-  float state = record[dim], deviation[kMaxEntries] = {};
+  float state = record[dim];
+  typename Warp::Divisor deviation[kMaxEntries];
   FRUGAL_UNROLL
   for (int e = 0; e < kMaxEntries; ++e) {
     if (e == gradients.entries) break;
@@ -217,7 +218,7 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
       state += mean[0];
     }
-    deviation[e] = Warp::square_root(state) + 1e-10f;
+    deviation[e] = Warp::divisor(Warp::square_root(state) + 1e-10f);
   }
   for (std::int64_t first = 0; first < dim; first += kVectors * kWarp) {
     Lanes values[kVectors];
@@ -229,11 +230,11 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
       if (e == gradients.entries) break;
       const EntryGradients& entry = gradients.entry[e];
       for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
-        const float* gradient = entry.occurrence(i) + first;
+        Lanes step[kVectors];
         FRUGAL_UNROLL
         for (int v = 0; v < kVectors; ++v)
-          Warp::descend(values[v], gradient + v * kWarp, active_lanes(dim, first + v * kWarp), -learning_rate,
-                        deviation[e]);
+          step[v] = Warp::load(entry.occurrence(i) + first + v * kWarp, active_lanes(dim, first + v * kWarp));
+        Warp::descend(values, step, -learning_rate, deviation[e]);
       }
     }
     FRUGAL_UNROLL

@@ -43,11 +43,13 @@ struct HostWarp {
     for (int k = 0; k < active; ++k) sum.at[k] += sum.at[first + k];
   }
   static float broadcast(const Lanes& lanes, int lane) { return lanes.at[lane]; }
-  static void descend(Lanes& values, const float* gradient, int active, float negative_rate, float deviation) {
-    if (active == kLanes)
-      for (int k = 0; k < kLanes; ++k) values.at[k] += negative_rate * gradient[k] / deviation;
-    else
-      for (int k = 0; k < active; ++k) values.at[k] += negative_rate * gradient[k] / deviation;
+  using Divisor = float;
+  static Divisor divisor(float value) { return value; }
+  // values += (negative_rate * gradient) / deviation.
+  static void descend(Lanes (&values)[kVectors], const Lanes (&gradient)[kVectors], float negative_rate,
+                      Divisor deviation) {
+    for (int v = 0; v < kVectors; ++v)
+      for (int k = 0; k < kLanes; ++k) values[v].at[k] += negative_rate * gradient[v].at[k] / deviation;
   }
   static float square_root(float x) { return std::sqrt(x); }
 };

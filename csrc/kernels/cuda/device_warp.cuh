@@ -1,6 +1,8 @@
 // A warp on a CUDA device: 32 threads with one lane each, all of which make every call. See kernels/row_program.h.
 #pragma once
 
+#include "kernels/cuda/quotients.cuh"
+
 namespace frugal {
 
 struct DeviceWarp {
@@ -28,9 +30,17 @@ struct DeviceWarp {
     if (lane() < active) sum += other;
   }
   static __device__ float broadcast(Lanes lanes, int lane) { return __shfl_sync(kAll, lanes, lane); }
-  static __device__ void descend(Lanes& values, const float* gradient, int active, float negative_rate,
-                                 float deviation) {
-    if (lane() < active) values += __fdiv_rn(negative_rate * gradient[lane()], deviation);
+  using Divisor = cuda::Divisor;
+  static __device__ Divisor divisor(float value) { return cuda::make_divisor(value); }
+  // values += (negative_rate * gradient) / deviation.
+  static __device__ void descend(Lanes (&values)[kVectors], const Lanes (&gradient)[kVectors], float negative_rate,
+                                 const Divisor& deviation) {
+    float step[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) step[v] = negative_rate * gradient[v];
+    cuda::divide(step, deviation);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) values[v] += step[v];
   }
   static __device__ float square_root(float x) { return __fsqrt_rn(x); }
 };

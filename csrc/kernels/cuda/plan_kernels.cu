@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;       // occurrences that one warp walks over; more are a block's work
 constexpr int kTogether = 4;  // mean squares that a warp of such a block takes at a time
-constexpr int kAhead = 8;     // occurrences of a column that are loaded before they are added
+constexpr int kAhead = 16;    // its occurrences that a thread loads before it adds them
 
 __device__ void copy_record(float* to, const float* from, const RowMemory& memory, int lane, int lanes) {
   copy_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from),
@@ -68,81 +68,111 @@ __device__ std::int64_t occurrences(const StepGradients& gradients, std::int64_t
   return count;
 }
 
+// Asks for a row's words all at once, by a warp, so that what comes next finds them in the first cache.
+__device__ void touch(const float* row, std::int64_t floats) {
+  constexpr int kSector = 8;  // floats that come together
+  for (std::int64_t i = threadIdx.x % kWarpLanes * kSector; i < floats; i += kWarpLanes * kSector)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(row + i));
+}
+
 // As update_row, by a block: a warp takes the mean square of every kWarps-th occurrence and a thread walks over the
 // occurrences of its columns, so that sums have the order of occurrences.
 __device__ void update_row_together(const Update& s, std::int64_t u) {
   __shared__ float squares[kThreads];
+  __shared__ const float* occurrence[kThreads];
   const int lane = threadIdx.x % kWarpLanes, warp = threadIdx.x / kWarpLanes;
   const std::int64_t dim = s.memory.dim, stride = s.memory.stride;
   const float* record = s.records + u * stride;
   float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
+  // Calls body(count) for each entry's occurrences, at most kThreads at a time, with their places in `occurrence`.
+  const auto for_occurrences = [&](int e, auto body) {
+    const EntryGradients& entry = s.gradients.entry[e];
+    const std::int64_t end = entry.offset[u + 1];
+    for (std::int64_t first = entry.offset[u]; first < end; first += kThreads) {
+      const int count = static_cast<int>(end - first < kThreads ? end - first : kThreads);
+      __syncthreads();  // the last ones have been used
+      if (threadIdx.x < count) occurrence[threadIdx.x] = entry.occurrence(first + threadIdx.x);
+      __syncthreads();
+      body(count);
+    }
+  };
   if (s.writes.leave[u] == Leave::kGradient) {
     std::int64_t sent = 0;
 #pragma unroll
     for (int e = 0; e < kMaxEntries; ++e) {
       if (e == s.gradients.entries) break;
-      const EntryGradients& entry = s.gradients.entry[e];
-      const std::int64_t begin = entry.offset[u], count = entry.offset[u + 1] - begin;
-      for (std::int64_t i = warp; i < count; i += kWarps)
-        copy_row<DeviceWarp>(to + (sent + i) * stride, entry.occurrence(begin + i), dim);
-      sent += count;
+      for_occurrences(e, [&](int count) {
+        for (int i = warp; i < count; i += kWarps) copy_row<DeviceWarp>(to + (sent + i) * stride, occurrence[i], dim);
+        sent += count;
+      });
     }
     return;
   }
-  float state = record[dim], deviation[kMaxEntries] = {};
+  float state = record[dim];
+  Divisor deviation[kMaxEntries];
 #pragma unroll
   for (int e = 0; e < kMaxEntries; ++e) {
     if (e == s.gradients.entries) break;
-    const EntryGradients& entry = s.gradients.entry[e];
-    const std::int64_t end = entry.offset[u + 1];
-    for (std::int64_t first = entry.offset[u]; first < end; first += kThreads) {
-      const int count = static_cast<int>(end - first < kThreads ? end - first : kThreads);
+    for_occurrences(e, [&](int count) {
       for (int i = warp; i < count; i += kTogether * kWarps) {
         const float* gradient[kTogether];
         float mean[kTogether];
 #pragma unroll
         for (int c = 0; c < kTogether; ++c)  // beyond the last one: that again
-          gradient[c] = entry.occurrence(first + (i + c * kWarps < count ? i + c * kWarps : count - 1));
+          gradient[c] = occurrence[i + c * kWarps < count ? i + c * kWarps : count - 1];
         warp_mean_squares<DeviceWarp, kTogether>(gradient, dim, s.power, mean);
 #pragma unroll
         for (int c = 0; c < kTogether; ++c)
           if (lane == 0 && i + c * kWarps < count) squares[i + c * kWarps] = mean[c];
       }
       __syncthreads();
+#pragma unroll 8
       for (int i = 0; i < count; ++i) state += squares[i];
-      __syncthreads();
-    }
-    deviation[e] = DeviceWarp::square_root(state) + 1e-10f;
+    });
+    deviation[e] = make_divisor(DeviceWarp::square_root(state) + 1e-10f);
   }
-  for (std::int64_t column = threadIdx.x; column < dim; column += kThreads) {
-    float value = record[column];
+  for (std::int64_t first = 0; first < dim; first += kThreads) {
+    const std::int64_t column = first + threadIdx.x;
+    const bool mine = column < dim;
+    float value = mine ? record[column] : 0.0f;
 #pragma unroll
     for (int e = 0; e < kMaxEntries; ++e) {
       if (e == s.gradients.entries) break;
-      const EntryGradients& entry = s.gradients.entry[e];
-      const std::int64_t end = entry.offset[u + 1];
-      std::int64_t i = entry.offset[u];
-      for (; i + kAhead <= end; i += kAhead) {
-        float step[kAhead];
+      for_occurrences(e, [&](int count) {
+        for (int i = 0; mine && i < count; i += kAhead) {
+          float step[kAhead];
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) step[k] = entry.occurrence(i + k)[column];
+          for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
+            step[k] = i + k < count ? -s.learning_rate * occurrence[i + k][column] : 0.0f;
+          divide(step, deviation[e]);
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) value += __fdiv_rn(-s.learning_rate * step[k], deviation[e]);
-      }
-      for (; i < end; ++i) value += __fdiv_rn(-s.learning_rate * entry.occurrence(i)[column], deviation[e]);
+          for (int k = 0; k < kAhead; ++k)
+            if (i + k < count) value += step[k];
+        }
+      });
     }
-    to[column] = value;
+    if (mine) to[column] = value;
   }
   if (threadIdx.x == 0) to[dim] = state;
+}
+
+__device__ void update_row_alone(const Update& s, std::int64_t u) {
+  const float* record = s.records + u * s.memory.stride;
+  touch(record, s.memory.dim + 1);
+#pragma unroll
+  for (int e = 0; e < kMaxEntries; ++e)
+    if (e < s.gradients.entries)
+      for (std::int64_t i = s.gradients.entry[e].offset[u]; i < s.gradients.entry[e].offset[u + 1]; ++i)
+        touch(s.gradients.entry[e].occurrence(i), s.memory.dim);
+  update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], record, s.gradients, u, s.learning_rate,
+                         s.power);
 }
 
 // Each warp of a block updates a row with few occurrences; then the block works on its rows with many.
 __global__ void __launch_bounds__(kThreads, 3) update_kernel(Update s) {
   const std::int64_t blocks = gridDim.x;
   for (std::int64_t u = blockIdx.x + threadIdx.x / kWarpLanes * blocks; u < s.writes.count; u += kWarps * blocks)
-    if (occurrences(s.gradients, u) <= kFew)
-      update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], s.records + u * s.memory.stride,
-                             s.gradients, u, s.learning_rate, s.power);
+    if (occurrences(s.gradients, u) <= kFew) update_row_alone(s, u);
   for (std::int64_t first = blockIdx.x; first < s.writes.count; first += kWarps * blocks) {
     const std::int64_t mine = first + threadIdx.x % kWarps * blocks;  // every warp looks at all of them
     unsigned many = __ballot_sync(DeviceWarp::kAll, mine < s.writes.count && occurrences(s.gradients, mine) > kFew);

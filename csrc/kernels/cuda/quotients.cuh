@@ -1,0 +1,45 @@
+// Quotients of several numbers by one, correctly rounded as __fdiv_rn is, but without a branch each.
+#pragma once
+
+#include <cstdint>
+
+namespace frugal::cuda {
+
+struct Divisor {
+  float value, reciprocal;  // both correctly rounded
+  bool plain;               // in [2^-60, 2^60]
+};
+
+__device__ inline bool is_plain_number(float x) {
+  constexpr unsigned kLeast = (127u - 60u) << 23, kMost = (127u + 60u) << 23;
+  const unsigned size = __float_as_uint(x) & 0x7fffffffu;
+  return (size - kLeast <= kMost - kLeast) | (size == 0u);
+}
+
+__device__ inline Divisor make_divisor(float value) {
+  return {value, __frcp_rn(value), is_plain_number(value) && value != 0.0f};
+}
+
+__device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
+
+// Each x becomes x / by. Where nothing can overflow or underflow, the last of two corrections by exact residuals rounds
+// correctly, by a theorem of Markstein's: the reciprocal is, and the quotient before is within its last digit.
+template <int kCount>
+__device__ inline void divide(float (&x)[kCount], const Divisor& by) {
+  bool plain = by.plain;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) plain = plain & is_plain_number(x[k]);
+  if (plain) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const float guess = x[k] * by.reciprocal;
+      const float better = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
+      x[k] = __fmaf_rn(__fmaf_rn(-by.value, better, x[k]), by.reciprocal, better);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) x[k] = any_quotient(x[k], by.value);
+  }
+}
+
+}  // namespace frugal::cuda
