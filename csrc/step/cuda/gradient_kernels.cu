@@ -18,7 +18,18 @@ namespace {
 
 constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each
 constexpr int kSumThreads = 256, kSumColumns = 128;       // sums of occurrences: a warp for so many columns of a row
-constexpr int kAhead = 4;                                 // occurrences that are loaded before they are added
+constexpr int kAhead = 8;                                 // occurrences that are loaded before they are added
+
+// Copies n floats to shared memory, by a half-warp: all of them are under way before one is waited for.
+__device__ void start_copy(float* to, const float* from, std::int64_t n) {
+#pragma unroll 4
+  for (std::int64_t i = lane(); i < n; i += kLanes) __pipeline_memcpy_async(to + i, from + i, sizeof(float));
+}
+__device__ void finish_copies() {
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  meet_lanes();
+}
 
 // Rows of one edge in shared memory, where loops over them wait for nothing.
 struct EdgeRows {
@@ -36,18 +47,11 @@ struct EdgeRows {
         relation(query + s.leaf_stride),
         relation_gradient(relation + relation_stride(s)) {}
 
-  // By a half-warp.
+  // By a half-warp; there once its copies are.
   __device__ void load(const Step& s, std::int64_t edge) const {
-    const float* from_head = s.entity(s.batch.head_slot[edge]);
-    const float* from_tail = s.entity(s.batch.tail_slot[edge]);
-    const float* from_relation = s.relation(s.batch.relation_slot[edge]);
-#pragma unroll 8
-    for (std::int64_t p = lane(); p < s.model.entity_dim; p += kLanes) {
-      const float x = from_head[p], y = from_tail[p];
-      head[p] = x, tail[p] = y;
-    }
-#pragma unroll 8
-    for (std::int64_t p = lane(); p < s.model.relation_dim; p += kLanes) relation[p] = from_relation[p];
+    start_copy(head, s.entity(s.batch.head_slot[edge]), s.model.entity_dim);
+    start_copy(tail, s.entity(s.batch.tail_slot[edge]), s.model.entity_dim);
+    start_copy(relation, s.relation(s.batch.relation_slot[edge]), s.model.relation_dim);
   }
   __device__ Triple triple() const { return {head, relation, tail}; }
 };
@@ -66,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   if (row < s.batch.positives) {
     const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
     rows.load(s, row);
-    meet_lanes();
+    finish_copies();
     s.positive_score[row] = Program::forward(s.model, rows.triple(), s.batch.corrupt_head, rows.query, s.memo + row);
     meet_lanes();
     if (kSquared) s.query_square[row] = dot(rows.query, rows.query, dim);
@@ -78,9 +82,11 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
     const std::int64_t chunk = row / s.columns, column = row % s.columns;
     const float* from = s.entity(s.slot(chunk, column));
     float* to = s.negative + row * s.stride;
-#pragma unroll 8
-    for (std::int64_t p = lane(); p < dim; p += kLanes) to[s.place(p)] = from[p];
-    if (kSquared) s.negative_square[chunk * s.weight_stride + column] = dot(from, from, dim);
+    float* copy = shared + threadIdx.x / kLanes * EdgeRows::floats(s);
+    start_copy(copy, from, dim);
+    finish_copies();
+    for (std::int64_t p = lane(); p < dim; p += kLanes) to[s.place(p)] = copy[p];
+    if (kSquared) s.negative_square[chunk * s.weight_stride + column] = dot(copy, copy, dim);
     return;
   }
   row -= s.chunks * s.columns;
@@ -120,11 +126,9 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   row.gamma = s.model.gamma;
   row.positive_score = s.positive_score[edge];
   row.scale = importance * (s.loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
-#pragma unroll 8
-  for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) {
-    row.values[j] = kept[j];
-    if (kSquared) square[j] = s.negative_square[chunk * s.weight_stride + j];
-  }
+  start_copy(row.values, kept, s.weight_stride);
+  if (kSquared) start_copy(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
+  finish_copies();
   const QueryLoss negatives = score_row<Scores>(s.loss, row);
   s.negative_loss[edge] = importance * negatives.loss;
   if (s.loss.pairwise) {
@@ -186,10 +190,9 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   if (edge >= s.batch.positives) return;
   const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
   rows.load(s, edge);
-#pragma unroll 8
-  for (std::int64_t p = lane(); p < s.model.entity_dim; p += kLanes)
-    rows.query[p] = s.query_gradient[edge * s.stride + s.place(p)];
-  meet_lanes();
+  for (std::int64_t first = 0, at = 0; first < s.model.entity_dim; first += s.part, at += s.part_stride)
+    start_copy(rows.query + first, s.query_gradient + edge * s.stride + at, s.part);
+  finish_copies();
   Program::backward(s.model, rows.triple(), s.batch.corrupt_head, s.memo[edge], s.score_gradient[edge], rows.query,
                     {s.head + edge * s.leaf_stride, rows.relation_gradient, s.tail + edge * s.leaf_stride});
   meet_lanes();

@@ -10,11 +10,13 @@
 
 namespace frugal::cuda {
 
-// Squares in [2^-100, 2^80], which 0 is not.
-__device__ inline bool is_plain(float square) {
-  constexpr unsigned kLeast = (127u - 100u) << 23, kMost = (127u + 80u) << 23;
-  return __float_as_uint(square) - kLeast <= kMost - kLeast;
-}
+// How far a square is above 2^-100, as a number that is larger than kMostExcess for those below it, 0 included, and for
+// those above 2^80. So the largest of several tells whether all are plain.
+inline constexpr unsigned kLeastSquare = (127u - 100u) << 23, kMostExcess = 180u << 23;
+__device__ inline unsigned excess_of(float square) { return __float_as_uint(square) - kLeastSquare; }
+__device__ inline unsigned larger(unsigned a, unsigned b) { return a > b ? a : b; }
+__device__ inline bool is_plain(unsigned excess) { return excess <= kMostExcess; }
+
 // Weights that are 0, or in [2^-60, 2^60].
 __device__ inline bool is_plain_weight(float weight) {
   const float size = fabsf(weight);

@@ -99,92 +99,124 @@ struct Slab {
   }
 };
 
-// What is folded, at one depth, into kCount results of a row: `a` is of the row, b[part][j] of its columns,
-// own[part][j] and sum[part][j] of its results. kLeft, kRight: parts of the operands; kOwn: numbers of a result that it also needs;
-// kSums: numbers of a result. kDepth: of a slab; kUnroll: how many groups of four depths the code spells out.
+// What is folded, at one depth, into a thread's kRows x kColumns results: a[part][i] is of the left operand's indices,
+// b[part][j] of the right one's, own[i][part][j] and sum[i][part][j] of the results. kLeft, kRight: parts of the
+// operands; kOwn: numbers of a result that it also needs; kSums: numbers of a result. kDepth: of a slab; kUnroll: how
+// many groups of four depths the code spells out.
 struct Product {
-  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 4;
-  template <int kCount>
-  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&)[1][kCount],
-                              float (&sum)[1][kCount]) {
+  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 8;
+  template <int kRows, int kColumns>
+  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
+                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) sum[0][j] = __fmaf_rn(a[0], b[0][j], sum[0][j]);
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) sum[i][0][j] = __fmaf_rn(a[0][i], b[0][j], sum[i][0][j]);
   }
 };
 
 struct AbsoluteDistance {
   static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 4;
-  template <int kCount>
-  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&)[1][kCount],
-                              float (&sum)[1][kCount]) {
+  template <int kRows, int kColumns>
+  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
+                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) sum[0][j] += fabsf(a[0] - b[0][j]);
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) sum[i][0][j] += fabsf(a[0][i] - b[0][j]);
   }
 };
 
 // a: weight, b: the other row, own: the result's row. sign(own - b) * weight is added.
 struct AbsolutePull {
   static constexpr int kLeft = 1, kRight = 1, kOwn = 1, kSums = 1, kDepth = 32, kUnroll = 2;
-  template <int kCount>
-  static __device__ void fold(const float* a, const float (&b)[1][kCount], const float (&own)[1][kCount],
-                              float (&sum)[1][kCount]) {
+  template <int kRows, int kColumns>
+  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
+                              const float (&own)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      const float difference = own[0][j] - b[0][j];
-      const int sign = __float_as_int(difference) & static_cast<int>(0x80000000u);
-      if (difference != 0.0f) sum[0][j] += __int_as_float(__float_as_int(a[0]) ^ sign);
-    }
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        const float difference = own[i][0][j] - b[0][j];
+        const int sign = __float_as_int(difference) & static_cast<int>(0x80000000u);
+        if (difference != 0.0f) sum[i][0][j] += __int_as_float(__float_as_int(a[0][i]) ^ sign);
+      }
   }
 };
 
 __device__ inline float square_of(float x, float y) { return __fmaf_rn(x, x, y * y); }
 
+// kTogether rows share one look at whether their squares are plain, so that there is work between two branches.
 struct ModulusDistance {
-  static constexpr int kLeft = 2, kRight = 2, kOwn = 0, kSums = 1, kDepth = 16, kUnroll = 1;
-  template <int kCount>
-  static __device__ void fold(const float* a, const float (&b)[2][kCount], const float (&)[1][kCount],
-                              float (&sum)[1][kCount]) {
-    float square[kCount];
-    bool plain = true;
+  static constexpr int kLeft = 2, kRight = 2, kOwn = 0, kSums = 1, kDepth = 16, kUnroll = 1, kTogether = 4;
+  template <int kRows, int kColumns>
+  static __device__ void fold(const float (&a)[2][kRows], const float (&b)[2][kColumns],
+                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      square[j] = square_of(a[0] - b[0][j], a[1] - b[1][j]);
-      plain = plain & is_plain(square[j]);
-    }
-    if (plain) {
+    for (int first = 0; first < kRows; first += kTogether) {
+      float square[kTogether][kColumns];
+      unsigned excess = 0;
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) sum[0][j] += plain_root(square[j]).root;
-    } else {
+      for (int i = 0; i < kTogether; ++i)
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) sum[0][j] += any_root(square[j]);
+        for (int j = 0; j < kColumns; ++j) {
+          square[i][j] = square_of(a[0][first + i] - b[0][j], a[1][first + i] - b[1][j]);
+          excess = larger(excess, excess_of(square[i][j]));
+        }
+      if (is_plain(excess)) {
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) sum[first + i][0][j] += plain_root(square[i][j]).root;
+      } else {
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) sum[first + i][0][j] += any_root(square[i][j]);
+      }
     }
   }
 };
 
 // The direction of own - b, 0 where they are equal, times the weight a.
 struct ModulusPull {
-  static constexpr int kLeft = 1, kRight = 2, kOwn = 2, kSums = 2, kDepth = 16, kUnroll = 1;
-  template <int kCount>
-  static __device__ void fold(const float* a, const float (&b)[2][kCount], const float (&own)[2][kCount],
-                              float (&sum)[2][kCount]) {
-    float x[kCount], y[kCount], square[kCount], ratio[kCount];
-    bool plain = is_plain_weight(a[0]);
+  static constexpr int kLeft = 1, kRight = 2, kOwn = 2, kSums = 2, kDepth = 16, kUnroll = 1, kTogether = 2;
+  template <int kRows, int kColumns>
+  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[2][kColumns],
+                              const float (&own)[kRows][2][kColumns], float (&sum)[kRows][2][kColumns]) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      x[j] = own[0][j] - b[0][j], y[j] = own[1][j] - b[1][j], square[j] = square_of(x[j], y[j]);
-      plain = plain & is_plain(square[j]);
-    }
-    if (plain) {
+    for (int first = 0; first < kRows; first += kTogether) {
+      float x[kTogether][kColumns], y[kTogether][kColumns], ratio[kTogether][kColumns];
+      unsigned excess = 0;
+      bool plain = true;
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) ratio[j] = plain_ratio(a[0], plain_root(square[j]));
-    } else {
+      for (int i = 0; i < kTogether; ++i) {
+        plain = plain & is_plain_weight(a[0][first + i]);
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) ratio[j] = any_ratio(a[0], square[j]);
-    }
+        for (int j = 0; j < kColumns; ++j) {
+          x[i][j] = own[first + i][0][j] - b[0][j], y[i][j] = own[first + i][1][j] - b[1][j];
+          ratio[i][j] = square_of(x[i][j], y[i][j]);
+          excess = larger(excess, excess_of(ratio[i][j]));
+        }
+      }
+      if (plain & is_plain(excess)) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      sum[0][j] = __fmaf_rn(ratio[j], x[j], sum[0][j]);
-      sum[1][j] = __fmaf_rn(ratio[j], y[j], sum[1][j]);
+        for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) ratio[i][j] = plain_ratio(a[0][first + i], plain_root(ratio[i][j]));
+      } else {
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) ratio[i][j] = any_ratio(a[0][first + i], ratio[i][j]);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          sum[first + i][0][j] = __fmaf_rn(ratio[i][j], x[i][j], sum[first + i][0][j]);
+          sum[first + i][1][j] = __fmaf_rn(ratio[i][j], y[i][j], sum[first + i][1][j]);
+        }
     }
   }
 };
@@ -210,23 +242,12 @@ struct Tile : S {
   static __device__ int row(int m) { return Left::index(threadIdx.x / kThreadColumns, m); }
   static __device__ int column(int m) { return Right::index(threadIdx.x % kThreadColumns, m); }
 
-  static __device__ void fold_depth(const float (&a)[Op::kLeft][kMicroRows],
-                                    const float (&b)[Op::kRight][kMicroColumns], const Own& own, Sums& sum) {
-#pragma unroll
-    for (int i = 0; i < kMicroRows; ++i) {
-      float left[Op::kLeft];
-#pragma unroll
-      for (int part = 0; part < Op::kLeft; ++part) left[part] = a[part][i];
-      Op::fold(left, b, own[i], sum[i]);
-    }
-  }
-
   static __device__ void fold_four(const float* left, const float* right, int depth, const Own& own, Sums& sum) {
     float a[4][Op::kLeft][kMicroRows], b[4][Op::kRight][kMicroColumns];
     Left::read(left, threadIdx.x / kThreadColumns, depth, a);
     Right::read(right, threadIdx.x % kThreadColumns, depth, b);
 #pragma unroll
-    for (int d = 0; d < 4; ++d) fold_depth(a[d], b[d], own, sum);
+    for (int d = 0; d < 4; ++d) Op::fold(a[d], b[d], own, sum);
   }
 
   // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier. each_slab(left,
@@ -275,7 +296,7 @@ struct Tile : S {
         for (int part = 0; part < Op::kRight; ++part)
 #pragma unroll
           for (int m = 0; m < kMicroColumns; ++m) y[part][m] = Right::at(b, part, column(m), depth);
-        fold_depth(x, y, own, sum);
+        Op::fold(x, y, own, sum);
       }
     }
     __pipeline_wait_prior(0);
