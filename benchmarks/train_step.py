@@ -3,10 +3,18 @@
     python -m benchmarks.train_step --json FILE [--models TransE_l2 ...] [--threads N] [--steps N]
 
 The batch is synthetic, of FB15k's size: 14,951 entities and 1,345 relations drawn with a skew, dim 400, batch 1024,
-256 negatives per chunk. Tables lie in host memory and are updated in place. The floor of a step is the larger of its
-arithmetic at this machine's measured matrix-product rate and its bytes at the measured copy rate, where arithmetic is
-the three products of the L2 and dot models (scores, gradients of queries, gradients of negatives) and bytes are each
-distinct row read and written once; for models whose arithmetic is no such product only the bytes are counted.
+256 negatives per chunk. Tables lie in host memory and are updated in place.
+
+The floor of a step is the larger of its arithmetic and its bytes, at rates measured in the same run. Arithmetic, for P
+pairs of a positive and a negative and rows of D floats:
+    dot, L2    the three products: scores, gradients of queries, gradients of negatives; 6 P D operations
+    L1         7 P D vector operations: difference, magnitude, sum; difference, sign and a multiply-add for each side.
+               Counted at two to the time of a product's multiply-add, the most that any processor of today issues.
+    RotatE     P D / 2 complex pairs: a square root for the score; a square root and a quotient for the gradients
+    TransR     products again: each group of edges with one relation in one chunk projects the negatives and brings
+               gradients back, each edge has a gradient of the matrix
+Bytes are each distinct row read and written once, and a matrix of RESCAL read once more, since its gradient needs the
+scores of the whole chunk.
 """
 
 from __future__ import annotations
@@ -66,6 +74,28 @@ def product_rate(threads):
     return 2 * 2048**3 / best
 
 
+def elementwise_rate(threads, operation):
+    """Numbers per second of an elementwise operation on float32 numbers in the cache: of one thread, times threads."""
+    import torch
+
+    torch.set_num_threads(1)
+    a, b, out = torch.rand(65536) + 1, torch.rand(65536) + 1, torch.empty(65536)
+    best = min(timed(lambda: operation(a, b, out)) for _ in range(100))
+    return threads * len(a) / best
+
+
+def measured_rates(threads):
+    """What floors are made of: operations, numbers or bytes per second."""
+    import torch
+
+    return {
+        "product": product_rate(threads),
+        "root": elementwise_rate(threads, lambda a, b, out: torch.sqrt(a, out=out)),
+        "quotient": elementwise_rate(threads, lambda a, b, out: torch.div(a, b, out=out)),
+        "copy": copy_rate(threads),
+    }
+
+
 def copy_rate(threads):
     """Bytes read plus written per second when 256 MiB are copied, best of five."""
     import torch
@@ -74,6 +104,24 @@ def copy_rate(threads):
     a, b = torch.empty(1 << 26), torch.zeros(1 << 26)
     best = min(timed(lambda: a.copy_(b)) for _ in range(5))
     return 2 * a.nbytes / best
+
+
+def floor_seconds(model, batch, dims, rates):
+    """The least that a step of `batch` can take; see the top of this file."""
+    pairs = BATCH * NEGATIVES
+    if dims.projection:
+        chunk = np.arange(BATCH) // batch.chunk_size
+        groups = len(np.unique(np.stack([chunk, np.asarray(batch.relation)]), axis=1).T)
+        arithmetic = 2 * dims.projection * NEGATIVES * (2 * groups + BATCH) / rates["product"]
+    elif model.similarity == "l1":
+        arithmetic = 7 * pairs * dims.entity / rates["product"]
+    elif model.similarity == "modulus":
+        arithmetic = pairs * dims.entity / 2 * (2 / rates["root"] + 1 / rates["quotient"])
+    else:
+        arithmetic = 6 * pairs * dims.entity / rates["product"]
+    floats = len(batch.entities) * dims.entity + len(batch.relations) * (dims.relation + (dims.projection or 0))
+    again = len(batch.relations) * dims.relation if dims.relation > dims.entity else 0
+    return max(arithmetic, (8 * floats + 4 * again) / rates["copy"])
 
 
 def timed(call):
@@ -104,11 +152,7 @@ def measure(name, batches, steps, threads, rates):
             before = step.phase_seconds
         times.append(timed(lambda: step.run_in_place(batches[i % len(batches)], *tables)))
     phases = {phase: 1e3 * (after - start) / steps for phase, start, after in zip(PHASES, before, step.phase_seconds)}
-    rows = statistics.mean(
-        len(b.entities) * dims.entity + len(b.relations) * (dims.relation + (dims.projection or 0)) for b in batches
-    )
-    flops = 6 * BATCH * NEGATIVES * dims.entity if model.similarity in ("dot", "l2") else 0
-    floor = 1e3 * max(flops / rates["product"], 8 * rows / rates["copy"])
+    floor = 1e3 * statistics.mean(floor_seconds(model, batch, dims, rates) for batch in batches)
     return {
         "ms": 1e3 * statistics.median(times[4:]),
         "best_ms": 1e3 * min(times[4:]),
@@ -125,10 +169,10 @@ def main():
     parser.add_argument("--threads", type=int, default=_native.num_threads())
     parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
-    rates = {"product": product_rate(args.threads), "copy": copy_rate(args.threads)}
+    rates = measured_rates(args.threads)
     print(
-        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, "
-        f"copy {rates['copy'] / 1e9:.1f} GB/s"
+        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, {rates['root'] / 1e9:.1f} G roots "
+        f"and {rates['quotient'] / 1e9:.1f} G quotients/s, copy {rates['copy'] / 1e9:.1f} GB/s"
     )
     batches = make_batches(np.random.default_rng(0), 16)
     results = {}

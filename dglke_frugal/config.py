@@ -231,6 +231,8 @@ def check(config: TrainConfig) -> None:
         raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use Logistic or Hinge")
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
+    if config.loss.neg_adversarial_sampling and not config.loss.adversarial_temperature > 0:
+        raise InputError("--adversarial_temperature must be above 0 for -adv")
     _check_model(config.model)
     if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")

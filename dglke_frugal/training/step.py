@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Optional
 
 from .. import _native
-from ..errors import InputError
 from ..models import TorchModel, find_model
 
 LOSS_GENRES = {
@@ -15,7 +14,6 @@ LOSS_GENRES = {
     "BCE": _native.LossGenre.SOFTPLUS,  # with labels 1 and 0 it is the same function, and here it cannot overflow
     "Hinge": _native.LossGenre.HINGE,
 }
-PAIRWISE_GENRES = ("Logistic", "Hinge")
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
 
@@ -24,7 +22,7 @@ KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "Rot
 class LossConfig:
     """The loss of a run, with DGL-KE's names and defaults. See csrc/loss/loss.h for the formulas.
 
-    Raises InputError for combinations that DGL-KE refuses too, and for numbers that make no sense.
+    config.check refuses a user's combinations that make no sense.
     """
 
     genre: str = "Logsigmoid"
@@ -34,18 +32,6 @@ class LossConfig:
     temperature: float = 1.0
     regularization_coefficient: float = 2e-6
     regularization_norm: float = 3
-
-    def __post_init__(self) -> None:
-        if self.genre not in LOSS_GENRES:
-            raise InputError(f"there is no loss '{self.genre}'; --loss_genre takes one of {', '.join(LOSS_GENRES)}")
-        if self.pairwise and self.genre not in PAIRWISE_GENRES:
-            raise InputError(f"--pairwise works with --loss_genre {' or '.join(PAIRWISE_GENRES)}, not {self.genre}")
-        if self.pairwise and self.adversarial:
-            raise InputError("--pairwise and --neg_adversarial_sampling exclude each other; give one of them")
-        if self.adversarial and not self.temperature > 0:
-            raise InputError(f"--adversarial_temperature must be above 0, not {self.temperature}")
-        if self.regularization_coefficient < 0 or self.regularization_norm < 0:
-            raise InputError("--regularization_coef and --regularization_norm must not be below 0")
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ BAD = {
     "SimplE without -dr": ({"train__txt": GOOD}, [*RAW, "--model_name", "SimplE", "-de"], ["-dr"]),
     "ComplEx of odd size": ({"train__txt": GOOD}, [*RAW, "--model_name", "ComplEx", "--hidden_dim", "7"], ["odd", "7"]),
     "pairwise Logsigmoid": ({"train__txt": GOOD}, [*RAW, "--pairwise"], ["--pairwise"]),
+    "adversarial temperature 0": ({"train__txt": GOOD}, [*RAW, "-adv", "-a", "0"], ["--adversarial_temperature"]),
     "pairwise and adversarial": ({"train__txt": GOOD}, [*RAW, "-pw", "-adv", "--loss_genre", "Hinge"], ["-adv"]),
     "candidates by degree, filtered": ({"train__txt": GOOD}, [*RAW, "--neg_deg_sample_eval"], ["--no_eval_filter"]),
     "eval_percent 2": ({"train__txt": GOOD}, [*RAW, "--eval_percent", "2"], ["--eval_percent"]),
