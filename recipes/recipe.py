@@ -15,7 +15,6 @@ from typing import Callable, List, Optional, Sequence
 
 from dglke_frugal.cli.train import main as dglke_train
 
-DEFAULT = "transe_l2"
 SMALL_RUN = "--hidden_dim 64 --batch_size 500 --neg_sample_size 100 --max_step 500 --log_interval 100".split()
 SMALL_DIM = {"rescal": "20", "transr": "20", "rotate": "32"}  # of models that make more of it
 THROUGH_THE_STORE = ["--flush", "p2f"]  # rows go through cache and engine, as they do on a GPU
@@ -30,11 +29,13 @@ class Recipe:
         package: where the files are, as in "recipes.fb15k".
         small_graph: makes a small graph below a folder, in the layout of the real one.
         small_flags: what small runs change besides SMALL_RUN and SMALL_DIM.
+        default: the run that is meant if none is named.
     """
 
     package: str
     small_graph: Callable[[Path], None]
     small_flags: Sequence[str] = ()
+    default: str = "transe_l2"
 
     @property
     def folder(self) -> Path:
@@ -53,7 +54,7 @@ class Recipe:
             description=f"Train one of the runs in {self.package.replace('.', '/')}.",
             epilog="All other flags go to dglke_train, before those of the file.",
         )
-        parser.add_argument("--recipe", choices=self.names(), default=DEFAULT, help="which run (%(default)s)")
+        parser.add_argument("--recipe", choices=self.names(), default=self.default, help="which run (%(default)s)")
         parser.add_argument("--small", action="store_true", help="on a small graph that is made here")
         parser.add_argument(
             "--out", type=Path, help="folder for the small graph and its run (default: a temporary one)"
