@@ -169,13 +169,21 @@ def _state(pid):
         return "Z"
 
 
+def linked(graph, data):
+    """A graph in a folder that may be written to, for the id maps of raw_udd formats."""
+    for split in ("train", "valid", "test"):
+        (data / f"{split}.txt").symlink_to(graph / f"{split}.txt")
+    return data
+
+
 @pytest.fixture(scope="session")
 def small(graphs, tmp_path_factory):
-    """The small graph in a folder that may be written to, for the id maps of raw_udd formats."""
-    data = tmp_path_factory.mktemp("small")
-    for split in ("train", "valid", "test"):
-        (data / f"{split}.txt").symlink_to(graphs / "fb15k-small" / f"{split}.txt")
-    return data
+    return linked(graphs / "fb15k-small", tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def fb15k(graphs, tmp_path_factory):
+    return linked(graphs / "FB15k", tmp_path_factory.mktemp("FB15k"))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import json
 import sys
 
 import pytest
-from ranks.conftest import assert_same, trained
+from ranks.conftest import Ranks, assert_same, trained
 
 from dglke_frugal.training.ranker import Ranker
 from dglke_frugal.training.tables import Tables
@@ -33,6 +33,20 @@ def test_the_run_equals_the_oracle(ranks, processes, given, suffering):
     reports = json.loads((folder / "result.json").read_text())["ranks"]
     assert [report["rank"] for report in reports] == list(range(processes))
     assert all(report["steps"] == STEPS and report["gradients"] > 0 for report in reports)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes, given", [
+    (2, ["--cache_ratio", 0.01]),
+    (3, ["--cache_ratio", 0, "--flush_threads", 1]),
+    (4, ["--rel_part", "--cache_policy", "next_use", "--lookahead", 2]),
+    (8, ["--cache_ratio", 1, "--cache_policy", "lfu", "--flush_threads", 3]),
+], ids=str)
+def test_runs_on_fb15k_equal_the_oracle(fb15k, tmp_path, processes, given):
+    ranks, steps = Ranks(fb15k, tmp_path), 8
+    flags = ["--num_proc", processes, "--max_step", steps, *given, "--hidden_dim", 40, "--batch_size", 200]
+    folder, _ = ranks.run(*flags, suffering=DELAYS)
+    assert_same(trained(folder), ranks.oracle(folder, *flags, steps=steps))
 
 
 @pytest.mark.parametrize("sampled", [[], ["--neg_sample_size_eval", 50]], ids=["all", "sampled"])
