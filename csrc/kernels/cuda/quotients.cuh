@@ -7,7 +7,7 @@ namespace frugal::cuda {
 
 struct Divisor {
   float value, reciprocal;  // both correctly rounded
-  bool plain;               // in [2^-60, 2^60]
+  bool plain;               // value in [2^-60, 2^60]
 };
 
 __device__ inline bool is_plain_number(float x) {
@@ -17,7 +17,7 @@ __device__ inline bool is_plain_number(float x) {
 }
 
 __device__ inline Divisor make_divisor(float value) {
-  return {value, __frcp_rn(value), is_plain_number(value) && value != 0.0f};
+  return {value, __frcp_rn(value), is_plain_number(value) && value > 0.0f};
 }
 
 __device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
@@ -34,7 +34,9 @@ __device__ inline void divide(float (&x)[kCount], const Divisor& by) {
     for (int k = 0; k < kCount; ++k) {
       const float guess = x[k] * by.reciprocal;
       const float better = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
-      x[k] = __fmaf_rn(__fmaf_rn(-by.value, better, x[k]), by.reciprocal, better);
+      const float best = __fmaf_rn(__fmaf_rn(-by.value, better, x[k]), by.reciprocal, better);
+      constexpr unsigned kSign = 0x80000000u;  // 0 keeps its own
+      x[k] = __uint_as_float((__float_as_uint(best) & ~kSign) | (__float_as_uint(x[k]) & kSign));
     }
   } else {
 #pragma unroll

@@ -1,0 +1,196 @@
+// CUDA's language on a CPU: a block's threads are contexts that take turns, and wait where the block or its lanes meet.
+//
+// Blocks run one after the other, their threads now in ascending and now in descending order. Shared memory is static;
+// what a launch asks for is filled with NaN. Arithmetic is IEEE's, as on a device; approximate instructions differ.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#define __CUDACC__ 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
+#define __shared__ static
+
+struct dim3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct float4 {
+  float x, y, z, w;
+};
+inline dim3 threadIdx, blockIdx, gridDim, blockDim;
+
+using cudaStream_t = void*;
+inline constexpr int cudaFuncAttributeMaxDynamicSharedMemorySize = 0;
+template <typename Kernel>
+int cudaFuncSetAttribute(Kernel, int, int) {
+  return 0;
+}
+inline int cudaGetLastError() { return 0; }
+
+namespace emulation {
+
+inline constexpr unsigned kWarp = 32;
+
+struct Thread {
+  ucontext_t context;
+  std::vector<char> stack = std::vector<char>(128 << 10);
+  bool done = false;
+};
+
+// A place where some threads wait for each other.
+struct Meeting {
+  int arrived = 0;
+  unsigned times = 0;
+};
+
+inline std::vector<std::unique_ptr<Thread>> threads;
+inline ucontext_t scheduler;
+inline Thread* running;
+inline int alive;
+inline std::function<void()> kernel;
+inline Meeting block_meeting;
+inline std::map<std::pair<unsigned, unsigned>, Meeting> lane_meetings;  // by warp and mask
+inline std::vector<std::uint32_t> said;                                 // what each thread tells its warp
+inline std::vector<float> dynamic;
+
+inline float* dynamic_shared() {
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(dynamic.data()) + 15) / 16 * 16);
+}
+inline void let_others_run() {
+  Thread* self = running;
+  swapcontext(&self->context, &scheduler);
+}
+inline void run_thread() {
+  kernel();
+  running->done = true;
+  --alive;
+  let_others_run();
+}
+
+inline void meet_block() {
+  const unsigned before = block_meeting.times;
+  ++block_meeting.arrived;
+  while (block_meeting.times == before) let_others_run();
+}
+inline void meet_lanes(unsigned mask) {
+  Meeting& meeting = lane_meetings[{threadIdx.x / kWarp, mask}];
+  const unsigned before = meeting.times;
+  if (++meeting.arrived == __builtin_popcount(mask)) {
+    meeting.arrived = 0;
+    ++meeting.times;
+    return;
+  }
+  while (meeting.times == before) let_others_run();
+}
+// What lane `from` says.
+template <typename T>
+T exchange(unsigned mask, T value, unsigned from) {
+  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  std::memcpy(&said[threadIdx.x], &value, sizeof(T));
+  meet_lanes(mask);
+  std::memcpy(&value, &said[threadIdx.x / kWarp * kWarp + from], sizeof(T));
+  meet_lanes(mask);
+  return value;
+}
+
+inline void run_block(unsigned block, unsigned size) {
+  constexpr int kMostRounds = 1 << 20;
+  blockIdx.x = block;
+  alive = static_cast<int>(size);
+  block_meeting = {};
+  lane_meetings.clear();
+  for (unsigned t = 0; t < size; ++t) {
+    Thread& thread = *threads[t];
+    thread.done = false;
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.data();
+    thread.context.uc_stack.ss_size = thread.stack.size();
+    thread.context.uc_link = &scheduler;
+    makecontext(&thread.context, run_thread, 0);
+  }
+  for (int round = 0; alive > 0; ++round) {
+    if (round == kMostRounds) throw std::logic_error("threads of a block wait for each other forever");
+    for (unsigned turn = 0; turn < size; ++turn) {
+      const unsigned t = round % 2 == 0 ? turn : size - 1 - turn;
+      if (threads[t]->done) continue;
+      running = threads[t].get();
+      threadIdx.x = t;
+      swapcontext(&scheduler, &running->context);
+    }
+    if (block_meeting.arrived > 0 && block_meeting.arrived == alive) {  // those that returned are not waited for
+      block_meeting.arrived = 0;
+      ++block_meeting.times;
+    }
+  }
+}
+
+inline void launch(unsigned blocks, unsigned size, std::size_t bytes, std::function<void()> body) {
+  kernel = std::move(body);
+  gridDim.x = blocks;
+  blockDim.x = size;
+  dynamic.assign(bytes / sizeof(float) + 8, NAN);
+  said.assign((size + kWarp - 1) / kWarp * kWarp, 0);
+  while (threads.size() < size) threads.push_back(std::make_unique<Thread>());
+  for (unsigned block = 0; block < blocks; ++block) run_block(block, size);
+}
+
+template <typename To, typename From>
+To bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+}  // namespace emulation
+
+inline void __syncthreads() { emulation::meet_block(); }
+inline void __syncwarp(unsigned mask = ~0u) { emulation::meet_lanes(mask); }
+inline void __threadfence_system() {}
+
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int lane, int = 32) {
+  return emulation::exchange(mask, value, lane);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int other, int = 32) {
+  return emulation::exchange(mask, value, threadIdx.x % emulation::kWarp ^ other);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, int by, int = 32) {
+  const unsigned from = threadIdx.x % emulation::kWarp + by;
+  return emulation::exchange(mask, value, from < emulation::kWarp ? from : threadIdx.x % emulation::kWarp);
+}
+inline unsigned __ballot_sync(unsigned mask, bool vote) {
+  emulation::said[threadIdx.x] = vote;
+  emulation::meet_lanes(mask);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < emulation::kWarp; ++lane)
+    votes |= (mask >> lane & emulation::said[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
+  emulation::meet_lanes(mask);
+  return votes;
+}
+
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline float __fsqrt_rn(float a) { return sqrtf(a); }
+inline unsigned __float_as_uint(float a) { return emulation::bits<unsigned>(a); }
+inline int __float_as_int(float a) { return emulation::bits<int>(a); }
+inline float __int_as_float(int a) { return emulation::bits<float>(a); }
+inline float __uint_as_float(unsigned a) { return emulation::bits<float>(a); }

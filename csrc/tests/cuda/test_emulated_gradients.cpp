@@ -1,0 +1,121 @@
+// The gradient kernels, run on a CPU, against the CPU's step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/similarity/similarity.h"
+#include "step/block_gradients.h"
+#include "step/cuda/gradient_kernels.h"
+
+namespace frugal {
+namespace {
+
+constexpr int kEntities = 40, kTails = 5, kRelations = 4;  // few tails, so that a row has many occurrences
+
+struct Sizes {
+  std::int64_t chunk, chunks, negatives, dim;
+  bool degree_negatives;
+};
+
+std::vector<std::int32_t> draw(std::int64_t count, int below, std::mt19937& random) {
+  std::vector<std::int32_t> drawn(count);
+  for (std::int32_t& each : drawn) each = static_cast<std::int32_t>(random() % below);
+  return drawn;
+}
+
+// Lists the places of each value below `values`, one value after the other.
+void list_occurrences(const std::vector<std::int32_t>& slots, int values, std::vector<std::int32_t>& offset,
+                      std::vector<std::int32_t>& occurrence) {
+  offset = {0};
+  for (int value = 0; value < values; ++value) {
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      if (slots[i] == value) occurrence.push_back(static_cast<std::int32_t>(i));
+    offset.push_back(static_cast<std::int32_t>(occurrence.size()));
+  }
+}
+
+struct Gradients {
+  std::vector<float> positive, negative, relation;
+  std::array<double, 4> losses{};
+
+  Gradients(std::int64_t dim, std::int64_t relation_dim, std::int64_t edges, std::int64_t negatives)
+      : positive(kEntities * dim, 7.0f), negative(negatives * dim, 7.0f), relation(edges * relation_dim, 7.0f) {}
+  cuda::DeviceGradients pointers(std::int64_t dim, std::int64_t relation_dim, float* workspace) {
+    return {{positive.data(), dim}, {negative.data(), dim}, {relation.data(), relation_dim}, losses.data(), workspace};
+  }
+};
+
+void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
+                 std::mt19937& random) {
+  const std::int64_t edges = sizes.chunk * sizes.chunks, sampled = sizes.chunks * sizes.negatives, dim = sizes.dim;
+  const ModelSpec model{name, dim, name == "RotatE" ? dim / 2 : dim, 12.0f, 2.0f};
+  const std::int64_t relation_dim = model.relation_dim;
+  const auto head = draw(edges, kEntities, random), tail = draw(edges, kTails, random);
+  const auto relation = draw(edges, kRelations, random), negative = draw(sampled, kEntities, random);
+  std::vector<std::int32_t> ends = head, positive_offset, positive, negative_offset, of_negatives;
+  std::vector<std::int32_t> relation_offset, order;
+  ends.insert(ends.end(), tail.begin(), tail.end());
+  list_occurrences(ends, kEntities, positive_offset, positive);
+  list_occurrences(negative, kEntities, negative_offset, of_negatives);
+  list_occurrences(relation, kRelations, relation_offset, order);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  std::vector<float> weight(edges), entities(kEntities * (dim + 1)), relations(kRelations * relation_dim);
+  for (float& each : weight) each = 1.5f + uniform(random);
+  for (auto* table : {&entities, &relations})
+    for (float& each : *table) each = scale * uniform(random);
+  const std::int32_t counts[] = {kEntities, kRelations};
+  const cuda::DeviceBatch batch{random() % 2 == 0,      edges,           sizes.chunk,         sizes.negatives,
+                                kEntities,              kRelations,      counts,              head.data(),
+                                tail.data(),            relation.data(), negative.data(),     positive_offset.data(),
+                                positive.data(),        negative_offset.data(), of_negatives.data(),
+                                relation_offset.data(), weighted ? weight.data() : nullptr};
+  const cuda::DeviceRows from{entities.data(), dim + 1}, of{relations.data(), relation_dim};
+
+  Gradients expected(dim, relation_dim, edges, sampled), actual = expected;
+  TrainStep step(model, loss, 0.1f, sizes.degree_negatives, 1, kernels());
+  compute_gradients(step, batch, from, of, expected.pointers(dim, relation_dim, nullptr));
+  constexpr std::int64_t kAlignment = 16;  // floats
+  std::vector<float> memory(kAlignment + cuda::workspace_floats(model, sizes.degree_negatives, edges, sizes.chunk,
+                                                                sizes.negatives));
+  float* workspace = memory.data();
+  while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
+  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of,
+                          actual.pointers(dim, relation_dim, workspace), 0);
+
+  SCOPED_TRACE(name + ", dim " + std::to_string(dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
+               std::to_string(scale));
+  EXPECT_TRUE(actual.positive == expected.positive);
+  EXPECT_TRUE(actual.negative == expected.negative);
+  EXPECT_TRUE(actual.relation == expected.relation);
+  for (int part = 0; part < 4; ++part)
+    EXPECT_NEAR(actual.losses[part], expected.losses[part], 2e-6 * std::abs(expected.losses[part]) + 1e-30);
+}
+
+class EmulatedGradients : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
+  std::mt19937 random(3);
+  LossSpec adversarial, pairwise, hinge;
+  adversarial.adversarial = pairwise.pairwise = true;
+  hinge.genre = LossGenre::kHinge;
+  for (LossSpec* loss : {&adversarial, &pairwise, &hinge}) loss->regularization_coefficient = 1e-3f;
+  const std::string name = GetParam();
+  for (const LossSpec& loss : {adversarial, pairwise, hinge})
+    for (const bool degree_negatives : {false, true})
+      expect_same(name, {6, 3, 5, 22, degree_negatives}, loss, 1.0f, degree_negatives, random);
+  // More rows and columns than a tile, and none that fit one; then numbers whose squares are subnormal.
+  for (const Sizes& sizes : {Sizes{70, 2, 37, 50, true}, Sizes{5, 2, 130, 128, false}, Sizes{33, 1, 40, 402, false}})
+    for (const float scale : {1.0f, 1e-14f}) expect_same(name, sizes, adversarial, scale, false, random);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EmulatedGradients,
+                         testing::Values("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RotatE"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace frugal
