@@ -1,8 +1,10 @@
 """What each part of the design is worth: the ablations of the P²F paper as named runs.
 
-    python -m benchmarks.ablation --json FILE [--data_path P] [--gpu N] [--run NAME ...] [--place {cpu,gpu,programs} ...]
+    python -m benchmarks.ablation --json FILE [--data_path P] [--gpu N] [--run NAME ...] [--place {cpu,gpu,programs}
+    ...]
 
-p2f_vs_sync    training with flushing in the background by next use (p2f), before the next step (sync), by the step itself
+p2f_vs_sync    training with flushing in the background by next use (p2f), before the next step (sync), by the step
+itself
                into host rows (direct), and without an engine (in_place: the table where the step computes)
 uva_vs_copy    missed rows read in place by the GPU, or gathered by the CPU and copied (a GPU only)
 queue_vs_heap  operations per second of the two-level queue, a binary heap with an index map, and oneTBB's queue

@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.compat --data_path DATA --json FILE
 
 Trains FB15k, TransE_l2, dimension 400, batch 1024, 256 negatives. Counted as compat's: all of drawing a batch but
-libdgl's C++ call (so with the little that dglke does itself there), and all of `apply_edges` but dglke's score function;
-both are upper bounds. Times are means over the steps, in milliseconds; `compat_share` is compat's over the step's.
+libdgl's C++ call (so with the little that dglke does itself there), and all of `apply_edges` but dglke's score
+function; both are upper bounds. Times are means over the steps, in milliseconds; `compat_share` is compat's over the
+step's.
 """
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def random_model(name: str, graph, hidden_dim: int, gamma: float) -> EmbeddingMo
 
 
 def seconds_of(model, graph, gpu: int, repeat: int, on_host: bool):
-    """Least seconds of several, from the tables in host memory to the metrics, index and upload included, and the evaluation."""
+    """Least seconds of several, from the tables in host memory to the metrics, index and upload included, and the
+    evaluation."""
     seconds = []
     for _ in range(repeat):
         began = time.perf_counter()

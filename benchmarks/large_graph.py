@@ -2,11 +2,12 @@
 
     python -m benchmarks.large_graph --json FILE [--entities 20000000] [--triples 100000000] [--hidden_dim 95]
 
-Writes a skewed graph in Freebase's layout (relations and held-out triples in Freebase's proportions), then trains 200 steps
-and tests against sampled candidates by the command line, in a process of its own. peak_over_plan compares the most memory
-that process held with what was planned before it allocated anything; swapped_bytes is how much of it was ever swapped
-out, by the kernel's count over the machine.
+Writes a skewed graph in Freebase's layout (relations and held-out triples in Freebase's proportions), then trains 200
+steps and tests against sampled candidates by the command line, in a process of its own. peak_over_plan compares the
+most memory that process held with what was planned before it allocated anything; swapped_bytes is how much of it was
+ever swapped out, by the kernel's count over the machine.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -60,8 +61,8 @@ def main() -> None:
         run = train(Path(folder), Path(folder) / "ckpts", options.hidden_dim)
         whole = time.perf_counter() - made
     result = {
-        "entities": options.entities, "relations": relations, "triples": options.triples, "hidden_dim": options.hidden_dim,
-        "steps": run["steps"], "generate_seconds": made - began, "run_seconds": whole,
+        "entities": options.entities, "relations": relations, "triples": options.triples,
+        "hidden_dim": options.hidden_dim, "steps": run["steps"], "generate_seconds": made - began, "run_seconds": whole,
         "load_and_initialize_seconds": run["seconds"]["initialization"],
         "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
         "test_seconds": run["seconds"]["testing"], "test": run["test"],

@@ -3,9 +3,10 @@
     python -m benchmarks.quality --json FILE --data_path P [--steps 6000] [--seeds 1 2 3] [--trainers vanilla native]
 
 FB15k, TransE_l2, DGL-KE's published recipe: dim 400, batch 1000, 200 negatives, gamma 19.9, learning rate 0.25,
-regularization 1e-9, -adv; 24000 steps there (MRR .649 on one GPU). Each run is trained by its own command; all are ranked by
-ours, filtered, against all entities, ties pessimistic. `within_noise` compares the means of the two trainers with the
-spread of their seeds: at most twice the standard error of the difference, or 0.5 % of the value where that is more.
+regularization 1e-9, -adv; 24000 steps there (MRR .649 on one GPU). Each run is trained by its own command; all are
+ranked by ours, filtered, against all entities, ties pessimistic. `within_noise` compares the means of the two trainers
+with the spread of their seeds: at most twice the standard error of the difference, or 0.5 % of the value where that is
+more.
 """
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from pathlib import Path
 
 from dglke_frugal.files import replace_file
 
-RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000", "--neg_sample_size",
-          "200", "--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9", "-adv", "--log_interval", "1000"]
+RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000",
+          "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9", "-adv", "--log_interval",
+          "1000"]
 TRAINERS = {"vanilla": ["--backend", "vanilla"], "dglke": ["--trainer", "dglke"], "native": []}
 METRICS = ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10")
 TOLERANCE = 0.005
@@ -32,8 +34,8 @@ SETTINGS = ("steps", "num_proc", "batch_size", "regularization_coef")
 
 
 def command(name, *arguments, threads):
-    subprocess.run([sys.executable, "-m", "dglke_frugal", name, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    subprocess.run([sys.executable, "-m", "dglke_frugal", name, *map(str, arguments)], check=True,
+                   stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
 
 
 def of_processes(options):
@@ -48,13 +50,13 @@ def train_and_rank(trainer, seed, options):
     """Metrics and seconds of one run."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        command("train", *RECIPE, "--data_path", options.data_path, "--save_path", folder, "--max_step", options.steps, "--seed",
-                seed, *TRAINERS[trainer], *of_processes(options), threads=options.threads)
+        command("train", *RECIPE, "--data_path", options.data_path, "--save_path", folder, "--max_step", options.steps,
+                "--seed", seed, *TRAINERS[trainer], *of_processes(options), threads=options.threads)
         trained = time.perf_counter()
         (run,) = Path(folder).iterdir()
         out = Path(folder) / "ranks.json"
-        command("eval", "--model_path", run, "--dataset", "FB15k", "--data_path", options.data_path, "--model_name", "TransE_l2",
-                "--hidden_dim", 400, "--gamma", 19.9, "--json", out, threads=options.threads)
+        command("eval", "--model_path", run, "--dataset", "FB15k", "--data_path", options.data_path, "--model_name",
+                "TransE_l2", "--hidden_dim", 400, "--gamma", 19.9, "--json", out, threads=options.threads)
         return {**json.loads(out.read_text())["metrics"], "train_seconds": trained - began,
                 "rank_seconds": time.perf_counter() - trained}
 

@@ -36,7 +36,9 @@ def train(name, flags, threads):
     with tempfile.TemporaryDirectory() as folder:
         file = RECIPES / f"{name}.yaml"
         command = [sys.executable, "-m", "dglke_frugal", "train", "--config", str(file), "--save_path", folder, *flags]
-        ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+        ended = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)}
+        )
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {ended.stderr[-1000:]}")
         result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
@@ -51,7 +53,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, help="write the results here; runs that are there already are kept")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
-    parser.add_argument("--runs", nargs="+", default=list(PUBLISHED_MRR), help="FOLDER/NAME each (all with a published level)")
+    parser.add_argument(
+        "--runs", nargs="+", default=list(PUBLISHED_MRR), help="FOLDER/NAME each (all with a published level)"
+    )
     parser.add_argument("--gpu", type=int, help="train on this GPU")
     parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
@@ -62,7 +66,10 @@ def main():
     def one(name):
         found = report["runs"][name] = train(name, flags, options.threads)
         shown = "  ".join(f"{key} {found[key]:.4f}" for key in ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10"))
-        print(f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}", flush=True)
+        print(
+            f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}",
+            flush=True,
+        )
         with replace_file(options.json, "w") as file:
             json.dump(report, file, indent=1)
 

@@ -130,8 +130,12 @@ def machine_text(facts: Mapping[str, Any]) -> str:
 def _on_paper(result: Mapping[str, Any]) -> List[str]:
     """What the rates of benchmarks.ranks mean for several GPUs."""
     heads, rows = rank_model.rows(result)
-    return ["### Several GPUs, on paper", rank_model.ABOUT.rstrip(), table(heads, [list(map(cell, row)) for row in rows]),
-            *rank_model.check(result)]
+    return [
+        "### Several GPUs, on paper",
+        rank_model.ABOUT.rstrip(),
+        table(heads, [list(map(cell, row)) for row in rows]),
+        *rank_model.check(result),
+    ]
 
 
 def page(results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,12 +1,15 @@
 """How fast batches are made: python -m benchmarks.sampler --json FILE [--edges 338000000] [--threads 1 2]
 
-Two graphs: one of FB15k's size, whose edges fit into a cache, and one of Freebase's (all splits together), where every edge
-is a miss in every cache and in the page table. Edges are drawn uniformly, which no real graph is: nothing helps the caches.
+Two graphs: one of FB15k's size, whose edges fit into a cache, and one of Freebase's (all splits together), where every
+edge is a miss in every cache and in the page table. Edges are drawn uniformly, which no real graph is: nothing helps
+the caches.
 
 The floor of a batch is what the memory asks for, work left aside: one line per column (or one for all, in a table of
-triples) of each edge in random places, and every byte of the batch written once; each at the rate that NumPy reaches here
-with one thread, at its best. The peer is a plain NumPy sampler with a stored permutation, one thread, on the same graph.
+triples) of each edge in random places, and every byte of the batch written once; each at the rate that NumPy reaches
+here with one thread, at its best. The peer is a plain NumPy sampler with a stored permutation, one thread, on the same
+graph.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -76,7 +79,13 @@ def floor_us(triples, table, batch_bytes):
 
 def measure(name, edges, entities, relations, table, threads, batches):
     triples = make_triples(edges, entities, relations, table)
-    result = {"graph": name, "edges": edges, "layout": "table" if table else "columns", "batches_per_s": {}, "cpu_us": {}}
+    result = {
+        "graph": name,
+        "edges": edges,
+        "layout": "table" if table else "columns",
+        "batches_per_s": {},
+        "cpu_us": {},
+    }
     for count in threads:
         config = SamplerConfig(BATCH, NEGATIVES, threads=count, lookahead=4 * count)
         with Sampler(*triples, entities, relations, config).batches() as stream:

@@ -171,8 +171,9 @@ def main():
     args = parser.parse_args()
     rates = measured_rates(args.threads)
     print(
-        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, {rates['root'] / 1e9:.1f} G roots "
-        f"and {rates['quotient'] / 1e9:.1f} G quotients/s, copy {rates['copy'] / 1e9:.1f} GB/s"
+        f"{args.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, "
+        f"{rates['root'] / 1e9:.1f} G roots and {rates['quotient'] / 1e9:.1f} G quotients/s, "
+        f"copy {rates['copy'] / 1e9:.1f} GB/s"
     )
     batches = make_batches(np.random.default_rng(0), 16)
     results = {}

@@ -21,7 +21,8 @@ WOMEN = """Ada Agnes Aiko Alba Amina Anja Asha Aurora Beatriz Bianca Carmen Ceci
 Emine Esther Eva Farah Fatima Flora Freya Greta Hana Hedda Ida Imani Ines Ingrid Irma Isolde Jana Judith Kaja Laila
 Leonie Lidia Linnea Lucia Luise Mae Magda Mai Marta Maud Mina Mira Nadia Naomi Nela Nina Nora Olga Paloma Petra Rania
 Rosa Ruth Sabine Sana Selma Signe Sofia Tamar Tessa Thea Uma Vera Wanda Xenia Yara Yuki Zelda Zora""".split()
-MEN = """Aaron Adil Albert Amir Andrei Anton Arne Arthur Boris Bruno Caleb Carlos Cyrus Daniel Darius David Dimitri Edgar
+MEN = """Aaron Adil Albert Amir Andrei Anton Arne Arthur Boris Bruno Caleb Carlos Cyrus Daniel Darius David Dimitri
+Edgar
 Eino Elias Emil Erik Felix Fjodor Franz Gabriel Georg Hakan Hassan Henrik Hugo Ivan Jakob Jamal Jan Jonas Josef Juan
 Karim Kenji Klaus Konrad Lars Leo Linus Louis Luca Magnus Malik Marco Matteo Max Milan Nils Noah Omar Oskar Otto Pablo
 Paul Pedro Rafael Ravi Robin Rolf Samuel Simon Sven Tariq Theo Tomas Udo Viktor Walter Yusuf Zeno""".split()

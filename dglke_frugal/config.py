@@ -1,4 +1,5 @@
 """What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -135,11 +136,11 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host table
-    in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to cache, and p2f on
-    a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py). host_write: how new values of
-    such rows come home: direct, stored into the host row by the step itself, or staged, through staging and flush threads;
-    auto is direct for one GPU and staged otherwise.
+    cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host
+    table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
+    cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
+    host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
+    through staging and flush threads; auto is direct for one GPU and staged otherwise.
     """
 
     cache_ratio: float = 0.05
@@ -211,8 +212,18 @@ def _at_least(flags: Mapping[str, Any], minimum: float, *names: str) -> None:
 def check(config: TrainConfig) -> None:
     """Raise InputError for values that no run can use and for flags that contradict each other."""
     flags = config.to_flags()
-    _at_least(flags, 1, "hidden_dim", "batch_size", "neg_sample_size", "batch_size_eval", "log_interval", "eval_interval",
-              "num_proc", "num_thread")
+    _at_least(
+        flags,
+        1,
+        "hidden_dim",
+        "batch_size",
+        "neg_sample_size",
+        "batch_size_eval",
+        "log_interval",
+        "eval_interval",
+        "num_proc",
+        "num_thread",
+    )
     _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
     _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
@@ -254,7 +265,9 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError(f"ComplEx splits an embedding into two halves; --hidden_dim {model.hidden_dim} is odd")
     if model.model_name in ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx"):
         if model.double_ent != model.double_rel:
-            raise InputError(f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither")
+            raise InputError(
+                f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither"
+            )
 
 
 def _check_device(device: DeviceConfig) -> None:
@@ -266,4 +279,6 @@ def _check_device(device: DeviceConfig) -> None:
     if device.mix_cpu_gpu and gpus == [-1]:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):
-        raise InputError(f"--num_proc {device.num_proc} cannot be shared out over {len(gpus)} GPUs; use a multiple of it")
+        raise InputError(
+            f"--num_proc {device.num_proc} cannot be shared out over {len(gpus)} GPUs; use a multiple of it"
+        )

@@ -1,4 +1,5 @@
 """Writing files so that a reader, a crash or a full disk never meets a half-written one."""
+
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +21,9 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
+        ) from error
     try:
         with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
@@ -34,5 +37,7 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            raise InputError(f"cannot write {path}: {error.strerror}; free some space or choose another folder") from error
+            raise InputError(
+                f"cannot write {path}: {error.strerror}; free some space or choose another folder"
+            ) from error
         raise

@@ -1,7 +1,8 @@
 """A minute with dglke_frugal: make a small graph of families, train on it, evaluate, and ask it questions.
 
-    python -m recipes.quickstart
+python -m recipes.quickstart
 """
+
 from __future__ import annotations
 
 import argparse
@@ -11,7 +12,15 @@ from pathlib import Path
 
 import dglke_frugal
 from datasets import families
-from dglke_frugal.config import BatchConfig, EvaluationConfig, GraphConfig, LossConfig, ModelConfig, RunConfig, TrainConfig
+from dglke_frugal.config import (
+    BatchConfig,
+    EvaluationConfig,
+    GraphConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+)
 from dglke_frugal.training.trainer import train
 
 SEED = 1

@@ -13,7 +13,8 @@ class QueuedDevice(Device):
     """A CPU device whose work runs later, in two threads of its own, so that the host is ahead of it as with a GPU."""
 
     def __init__(self, transfer_seconds=0.0):
-        """transfer_seconds: how long each transfer takes longer, so that submitted work is ahead of those not awaited."""
+        """transfer_seconds: how long each transfer takes longer, so that submitted work is ahead of those not
+        awaited."""
         self._error = None
         self._delay = transfer_seconds
         self._submitted, self._transfers = (self._start() for _ in range(2))

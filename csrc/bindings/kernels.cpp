@@ -151,7 +151,8 @@ void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
   const EntryGradients segments{values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
   const nb::gil_scoped_release release;
   if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream, 0});
-  check_occurrences(offset.data(), rows, segments.order, order ? static_cast<std::int64_t>(order->size()) : count, count);
+  check_occurrences(offset.data(), rows, segments.order, order ? static_cast<std::int64_t>(order->size()) : count,
+                    count);
   cpu::segment_sums(segments, rows, dim, sums.data());
 }
 
@@ -220,10 +221,11 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
-  module.def(
-      "segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
-      "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; offset (U + 1,) "
-      "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits everywhere.");
+  module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
+             "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; "
+             "offset (U + 1,) "
+             "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits "
+             "everywhere.");
   module.def(
       "publish",
       [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, const Vector<std::int64_t>& value,

@@ -7,7 +7,8 @@
 
 namespace frugal {
 
-// The value of `name`. Throws std::invalid_argument with the names that there are; what: the kind of thing, for the message.
+// The value of `name`. Throws std::invalid_argument with the names that there are; what: the kind of thing, for the
+// message.
 template <class T>
 T named(const std::map<std::string, T>& names, const std::string& name, const char* what) {
   const auto found = names.find(name);

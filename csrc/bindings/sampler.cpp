@@ -43,9 +43,10 @@ auto array() {
 }  // namespace
 
 void bind_sampler(nb::module_& module) {
-  nb::class_<Batch>(module, "Batch",
-                    "What one rank trains on in one step. Arrays are read-only views that stay valid, and keep the batch "
-                    "alive, as long as they are referenced. B positives, N negatives, U entities, R relations.")
+  nb::class_<Batch>(
+      module, "Batch",
+      "What one rank trains on in one step. Arrays are read-only views that stay valid, and keep the batch "
+      "alive, as long as they are referenced. B positives, N negatives, U entities, R relations.")
       .def_ro("step", &Batch::step)
       .def_ro("corrupt_head", &Batch::corrupt_head, "Whether the negatives replace heads (else tails).")
       .def_ro("chunk_size", &Batch::chunk_size)
@@ -94,7 +95,8 @@ void bind_sampler(nb::module_& module) {
         return batch;
       },
       "head"_a, "relation"_a, "tail"_a, "negative"_a, "corrupt_head"_a, "chunk_size"_a, "entities"_a, "relations"_a,
-      "weight"_a = nb::none(), "step"_a = 0, "A batch of given positives and negatives, for instance from a recorded run.");
+      "weight"_a = nb::none(), "step"_a = 0,
+      "A batch of given positives and negatives, for instance from a recorded run.");
 
   nb::class_<Sampler>(module, "Sampler")
       .def(
@@ -125,7 +127,8 @@ void bind_sampler(nb::module_& module) {
       .def_prop_ro("edges", &Sampler::edges, "Edges of this rank.")
       .def_prop_ro("batch_size", &Sampler::batch_size, "Positives of a full batch, after rounding to whole chunks.")
       .def_prop_ro("chunk_size", &Sampler::chunk_size)
-      .def_prop_ro("batches_per_epoch", &Sampler::batches_per_epoch, "Of one direction; an epoch of both has twice as many.");
+      .def_prop_ro("batches_per_epoch", &Sampler::batches_per_epoch,
+                   "Of one direction; an epoch of both has twice as many.");
 
   nb::class_<BatchStream>(module, "BatchStream",
                           "Batches in the order of steps, made ahead by background threads. One consumer.")

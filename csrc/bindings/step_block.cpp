@@ -82,7 +82,8 @@ void bind_step_block(nb::module_& module) {
           [](StepBlock* self, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk,
              bool weighted, const std::vector<Table>& tables) {
             std::vector<BlockTable> described;
-            for (const auto& [name, rows, scratch, planned] : tables) described.push_back({name, rows, scratch, planned});
+            for (const auto& [name, rows, scratch, planned] : tables)
+              described.push_back({name, rows, scratch, planned});
             new (self) StepBlock({positives, chunk_size, negatives_per_chunk, weighted}, std::move(described));
           },
           "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a, "weighted"_a, "tables"_a,

@@ -30,33 +30,49 @@ void bind_store(nb::module_& module) {
   nb::class_<StepRows>(module, "StepRows", "Where a step on the CPU finds its rows and leaves them.")
       .def(
           "announce",
-          [](StepRows& rows, std::int64_t step, const Ids& ids) { rows.announce(step, {ids.data(), ids.shape(0)}, {}); },
+          [](StepRows& rows, std::int64_t step, const Ids& ids) {
+            rows.announce(step, {ids.data(), ids.shape(0)}, {});
+          },
           "step"_a, "rows"_a, "Step `step` of the only rank will use `rows` (U,) int64, ascending and distinct.")
       .def("announce_entities", &announce_entities, "batch"_a, "The batch's step will use its entities.")
       .def("announce_relations", &announce_relations, "batch"_a, "The batch's step will use its relations.")
-      .def("announce_projections", &announce_projections, "batch"_a, "The batch's step will use its relations' projections.")
+      .def("announce_projections", &announce_projections, "batch"_a,
+           "The batch's step will use its relations' projections.")
       .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Wait until the rows of the step may be read.")
       .def("end", &StepRows::end, nb::call_guard<nb::gil_scoped_release>(), "All destinations are written.")
       .def("drain", &StepRows::drain, nb::call_guard<nb::gil_scoped_release>(),
            "Between two steps: wait until the host table holds every update.")
-      .def("copy_to_destination", [](const StepRows& rows) { copy_to_destination(rows); },
-           nb::call_guard<nb::gil_scoped_release>(), "Before updating bit by bit: bring every record to where it is written.")
-      .def("gather", [](const StepRows& rows, const Ids& ids,
-                        const Matrix& out) { gather(source_records(rows, ids), rows.layout(), out); },
-           "ids"_a, "out"_a, "As HostTable.gather, for rows of the running step.")
-      .def("apply_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
-             apply(destination_records(rows, ids), rows.layout(), gradients, learning_rate);
-           }, "ids"_a, "gradients"_a, "learning_rate"_a, "As HostTable.apply_entry, for rows of the running step.")
-      .def("accumulate_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients,
-                                  const Vector& states) {
-             accumulate(destination_records(rows, ids), rows.layout(), gradients, states);
-           }, "ids"_a, "gradients"_a, "states"_a, "As HostTable.accumulate_entry, for rows of the running step.")
-      .def("move_entry", [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients,
-                            const ConstVector& deviations, float learning_rate) {
-             move(destination_records(rows, ids), rows.layout(), gradients, deviations, learning_rate);
-           }, "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
-           "As HostTable.move_entry, for rows of the running step.");
+      .def(
+          "copy_to_destination", [](const StepRows& rows) { copy_to_destination(rows); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Before updating bit by bit: bring every record to where it is written.")
+      .def(
+          "gather",
+          [](const StepRows& rows, const Ids& ids, const Matrix& out) {
+            gather(source_records(rows, ids), rows.layout(), out);
+          },
+          "ids"_a, "out"_a, "As HostTable.gather, for rows of the running step.")
+      .def(
+          "apply_entry",
+          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
+            apply(destination_records(rows, ids), rows.layout(), gradients, learning_rate);
+          },
+          "ids"_a, "gradients"_a, "learning_rate"_a, "As HostTable.apply_entry, for rows of the running step.")
+      .def(
+          "accumulate_entry",
+          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
+            accumulate(destination_records(rows, ids), rows.layout(), gradients, states);
+          },
+          "ids"_a, "gradients"_a, "states"_a, "As HostTable.accumulate_entry, for rows of the running step.")
+      .def(
+          "move_entry",
+          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
+             float learning_rate) {
+            move(destination_records(rows, ids), rows.layout(), gradients, deviations, learning_rate);
+          },
+          "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
+          "As HostTable.move_entry, for rows of the running step.");
 
   nb::class_<Departures>(module, "Departures",
                          "Rows on their way to their host rows while the next step runs. See csrc/store/departures.h.")
@@ -68,7 +84,8 @@ void bind_store(nb::module_& module) {
                        {reinterpret_cast<const Leave*>(leave.data()), leave.size()}, {target.data(), target.size()});
           },
           "rows"_a, "source"_a, "leave"_a, "target"_a,
-          "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target (n,) "
+          "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target "
+          "(n,) "
           "int64. ValueError if more rows leave than have room.")
       .def("forget", &Departures::forget, "All rows have arrived.");
 

@@ -1,5 +1,5 @@
-// How two rows differ, column by column: written once for both machines, and compiled without contraction on both, so that
-// they give the same bits.
+// How two rows differ, column by column: written once for both machines, and compiled without contraction on both, so
+// that they give the same bits.
 #pragma once
 
 #include <cmath>

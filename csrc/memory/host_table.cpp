@@ -34,7 +34,8 @@ HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing)
       file_ = -1;
     }
     if (file_ < 0)
-      throw std::runtime_error("cannot share " + std::to_string(bytes_) + " bytes of host memory: " + std::strerror(errno));
+      throw std::runtime_error("cannot share " + std::to_string(bytes_) +
+                               " bytes of host memory: " + std::strerror(errno));
     path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }
   map(file_);
@@ -48,8 +49,8 @@ HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t di
   struct stat status {};
   if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(bytes_)) {
     if (file_ >= 0) close(file_);
-    throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) + " at " +
-                             path);
+    throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) +
+                             " at " + path);
   }
   map(file_);
 }

@@ -35,8 +35,8 @@ class HostTable {
   float* row(std::int64_t id) { return data_ + id * layout_.stride; }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
-  // Sets every embedding to uniform numbers in [low, high) and every state to 0. Element (i, j) depends on seed, stream,
-  // i and j alone, so neither the number of threads nor the shard that a process fills changes it.
+  // Sets every embedding to uniform numbers in [low, high) and every state to 0. Element (i, j) depends on seed,
+  // stream, i and j alone, so neither the number of threads nor the shard that a process fills changes it.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
 
  private:

@@ -39,7 +39,7 @@ class ThreadPool {
 
   std::vector<std::thread> workers_;
   std::mutex callers_;                                    // one run at a time
-  const std::function<void(int)>* body_ = nullptr;        // written before epoch_ is released, read after it is acquired
+  const std::function<void(int)>* body_ = nullptr;  // written before epoch_ is released, read after it is acquired
   std::atomic<std::uint64_t> epoch_{0};                   // one more per run; workers wait on it
   std::atomic<int> unfinished_{0};                        // workers still in the current run
   std::atomic<bool> stopping_{false};

@@ -3,7 +3,8 @@
 //
 // A mixed-radix Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002) over
 // [0, rows * columns), the smallest near-square grid that holds [0, size), but at least 32 x 32. Positions that land
-// outside [0, size) are mapped again until they land inside ("cycle walking"); on a large graph one in sqrt(size) has to.
+// outside [0, size) are mapped again until they land inside ("cycle walking"); on a large graph one in sqrt(size) has
+// to.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,8 @@ class Permutation {
   // The element at `position`. REQUIRES: position < size().
   std::uint64_t operator()(std::uint64_t position) const {
     do {
-      auto row = static_cast<std::uint32_t>(position / columns_), column = static_cast<std::uint32_t>(position % columns_);
+      auto row = static_cast<std::uint32_t>(position / columns_),
+           column = static_cast<std::uint32_t>(position % columns_);
       for (int round = 0; round < kRounds; round += 2) {
         row = add(row, scramble(column, keys_[round], rows_), rows_);
         column = add(column, scramble(row, keys_[round + 1], columns_), columns_);
@@ -52,7 +54,8 @@ class Permutation {
   // elements[i] = (*this)(first + i) for i in [0, count), several at a time: the rounds run on vector registers.
   void range(std::uint64_t first, std::int64_t count, std::int64_t* elements) const {
     constexpr int kLanes = 16;
-    auto next_row = static_cast<std::uint32_t>(first / columns_), next_column = static_cast<std::uint32_t>(first % columns_);
+    auto next_row = static_cast<std::uint32_t>(first / columns_),
+         next_column = static_cast<std::uint32_t>(first % columns_);
     for (std::int64_t begin = 0; begin < count; begin += kLanes) {
       std::uint32_t row[kLanes], column[kLanes];
       for (int lane = 0; lane < kLanes; ++lane) {

@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A number is a function of (key, counter), so any part of a stream can be made alone, in any order, on any
-// thread or device, and resuming needs no state.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+// 3", SC 2011). A number is a function of (key, counter), so any part of a stream can be made alone, in any order, on
+// any thread or device, and resuming needs no state.
 #pragma once
 
 #include <array>

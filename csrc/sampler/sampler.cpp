@@ -58,7 +58,8 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
   const bool corrupt_head = step % 2 == 1;
   const std::int64_t epoch = step / 2 / batches_per_epoch_;
   const std::int64_t first = step / 2 % batches_per_epoch_ * batch_size_;
-  const auto stream = random_stream(RandomUse::epoch_order, static_cast<std::uint32_t>(2 * config_.rank + corrupt_head));
+  const auto stream =
+      random_stream(RandomUse::epoch_order, static_cast<std::uint32_t>(2 * config_.rank + corrupt_head));
   const Permutation order(edge_count_, config_.seed, stream, epoch);
 
   // The graph is far larger than any cache, so ask for each line as soon as its address is known.

@@ -44,8 +44,8 @@ class Sampler {
 
   SamplerScratch scratch() const { return {BatchIndexer(config_.entities, config_.relations), {}}; }
 
-  // Overwrites `batch`, reusing its memory. Thread-safe with one scratch per thread. Throws std::out_of_range if an edge
-  // names an id outside the graph.
+  // Overwrites `batch`, reusing its memory. Thread-safe with one scratch per thread. Throws std::out_of_range if an
+  // edge names an id outside the graph.
   void sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const;
 
   std::int64_t edges() const { return edge_count_; }  // of this rank

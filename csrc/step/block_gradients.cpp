@@ -17,7 +17,8 @@ Batch unpack(const cuda::DeviceBatch& packed) {
   batch.corrupt_head = packed.corrupt_head;
   batch.chunk_size = packed.chunk_size;
   batch.negatives_per_chunk = packed.negatives_per_chunk;
-  const std::int64_t positives = packed.positives, negatives = positives / packed.chunk_size * packed.negatives_per_chunk;
+  const std::int64_t positives = packed.positives,
+                     negatives = positives / packed.chunk_size * packed.negatives_per_chunk;
   batch.head_slot.assign(packed.head_slot, packed.head_slot + positives);
   batch.tail_slot.assign(packed.tail_slot, packed.tail_slot + positives);
   batch.relation_slot.assign(packed.relation_slot, packed.relation_slot + positives);

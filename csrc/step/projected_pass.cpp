@@ -113,8 +113,8 @@ class ProjectedPass final : public GradientPass {
     }
   }
 
-  // Positions: edges chunk after chunk, in a chunk by relation, in a relation as in the batch. A group has at most kEdges
-  // edges and a stripe about kStripe times the work of projecting the negatives, so that threads share evenly.
+  // Positions: edges chunk after chunk, in a chunk by relation, in a relation as in the batch. A group has at most
+  // kEdges edges and a stripe about kStripe times the work of projecting the negatives, so that threads share evenly.
   void find_groups(const Batch& batch, const BatchShape& s) {
     edge_.resize(s.positives);
     groups_.clear();
@@ -215,9 +215,9 @@ class ProjectedPass final : public GradientPass {
   // d M of one edge's negatives: the sum of b (gradient of b M)^T over negatives b, and fixed (query gradient)^T.
   void differentiate_matrix(const Batch& batch, const BatchShape& s, const Triple& x, Rows negative,
                             Rows projected_gradient, const float* query_gradient, Scratch& scratch, float* out) {
-    context_.kernels.multiply(entity_dim_, pieces(relation_dim_, kVector), s.columns, {negative.data, 1, negative.stride},
-                              {projected_gradient.data, projected_gradient.stride, kVector},
-                              scratch.matrix_gradient.from(0));
+    context_.kernels.multiply(
+        entity_dim_, pieces(relation_dim_, kVector), s.columns, {negative.data, 1, negative.stride},
+        {projected_gradient.data, projected_gradient.stride, kVector}, scratch.matrix_gradient.from(0));
     const float* fixed = batch.corrupt_head ? x.tail : x.head;
     for (std::int64_t a = 0; a < entity_dim_; ++a) {
       const float* row = scratch.matrix_gradient[a];

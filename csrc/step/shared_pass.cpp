@@ -101,7 +101,8 @@ class SharedPass final : public GradientPass {
       scratch.my_sum.reserve(s.chunk_size * parts() * kVector);
       scratch.their_sum.reserve(s.columns * parts() * kVector);
     }
-    for (auto* each : {&positive_score_, &score_gradient_, &memo_, &query_square_}) each->resize(static_cast<std::size_t>(s.positives));
+    for (auto* each : {&positive_score_, &score_gradient_, &memo_, &query_square_})
+      each->resize(static_cast<std::size_t>(s.positives));
   }
 
   static Triple triple(const Batch& batch, const StepPointers& rows, std::int64_t edge) {
@@ -197,8 +198,8 @@ class SharedPass final : public GradientPass {
                                weight_.stride, scratch.my_sum.data(), scratch.their_sum.data());
     for (std::int64_t i = 0; i < s.chunk_size; ++i)
       for (std::int64_t p = 0; p < parts(); ++p)
-        std::memcpy(query_gradient_[first_edge + i] + p * part + column, scratch.my_sum.data() + i * floats + p * kVector,
-                    count * sizeof(float));
+        std::memcpy(query_gradient_[first_edge + i] + p * part + column,
+                    scratch.my_sum.data() + i * floats + p * kVector, count * sizeof(float));
     for (std::int64_t j = 0; j < s.columns; ++j) {
       float* gradient = negative_gradient(s, chunk, j, out).data + column;
       const float* sum = scratch.their_sum.data() + j * floats;
@@ -207,7 +208,8 @@ class SharedPass final : public GradientPass {
     }
   }
 
-  // The leaves of each positive. The chunk's own heads or tails are leaves already: what they get as negatives is added.
+  // The leaves of each positive. The chunk's own heads or tails are leaves already: what they get as negatives is
+  // added.
   void differentiate_edges(const Batch& batch, const BatchShape& s, const StepPointers& rows, std::int64_t first,
                            std::int64_t end, LeafGradients& out) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {

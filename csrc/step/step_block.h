@@ -1,8 +1,8 @@
 // All that a step on a device is told, as one block of memory: packed on the host, taken there by one copy.
 //
-// Where a field lies depends on sizes alone, so that a captured graph finds it at the same place in every step. The rows
-// of a table are padded to a fixed number: a row that only pads has no gradient, and is read from, and written to, a
-// place that nobody else uses.
+// Where a field lies depends on sizes alone, so that a captured graph finds it at the same place in every step. The
+// rows of a table are padded to a fixed number: a row that only pads has no gradient, and is read from, and written to,
+// a place that nobody else uses.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@ void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
 void CachedRows::serve_write_backs(std::int64_t step) {
   for (auto write_backs = port_.write_backs(step); !write_backs.empty(); write_backs = port_.write_backs(step)) {
     for (const WriteBack& leaving : write_backs) {
-      float* const to = leaving.leave == Leave::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
+      float* const to =
+          leaving.leave == Leave::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
       std::copy_n(slot(leaving.slot), layout().dim + 1, to);
     }
     port_.publish_write_backs(static_cast<std::int64_t>(write_backs.size()));
@@ -49,7 +50,8 @@ void CachedRows::begin(std::int64_t step) {
 void CachedRows::end() { port_.publish(plan_.step); }
 
 void CachedRows::drain() {
-  for (const CachedRow& cached : port_.drain()) std::copy_n(slot(cached.slot), layout().dim + 1, table_.row(cached.row));
+  for (const CachedRow& cached : port_.drain())
+    std::copy_n(slot(cached.slot), layout().dim + 1, table_.row(cached.row));
   port_.finish_drain();
 }
 

@@ -1,6 +1,6 @@
-// Rows of one rank on the CPU, cached as on a GPU: hot ones in a second buffer, the rest read from the host table, updates
-// flushed by the P2F engine, which may serve other ranks in other processes. Everything but the bus is exercised as on a
-// device.
+// Rows of one rank on the CPU, cached as on a GPU: hot ones in a second buffer, the rest read from the host table,
+// updates flushed by the P2F engine, which may serve other ranks in other processes. Everything but the bus is
+// exercised as on a device.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ class CachedRows final : public StepRows {
   CachedRows(HostTable& table, RankPort& port, std::int64_t slots);
 
   const RowLayout& layout() const override { return table_.layout(); }
-  void announce(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences) override;
+  void announce(std::int64_t step, std::span<const std::int64_t> rows,
+                std::span<const std::int32_t> occurrences) override;
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return plan_.rows; }
   std::span<float* const> source() const override { return source_; }

@@ -16,7 +16,8 @@ class DirectRows final : public StepRows {
   explicit DirectRows(HostTable& table) : table_(table) {}
 
   const RowLayout& layout() const override { return table_.layout(); }
-  void announce(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences) override;
+  void announce(std::int64_t step, std::span<const std::int64_t> rows,
+                std::span<const std::int32_t> occurrences) override;
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return rows_; }
   std::span<float* const> source() const override { return records_; }

@@ -1,5 +1,5 @@
-// Where a step on the CPU finds its rows and leaves them. The step works on pointers and does not know whether a row lies
-// in the host table, in a cache or in staging.
+// Where a step on the CPU finds its rows and leaves them. The step works on pointers and does not know whether a row
+// lies in the host table, in a cache or in staging.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class StepRows {
   virtual const RowLayout& layout() const = 0;
 
   // Step `step` will use `rows` (ascending, distinct). Steps are announced in order, from any first one, each once, at
-  // most the lookahead beyond the running one. occurrences: for each entry of the step, for each row, how many gradients it
-  // will have there; may be empty where one rank trains alone. Copies both.
+  // most the lookahead beyond the running one. occurrences: for each entry of the step, for each row, how many
+  // gradients it will have there; may be empty where one rank trains alone. Copies both.
   virtual void announce(std::int64_t step, std::span<const std::int64_t> rows,
                         std::span<const std::int32_t> occurrences) = 0;
 
@@ -29,9 +29,9 @@ class StepRows {
   virtual std::span<const std::int64_t> rows() const = 0;     // (U,) as announced
   virtual std::span<float* const> source() const = 0;         // (U,) records to read: layout().stride floats each
   virtual std::span<float* const> destination() const = 0;    // (U,) records to write, all of them; may equal source
-  // (U,) where a row is not to be updated, because other ranks change it in the same step: room for its gradients, those of
-  // entry 0 in order, then those of entry 1, ..., layout().stride floats apart; its destination is nullptr. nullptr for
-  // every other row. May be empty where one rank trains alone.
+  // (U,) where a row is not to be updated, because other ranks change it in the same step: room for its gradients,
+  // those of entry 0 in order, then those of entry 1, ..., layout().stride floats apart; its destination is nullptr.
+  // nullptr for every other row. May be empty where one rank trains alone.
   virtual std::span<float* const> gradient() const { return {}; }
 
   // All destinations and gradients are written.

@@ -11,7 +11,8 @@ INIT_ELEMENTS = 1 << 24  # drawn at a time, so that initialising needs no second
 
 
 def torch_square_root(states):
-    """Square roots as DGL-KE gets them: torch's CPU kernel may round them otherwise than IEEE 754 does (it is MKL's)."""
+    """Square roots as DGL-KE gets them: torch's CPU kernel may round them otherwise than IEEE 754 does (it is
+    MKL's)."""
     return torch.from_numpy(states).sqrt().numpy()
 
 

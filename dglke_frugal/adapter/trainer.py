@@ -1,9 +1,10 @@
 """DGL-KE's own training program with our store, our reader of graphs and our writer of configurations under it.
 
 DGL-KE looks these names up in its modules when it needs them, so replacing the names is enough:
-ExternalEmbedding (the store), get_dataset (checked, streaming reader), save_model (atomic, all keys), load_model and the
-partition and iterator functions where its own crash.
+ExternalEmbedding (the store), get_dataset (checked, streaming reader), save_model (atomic, all keys), load_model and
+the partition and iterator functions where its own crash.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -40,7 +41,9 @@ def train(config: TrainConfig) -> None:
 
 def _check(config: TrainConfig) -> None:
     if config.model.model_name == "SimplE" or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
-        raise InputError("DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native")
+        raise InputError(
+            "DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native"
+        )
 
 
 def _without_crashes(config: TrainConfig, graph) -> TrainConfig:
@@ -136,7 +139,9 @@ def _reading_ahead(original, config, stores):
     def train(args, model, train_sampler, valid_samplers=None, *rest, **options):
         if config.uses_engine and args.num_proc == 1:
             interval = args.eval_interval if args.valid else 0
-            train_sampler = AnnouncingIterator(train_sampler, stores.entity.store, config.store.lookahead, args.max_step, interval)
+            train_sampler = AnnouncingIterator(
+                train_sampler, stores.entity.store, config.store.lookahead, args.max_step, interval
+            )
         return original(args, model, train_sampler, valid_samplers, *rest, **options)
 
     return train

@@ -1,4 +1,5 @@
 """`dglke_frugal doctor`: what is installed, what it can use, and whose commands are on PATH."""
+
 from __future__ import annotations
 
 import argparse
@@ -23,7 +24,8 @@ def _version(package):
 
 
 def _owner(command):
-    """The distribution whose script stands on PATH under a command's name, the script's path, and whether it is ours."""
+    """The distribution whose script stands on PATH under a command's name, the script's path, and whether it is
+    ours."""
     path = shutil.which(command)
     if path is None:
         return {"path": None, "owner": None}
@@ -77,7 +79,9 @@ def _command_line(name, found):
         return f"{name:<14}not on PATH; run {ours}"
     if found["owner"] == "dglke-frugal":
         return f"{name:<14}{found['path']}, ours"
-    return f"{name:<14}{found['path']} belongs to {found['owner']}, not to us: reinstall dglke-frugal last, or run {ours}"
+    return (
+        f"{name:<14}{found['path']} belongs to {found['owner']}, not to us: reinstall dglke-frugal last, or run {ours}"
+    )
 
 
 @reports_input_errors

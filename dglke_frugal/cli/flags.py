@@ -3,6 +3,7 @@
 Two parsers, because old command lines must keep their meaning: argparse lets users abbreviate a flag, and a new flag
 must not make an old abbreviation ambiguous. So ours are taken out first, by their full names alone.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -51,8 +52,12 @@ def new_flags() -> argparse.ArgumentParser:
                        help="how the edges are divided over several processes: at random, by relation (as --rel_part), "
                             "or by METIS, which keeps neighbouring entities together (default: random)")
     gpu = parser.add_argument_group("GPU")
-    gpu.add_argument("--matmul", choices=MATMULS, default="fp32",
-                     help="precision of matrix products; tf32 and bf16 are faster and no longer DGL-KE's numbers (%(default)s)")
+    gpu.add_argument(
+        "--matmul",
+        choices=MATMULS,
+        default="fp32",
+        help="precision of matrix products; tf32 and bf16 are faster and no longer DGL-KE's numbers (%(default)s)",
+    )
     gpu.add_argument("--cuda_graphs", type=switch, nargs="?", const=True, default=True, metavar="on|off",
                      help="launch a step as one CUDA graph (on)")
     store = parser.add_argument_group("store (never changes a bit of the result)")
@@ -70,12 +75,20 @@ def new_flags() -> argparse.ArgumentParser:
                             "none: update the host table in place (default on the CPU)")
     store.add_argument("--flush_threads", type=int, default=default.flush_threads,
                        help="threads that flush (%(default)s)")
-    store.add_argument("--host_read", choices=HOST_READS, default=default.host_read,
-                       help="how a GPU gets the rows that it does not cache: uva reads them in place, copy gathers them on the "
-                            "CPU; auto measures both (%(default)s)")
-    store.add_argument("--host_write", choices=HOST_WRITES, default=default.host_write,
-                       help="how new values of such rows come home: direct, stored into the host row by the step itself, "
-                            "or staged, brought there by flush threads; auto: direct for one GPU (%(default)s)")
+    store.add_argument(
+        "--host_read",
+        choices=HOST_READS,
+        default=default.host_read,
+        help="how a GPU gets the rows that it does not cache: uva reads them in place, copy gathers them on the "
+        "CPU; auto measures both (%(default)s)",
+    )
+    store.add_argument(
+        "--host_write",
+        choices=HOST_WRITES,
+        default=default.host_write,
+        help="how new values of such rows come home: direct, stored into the host row by the step itself, "
+        "or staged, brought there by flush threads; auto: direct for one GPU (%(default)s)",
+    )
     return parser
 
 

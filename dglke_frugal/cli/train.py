@@ -32,7 +32,8 @@ def main(argv):
 
 
 def configuration(argv):
-    """Our own flags as given, and the checked configuration of all: those of files, and those of the command line, which win.
+    """Our own flags as given, and the checked configuration of all: those of files, and those of the command line,
+    which win.
 
     Raises InputError.
     """

@@ -1,4 +1,5 @@
 """Which releases of dgl, dglke and torch this package can join."""
+
 from __future__ import annotations
 
 import os
@@ -36,8 +37,10 @@ def _installed(name: str) -> str:
         remedy = f"pip install {name}" + (f"=={DGLKE}" if name == "dglke" else "")
         if name != "torch" and sys.version_info >= (3, 13):
             remedy = "use Python 3.9 to 3.12, for which dgl has wheels, or our own trainer, which needs neither"
-        raise InputError(f"DGL-KE's own code (--backend vanilla, --trainer dglke, partitions by METIS) needs {name}, which is not "
-                         f"installed: {remedy}") from None
+        raise InputError(
+            f"DGL-KE's own code (--backend vanilla, --trainer dglke, partitions by METIS) needs {name}, which is not "
+            f"installed: {remedy}"
+        ) from None
 
 
 def _release(version: str) -> tuple[int, int]:

@@ -3,8 +3,9 @@
     python -m dglke_frugal.data.synthetic --out data --entities 86054151 --relations 14824 --triples 305000000
 
 Triple i is a function of (seed, i) in integer arithmetic: any range can be made alone, in any order, on any machine,
-and writing needs memory for one block however large the graph is. The entity of popularity rank k (from 1) is drawn about
-in proportion to k^-skew, as a staircase: all ranks from 2^j to 2^(j+1) - 1 alike. There is nothing in it to learn.
+and writing needs memory for one block however large the graph is. The entity of popularity rank k (from 1) is drawn
+about in proportion to k^-skew, as a staircase: all ranks from 2^j to 2^(j+1) - 1 alike. There is nothing in it to
+learn.
 """
 from __future__ import annotations
 

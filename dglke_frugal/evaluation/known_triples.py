@@ -145,7 +145,8 @@ class KnownAnswers:
         return np.diff(self._lists.pointers)[self._query_of[queries]]
 
     def contain(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Which of items (n, k) are answers of their query, of n: bool (n, k). Takes time for the items, not the answers."""
+        """Which of items (n, k) are answers of their query, of n: bool (n, k). Takes time for the items, not the
+        answers."""
         found = np.zeros(items.shape, bool)
         own = self._query_of[queries]
         order = np.argsort(own, kind="stable")

@@ -19,15 +19,17 @@ class EmbeddingStore:
     """A table of `rows` embeddings of `dim` float32, with one float of row-wise Adagrad state per row.
 
     The rows lie in host memory, allocated once, at a stride of whole 128-byte lines; the state lies in a row's padding.
-    `shared` tables are seen by processes that are forked from this one, and by those that attach. `square_root` maps an (n,) float32 array of states
-    to their square roots, for callers that must agree with another library's; by default they are correctly rounded.
+    `shared` tables are seen by processes that are forked from this one, and by those that attach. `square_root` maps an
+    (n,) float32 array of states to their square roots, for callers that must agree with another library's; by default
+    they are correctly rounded.
 
     A step reads rows with `gather` and hands its gradients back with `apply`. Reads see all earlier updates: what the
-    store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead and
-    work on the rows where they lie go through `steps` (see csrc/store/step_rows.h): with `flushing`, through a cache and
-    the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once. Several ranks,
-    each a process, train on one store: the first one makes it, the others `attach` to its `address`. With a `device` (a
-    store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the whole table does.
+    store does in between (caching, flushing in the background) never shows in a value. Steps that are announced ahead
+    and work on the rows where they lie go through `steps` (see csrc/store/step_rows.h): with `flushing`, through a
+    cache and the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once.
+    Several ranks, each a process, train on one store: the first one makes it, the others `attach` to its `address`.
+    With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
+    whole table does.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
@@ -94,11 +96,13 @@ class EmbeddingStore:
         return self._table.state
 
     def init_uniform(self, bound: float, seed: int, stream: int) -> None:
-        """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to 0."""
+        """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to
+        0."""
         self._table.init_uniform(-bound, bound, seed, stream)
 
     def begin(self, step: int) -> None:
-        """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends it."""
+        """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends
+        it."""
         self.steps.begin(step)
         self._rows = self.steps
         self._drained_since_begin = False
@@ -106,8 +110,8 @@ class EmbeddingStore:
     def gather(self, ids, out=None):
         """Embeddings of `ids` ((n,) int64 array or tensor on the CPU) as an (n, dim) float32 array.
 
-        Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an id
-        outside the table, or one that was not announced for the step.
+        Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an
+        id outside the table, or one that was not announced for the step.
         """
         if self._rows is self._table and not self._drained_since_begin:
             self.drain()
@@ -119,8 +123,8 @@ class EmbeddingStore:
     def apply(self, entries: Iterable) -> None:
         """Row-wise Adagrad for the entries of one step, in order.
 
-        entries: pairs (ids (n,) int64, gradients (n, dim) float32). Within an entry every occurrence of a row first adds
-        mean(g*g) to the row's state, then each occurrence in turn moves the row (dglke, ExternalEmbedding.update).
+        entries: pairs (ids (n,) int64, gradients (n, dim) float32). Within an entry every occurrence of a row first
+        adds mean(g*g) to the row's state, then each occurrence in turn moves the row (dglke, ExternalEmbedding.update).
         Raises IndexError for an id outside the table.
         """
         in_step = self._rows is not self._table

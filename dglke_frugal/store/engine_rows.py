@@ -3,6 +3,7 @@
 The host runs ahead of the device: it takes the plan of a step, waits for its gate, enqueues the step and goes on. What
 the device has done shows in two counters that its own work advances (csrc/engine/rank_port.h).
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -167,7 +168,9 @@ class ReturningRows(MappedRows):
 
     def departure(self, plan):
         def work():
-            return_rows(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream)
+            return_rows(
+                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream
+            )
             self.device.store(self._published_counter, plan.published)
 
         return self.device.repeated(work)

@@ -1,4 +1,5 @@
 """Rows behind caches and the P2F engine: those of the process that runs the engine, and those of other ranks."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -64,13 +65,18 @@ class FlushedRows:
                  hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None):
         """Start the flush threads.
 
-        hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a store.device.Device
-        that the cache and the step of rank 0 are on; without one, steps work on pointers (csrc/store/cached_rows.h).
+        hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
+        store.device.Device that the cache and the step of rank 0 are on; without one, steps work on pointers
+        (csrc/store/cached_rows.h).
         """
         self._device = device
         lookahead, poll = config.lookahead, 0
         if device is not None:
-            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT, make_engine_rows  # here, because it imports torch
+            from .engine_rows import (
+                POLL_MICROSECONDS,
+                STEPS_IN_FLIGHT,
+                make_engine_rows,
+            )  # here, because it imports torch
 
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
         caches = []

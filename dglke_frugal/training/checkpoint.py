@@ -1,9 +1,10 @@
 """Checkpoints that are either complete or not there, whenever a run is killed.
 
 A checkpoint is a folder `step-<number>` with one .npy file per array and a manifest. It is written under a hidden name,
-synced and then renamed, so a folder with the final name is complete. The last checkpoint is the one with the highest step;
-`best.json` names the best one. A table of any size passes through in blocks: it is never a second time in memory.
+synced and then renamed, so a folder with the final name is complete. The last checkpoint is the one with the highest
+step; `best.json` names the best one. A table of any size passes through in blocks: it is never a second time in memory.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -70,13 +71,17 @@ class Checkpoint:
                 differs, after which the contents of the arrays are undefined.
         """
         if set(arrays) != set(self.arrays):
-            raise InputError(f"{self.path} holds {', '.join(sorted(self.arrays))}, but {', '.join(sorted(arrays))} are needed; "
-                             "resume with the same model")
+            raise InputError(
+                f"{self.path} holds {', '.join(sorted(self.arrays))}, but {', '.join(sorted(arrays))} are needed; "
+                "resume with the same model"
+            )
         for name, array in arrays.items():
             stored = self.arrays[name]
             if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
-                raise InputError(f"{name} in {self.path} is {stored.dtype} {stored.shape}, but {array.dtype} {array.shape} is "
-                                 "needed; resume with the same data and model")
+                raise InputError(
+                    f"{name} in {self.path} is {stored.dtype} {stored.shape}, but {array.dtype} {array.shape} is "
+                    "needed; resume with the same data and model"
+                )
         for name in arrays:
             self._check_size(name)
         for name, array in arrays.items():
@@ -112,7 +117,9 @@ class Checkpoint:
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}; {self._remedy}") from error
         if checksum != stored.crc32:
-            raise InputError(f"{path} is damaged: its checksum is {checksum:08x} instead of {stored.crc32:08x}; {self._remedy}")
+            raise InputError(
+                f"{path} is damaged: its checksum is {checksum:08x} instead of {stored.crc32:08x}; {self._remedy}"
+            )
 
     @property
     def _remedy(self) -> str:
@@ -141,13 +148,15 @@ class CheckpointFolder:
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], config: Mapping[str, Any],
              state: Optional[Mapping[str, Any]] = None) -> Checkpoint:
-        """Write the checkpoint of a step, then remove all others but the best. An existing one of that step is kept as it is.
+        """Write the checkpoint of a step, then remove all others but the best. An existing one of that step is kept as
+        it is.
 
         Args:
             arrays: by name (letters, digits, - and _); any strides, at least one dimension; must not change meanwhile.
             config, state: values that JSON can hold.
         Raises:
-            InputError: if the disk is too small or cannot be written, or another process writes here. Earlier checkpoints
+            InputError: if the disk is too small or cannot be written, or another process writes here. Earlier
+            checkpoints
                 are then as they were.
         """
         with self._writing():
@@ -200,23 +209,32 @@ class CheckpointFolder:
         try:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
             if manifest["format"] != FORMAT:
-                raise InputError(f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that wrote it")
+                raise InputError(
+                    f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "
+                    "wrote it"
+                )
             arrays = {_file_stem(name): StoredArray(tuple(a["shape"]), np.dtype(a["dtype"]).str, a["bytes"], a["crc32"])
                       for name, a in manifest["arrays"].items()}
             return Checkpoint(path, manifest["step"], manifest["config"], manifest["state"], arrays)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path / MANIFEST} cannot be read ({error}); remove {path} to use the checkpoint before it, if "
-                             "there is one") from error
+            raise InputError(
+                f"{path / MANIFEST} cannot be read ({error}); remove {path} to use the checkpoint before it, if "
+                "there is one"
+            ) from error
 
     def _write(self, step: int, arrays: Mapping[str, np.ndarray], config, state):
         needed = sum(array.nbytes for array in arrays.values())
         free = shutil.disk_usage(self.path).free
         if needed > free:
-            raise InputError(f"a checkpoint needs {needed:,} bytes, but {self.path} has {free:,} left; free some space, or "
-                             "choose another folder")
+            raise InputError(
+                f"a checkpoint needs {needed:,} bytes, but {self.path} has {free:,} left; free some space, or "
+                "choose another folder"
+            )
         unfinished = self.path / f".unfinished-{step}"
         unfinished.mkdir()
-        stored = {name: asdict(_write_array(unfinished / f"{_file_stem(name)}.npy", array)) for name, array in arrays.items()}
+        stored = {
+            name: asdict(_write_array(unfinished / f"{_file_stem(name)}.npy", array)) for name, array in arrays.items()
+        }
         manifest = {"format": FORMAT, "step": step, "config": config, "state": state, "arrays": stored}
         with open(unfinished / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=2)
@@ -250,8 +268,10 @@ class CheckpointFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._remove_leftovers()
-            raise InputError(f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
-                             "a folder that is writable") from error
+            raise InputError(
+                f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
+                "a folder that is writable"
+            ) from error
 
 
 def _lock(folder: Path) -> int:
@@ -262,8 +282,9 @@ def _lock(folder: Path) -> int:
     except OSError as error:
         os.close(lock)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise InputError(f"another process is writing checkpoints to {folder}; wait for it, stop it, or choose another "
-                             "folder") from error
+            raise InputError(
+                f"another process is writing checkpoints to {folder}; wait for it, stop it, or choose another " "folder"
+            ) from error
         raise
     return lock
 
@@ -276,7 +297,9 @@ def _file_stem(name: str) -> str:
 
 def _write_array(path: Path, array: np.ndarray) -> StoredArray:
     if array.ndim == 0 or array.dtype.kind not in "biufc":
-        raise ValueError(f"{path.stem} is {array.dtype} {array.shape}; only numbers, with at least one dimension, are stored")
+        raise ValueError(
+            f"{path.stem} is {array.dtype} {array.shape}; only numbers, with at least one dimension, are stored"
+        )
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     with open(path, "w+b") as file:
         np.lib.format.write_array_header_2_0(file, header)

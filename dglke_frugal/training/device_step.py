@@ -3,6 +3,7 @@
 The same code runs on the CPU (arrays in host memory) and on CUDA. Shapes are fixed and addresses stay, so that on CUDA
 a step is one graph per direction of corruption; losses are summed on the device and read when somebody asks.
 """
+
 from __future__ import annotations
 
 import time
@@ -69,7 +70,9 @@ class _ShapedStep:
         layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
             (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
         self._transfer = BlockTransfer(self._device, layout, tables)
-        self._works = [self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks]
+        self._works = [
+            self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks
+        ]
         self._departures = [[rows.departure(plan) for rows, plan in zip(tables, block.plans)]
                             for block in self._transfer.blocks]
 

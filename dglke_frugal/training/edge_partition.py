@@ -1,4 +1,5 @@
 """Which rank trains which edge, and what follows from it: hot entities, and relations that a rank has for itself."""
+
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +30,8 @@ class EdgePartition:
     parts: Optional[List[np.ndarray]]
 
     def hot_entities(self, graph: KnowledgeGraph) -> List[np.ndarray]:
-        """Of each rank, entity ids by degree in its part, highest first. Random parts have the degrees of the whole graph."""
+        """Of each rank, entity ids by degree in its part, highest first. Random parts have the degrees of the whole
+        graph."""
         if self.parts is None:
             return [_by_degree(graph.train.head, graph.train.tail, graph.n_entities)] * self.ranks
         return [_by_degree(graph.train.head[part], graph.train.tail[part], graph.n_entities) for part in self.parts]
@@ -45,7 +47,9 @@ class EdgePartition:
         """Of each rank, ids of the relations that no other rank trains."""
         if self.parts is None:
             return [np.empty(0, np.int64)] * self.ranks
-        used = np.stack([np.bincount(graph.train.relation[part], minlength=graph.n_relations) > 0 for part in self.parts])
+        used = np.stack(
+            [np.bincount(graph.train.relation[part], minlength=graph.n_relations) > 0 for part in self.parts]
+        )
         alone = used.sum(axis=0) == 1
         return [np.flatnonzero(row & alone) for row in used]
 
@@ -58,14 +62,17 @@ def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarra
 def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartition:
     """Divide the training edges.
 
-    how: "random"; "relation", as DGL-KE's --rel_part; or "metis", which keeps neighbouring entities together: METIS divides
+    how: "random"; "relation", as DGL-KE's --rel_part; or "metis", which keeps neighbouring entities together: METIS
+    divides
         the entities, and an edge belongs to the rank of its head. Needs dgl.
     Raises InputError if a rank would have no edge, or dgl is missing.
     """
     train = graph.train
     if how == "random":
         if len(train) < ranks:
-            raise InputError(f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc")
+            raise InputError(
+                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc"
+            )
         return EdgePartition(ranks, None)
     if how == "relation":
         partition = partition_by_relation(train.relation, graph.n_relations, ranks)
@@ -73,7 +80,9 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     partition = _by_owner(_metis(train.head, train.tail, graph.n_entities, ranks)[train.head], ranks)
     empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
     if empty:
-        raise InputError(f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random")
+        raise InputError(
+            f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random"
+        )
     return partition
 
 
@@ -110,8 +119,10 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
         import dgl
         import torch
     except (ImportError, InputError) as error:
-        raise InputError(f"--partition metis needs dgl, which cannot be used here ({error}); pip install dgl, or choose "
-                         "--partition random or relation") from error
+        raise InputError(
+            f"--partition metis needs dgl, which cannot be used here ({error}); pip install dgl, or choose "
+            "--partition random or relation"
+        ) from error
     ends = (torch.from_numpy(np.array(column, np.int64)) for column in (head, tail))
     with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took
         return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()

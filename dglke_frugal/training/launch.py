@@ -1,4 +1,5 @@
 """How the processes of a run come to be: started by rank 0, or all of them by torchrun."""
+
 from __future__ import annotations
 
 import os
@@ -48,8 +49,10 @@ class TorchrunProcesses:
     def __init__(self, environment: Mapping[str, str]):
         self.rank, self.ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
         if int(environment.get("LOCAL_WORLD_SIZE", self.ranks)) != self.ranks:
-            raise InputError(f"torchrun started {self.ranks} ranks on several machines; they train through the memory of one, so "
-                             "start them all with --nnodes 1")
+            raise InputError(
+                f"torchrun started {self.ranks} ranks on several machines; they train through the memory of one, so "
+                "start them all with --nnodes 1"
+            )
         parts = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
         self._name = "\0dglke_frugal-" + "-".join(environment.get(part, "") for part in parts)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -57,8 +60,10 @@ class TorchrunProcesses:
             try:
                 self._socket.bind(self._name)
             except OSError as error:
-                raise InputError(f"another run has the same --rdzv_id and port ({error.strerror}); give this one another "
-                                 "--master_port") from error
+                raise InputError(
+                    f"another run has the same --rdzv_id and port ({error.strerror}); give this one another "
+                    "--master_port"
+                ) from error
             self._socket.listen(self.ranks)
 
     def start(self) -> Leader:
@@ -106,8 +111,12 @@ def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.envi
     if ranks == 1:
         return OwnProcesses(config.device.ranks)
     if config.device.num_proc not in (1, ranks):
-        raise InputError(f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out")
+        raise InputError(
+            f"torchrun starts {ranks} ranks and --num_proc says {config.device.num_proc}; leave --num_proc out"
+        )
     if ranks % len(config.device.gpu):
-        raise InputError(f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; "
-                         "give --gpu as many, or a number that divides it")
+        raise InputError(
+            f"torchrun starts {ranks} ranks, which cannot be shared out over {len(config.device.gpu)} GPUs; "
+            "give --gpu as many, or a number that divides it"
+        )
     return TorchrunProcesses(environment)

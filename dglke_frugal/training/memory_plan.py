@@ -1,4 +1,5 @@
 """How much memory and disk a run needs, part by part, against what there is: said before anything is allocated."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -98,10 +99,12 @@ def largest_batch(batch: BatchConfig) -> int:
 
 
 def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
-    """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for several.
+    """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
+    several.
 
-    rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back per
-    slot, or per row that any rank uses. Twice that, because the gradients of a row do not wrap around the end of the ring.
+    rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back
+    per slot, or per row that any rank uses. Twice that, because the gradients of a row do not wrap around the end of
+    the ring.
     """
     step = 2 * (gradients + min(slots, ranks * rows)) * bytes_of_row
     return max(step, min(8 * rows * bytes_of_row, RANK_STAGING_BYTES))
@@ -154,7 +157,9 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         if ranks == 1:
             device.update({f"{name} table": rows * row_bytes(dim) for name, (rows, dim) in tables.items()
                            if name != "entity" or not config.uses_engine})
-        device["training step"] = _device_step_bytes(config, model, dims, positives, distinct, host.pop("training step"))
+        device["training step"] = _device_step_bytes(
+            config, model, dims, positives, distinct, host.pop("training step")
+        )
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities

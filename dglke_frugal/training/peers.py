@@ -1,8 +1,9 @@
 """How the processes of a run talk to each other between steps: a star of local sockets around rank 0, the leader.
 
-Messages are a line of JSON and bytes behind it; nothing that arrives is executed. Rows never travel here: they go through the
-tables and engines in shared memory (store/flushing.py).
+Messages are a line of JSON and bytes behind it; nothing that arrives is executed. Rows never travel here: they go
+through the tables and engines in shared memory (store/flushing.py).
 """
+
 from __future__ import annotations
 
 import json
@@ -22,7 +23,8 @@ class RankError(RuntimeError):
 
 
 class Channel:
-    """One end of the socket between the leader and another rank. Messages that nobody asked for yet are kept in order."""
+    """One end of the socket between the leader and another rank. Messages that nobody asked for yet are kept in
+    order."""
 
     def __init__(self, connection: Connection, rank: int):
         self.connection, self.rank = connection, rank  # rank: of the other end
@@ -133,7 +135,9 @@ class Leader(Peers):
                 self._stop(done + ahead + 1, signal)
                 for channel in self._channels:
                     channel.send("stop", step=self.stop_step, signal=signal)
-        if done >= last and not self._settled:  # a late signal must not reach some ranks before their end and others after
+        if (
+            done >= last and not self._settled
+        ):  # a late signal must not reach some ranks before their end and others after
             self._settled = True
             if self.stop_signal:
                 self._stop(done, self.stop_signal)

@@ -1,4 +1,5 @@
 """What each rank did and waited for, at the end of a run."""
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
@@ -12,8 +13,9 @@ class RankReport:
     """Numbers of one rank over the steps of this part of the run, all tables together.
 
     seconds: of training, pauses left out. stall_seconds: waiting for rows, for a plan, or for room in staging; of it
-    peer_seconds for the slowest rank (until all had registered the step or finished the one before). hits, misses: rows found
-    in the rank's cache, and read from host memory. bytes_read: of the misses. bytes_sent: values, write-backs and gradients.
+    peer_seconds for the slowest rank (until all had registered the step or finished the one before). hits, misses: rows
+    found in the rank's cache, and read from host memory. bytes_read: of the misses. bytes_sent: values, write-backs and
+    gradients.
     """
 
     rank: int
@@ -42,10 +44,20 @@ class RankReport:
             read += table["host_reads"] * record
             sent += (table["values_sent"] + table["write_backs_sent"]) * record
             sent += table["gradient_vectors_sent"] * dims[name] * FLOAT_BYTES
-        return cls(rank, max(table["steps"] for table in statistics.values()), seconds,
-                   over("gate_stall_nanoseconds", "plan_wait_nanoseconds", "staging_stall_nanoseconds") * NANO,
-                   over("peer_wait_nanoseconds", "plan_wait_nanoseconds") * NANO, over("cache_reads"), over("host_reads"),
-                   over("values_sent"), over("write_backs_sent"), over("gradients_sent"), read, sent)
+        return cls(
+            rank,
+            max(table["steps"] for table in statistics.values()),
+            seconds,
+            over("gate_stall_nanoseconds", "plan_wait_nanoseconds", "staging_stall_nanoseconds") * NANO,
+            over("peer_wait_nanoseconds", "plan_wait_nanoseconds") * NANO,
+            over("cache_reads"),
+            over("host_reads"),
+            over("values_sent"),
+            over("write_backs_sent"),
+            over("gradients_sent"),
+            read,
+            sent,
+        )
 
     def to_dict(self) -> Dict[str, float]:
         """All numbers and the shares made of them, by name."""
@@ -57,8 +69,10 @@ class RankReport:
     def line(self) -> str:
         """The report as a line of the log."""
         share = self.to_dict()
-        return (f"[proc {self.rank}] {self.steps} steps, {share['steps_per_second']:.1f} a second; stall: "
-                f"{share['stall_share']:.2%} of the time, of which {share['peer_share']:.2%} waiting for the slowest rank; cache "
-                f"hits: {share['hit_share']:.1%} of {self.hits + self.misses} rows; read from host: {self.bytes_read / 2**20:.1f} "
-                f"MiB, sent: {self.bytes_sent / 2**20:.1f} MiB in {self.values} values, {self.write_backs} write-backs and "
-                f"gradients of {self.gradients} rows")
+        return (
+            f"[proc {self.rank}] {self.steps} steps, {share['steps_per_second']:.1f} a second; stall: "
+            f"{share['stall_share']:.2%} of the time, of which {share['peer_share']:.2%} waiting for the slowest rank; "
+            f"cache hits: {share['hit_share']:.1%} of {self.hits + self.misses} rows; read from host: "
+            f"{self.bytes_read / 2**20:.1f} MiB, sent: {self.bytes_sent / 2**20:.1f} MiB in {self.values} values, "
+            f"{self.write_backs} write-backs and gradients of {self.gradients} rows"
+        )

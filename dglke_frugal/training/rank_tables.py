@@ -1,4 +1,5 @@
 """The tables of several ranks: rank 0 makes them and runs their engines, the others attach."""
+
 from __future__ import annotations
 
 from dataclasses import asdict
@@ -60,7 +61,9 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     entities = 3 * edges  # heads, tails and negatives
     host_read = store.host_read
 
-    def flushing(rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str) -> FlushConfig:
+    def flushing(
+        rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str
+    ) -> FlushConfig:
         used = min(rows, rows_per_step)
         slots = 0 if store.flush == "none" else slots
         return FlushConfig(used, entries, partition.ranks, gradients,
@@ -72,8 +75,14 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     def relations(dim: int, entries: int) -> EmbeddingStore:
         # What a rank has for itself stays in its cache; what several train travels as gradients.
         slots = max(len(ids) for ids in own_relations)
-        return EmbeddingStore(graph.n_relations, dim, lr, hot_rows=own_relations, device=device,
-                              flushing=flushing(graph.n_relations, dim, entries, edges, entries * edges, slots, "static"))
+        return EmbeddingStore(
+            graph.n_relations,
+            dim,
+            lr,
+            hot_rows=own_relations,
+            device=device,
+            flushing=flushing(graph.n_relations, dim, entries, edges, entries * edges, slots, "static"),
+        )
 
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, lr, device=device,
@@ -81,7 +90,9 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
         flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
                           store.cache_slots(graph.n_entities, row_bytes(dims.entity)), store.cache_policy))
     host_read = entity.address.host_read  # the largest table decides for all, and rank 0 for the others
-    tables = RankTables(dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None)
+    tables = RankTables(
+        dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None
+    )
     tables.fill(config, config.run.seed)
     return tables
 

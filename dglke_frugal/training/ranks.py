@@ -2,6 +2,7 @@
 
 Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree on, and writes all files.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -45,8 +46,10 @@ def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
     """
     if ":" in config.model.model_name:
-        raise InputError(f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
-                         "--num_proc out, and give one --gpu")
+        raise InputError(
+            f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
+            "--num_proc out, and give one --gpu"
+        )
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
     try:
@@ -68,8 +71,8 @@ class DeviceFailure(RuntimeError):
 class RankRun(Run):
     """One rank's part in a run.
 
-    Everything that is not a step happens in a pause: all ranks stand between the same two steps, the tables are drained, and
-    nobody goes on before the leader does.
+    Everything that is not a step happens in a pause: all ranks stand between the same two steps, the tables are
+    drained, and nobody goes on before the leader does.
     """
 
     peers: Peers
@@ -169,9 +172,17 @@ class LeaderRun(RankRun):
     def train(self) -> None:
         self._peers = self._processes.start()
         parts = [SharedArray(part) for part in self._partition.parts or ()]
-        self._peers.greet({
-            "ranks": self._peers.ranks, "pid": os.getpid(), "flags": self.config.to_flags(), "folder": str(self.folder),
-            "steps_done": self.steps_done, "tables": self.tables.addresses(), "parts": [part.address for part in parts]})
+        self._peers.greet(
+            {
+                "ranks": self._peers.ranks,
+                "pid": os.getpid(),
+                "flags": self.config.to_flags(),
+                "folder": str(self.folder),
+                "steps_done": self.steps_done,
+                "tables": self.tables.addresses(),
+                "parts": [part.address for part in parts],
+            }
+        )
         self.tables.still = False
         super().train()
 
@@ -266,7 +277,9 @@ def _nothing() -> Dict[str, Comparison]:
 def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
     """Comparisons of all triples from the shares of the ranks, in rank order."""
     numbers = [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
-    return {side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)}
+    return {
+        side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)
+    }
 
 
 def follow(connection: Connection, rank: int) -> int:

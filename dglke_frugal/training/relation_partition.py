@@ -1,4 +1,5 @@
 """Dividing the training edges over ranks by relation, so that most relations are trained by one rank alone."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -25,11 +26,14 @@ class RelationPartition:
         return np.flatnonzero(self.rank_of_edge == rank).astype(np.int32 if narrow else np.int64, copy=False)
 
 
-def partition_by_relation(relation: np.ndarray, num_relations: int, ranks: int, large: float = 0.05) -> RelationPartition:
+def partition_by_relation(
+    relation: np.ndarray, num_relations: int, ranks: int, large: float = 0.05
+) -> RelationPartition:
     """Divide edges over ranks as DGL-KE's --rel_part does.
 
-    A relation with more than a `large` share of the edges, or more than a rank's equal share, is dealt out evenly to all
-    ranks. Every other one goes whole to the rank that has the fewest edges so far, the most frequent relations first.
+    A relation with more than a `large` share of the edges, or more than a rank's equal share, is dealt out evenly to
+    all ranks. Every other one goes whole to the rank that has the fewest edges so far, the most frequent relations
+    first.
 
     Args:
         relation: (E,) integer relation id of each edge.

@@ -1,4 +1,5 @@
 """What a run says while it trains: DGL-KE's lines, which scripts parse, a progress bar, numbers for the trackers."""
+
 from __future__ import annotations
 
 import contextlib
@@ -52,7 +53,9 @@ class Report:
     def __init__(self, loop: TrainingLoop, first_step: int, max_step: int, log_interval: int, tracker, rank: int = 0):
         self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank = tracker, rank
-        self._bar = progress(max_step, "training", "steps", initial=first_step) if rank == 0 and sys.stderr.isatty() else None
+        self._bar = (
+            progress(max_step, "training", "steps", initial=first_step) if rank == 0 and sys.stderr.isatty() else None
+        )
         self._pauses = 0.0
         self._start = self._shown = self._now()
         self.losses: Dict[str, float] = {}
@@ -95,8 +98,12 @@ class Report:
     def _log(self, done):
         losses, now = self._loop.take_losses(), self._now()  # in this order: a device is waited for
         steps = now.steps - self._logged.steps
-        self.losses = {"pos_loss": losses.positive, "neg_loss": losses.negative, "loss": losses.total - losses.regularization,
-                       "regularization": losses.regularization}
+        self.losses = {
+            "pos_loss": losses.positive,
+            "neg_loss": losses.negative,
+            "loss": losses.total - losses.regularization,
+            "regularization": losses.regularization,
+        }
         for name, mean in self.losses.items():
             self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {mean}")
         self._say(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
@@ -135,6 +142,8 @@ class Report:
 
 
 def _store_line(store: StoreCounters, stall_share: float) -> str:
-    return (f"cache hits: {store.hits} of {store.hits + store.misses} rows ({store.hit_share:.1%}), read: "
-            f"{store.bytes_read / 2**20:.1f} MiB, flushed: {store.bytes_flushed / 2**20:.1f} MiB, evicted: {store.evictions} "
-            f"rows, stall: {stall_share:.2%} of the time, in {store.stalled_steps} steps")
+    return (
+        f"cache hits: {store.hits} of {store.hits + store.misses} rows ({store.hit_share:.1%}), read: "
+        f"{store.bytes_read / 2**20:.1f} MiB, flushed: {store.bytes_flushed / 2**20:.1f} MiB, evicted: "
+        f"{store.evictions} rows, stall: {stall_share:.2%} of the time, in {store.stalled_steps} steps"
+    )

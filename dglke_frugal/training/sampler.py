@@ -1,9 +1,10 @@
 """Training batches: what a step trains on, made ahead of time by background threads.
 
-A batch is a pure function of (seed, step, rank), so the order does not depend on threads and a resumed run continues at any
-step. The scheme is DGL-KE's: even steps corrupt tails and odd steps heads, each direction walks its own epochs without
-replacement, and the positives of a chunk share uniformly drawn negatives.
+A batch is a pure function of (seed, step, rank), so the order does not depend on threads and a resumed run continues at
+any step. The scheme is DGL-KE's: even steps corrupt tails and odd steps heads, each direction walks its own epochs
+without replacement, and the positives of a chunk share uniformly drawn negatives.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -134,4 +135,6 @@ class _graph_errors:
 
     def __exit__(self, _, error, __):
         if isinstance(error, IndexError):
-            raise InputError(f"the training triples do not fit the graph: {error}; check the entity and relation maps") from error
+            raise InputError(
+                f"the training triples do not fit the graph: {error}; check the entity and relation maps"
+            ) from error

@@ -1,4 +1,6 @@
-"""Where a run's numbers go: a file of JSON lines, TensorBoard, Weights & Biases, or any object with these three methods."""
+"""Where a run's numbers go: a file of JSON lines, TensorBoard, Weights & Biases, or any object with these three
+methods."""
+
 from __future__ import annotations
 
 import json
@@ -27,8 +29,8 @@ class Tracker(Protocol):
 class JsonLinesTracker:
     """One JSON object per line, appended and written at once: {"step": 1000, "time": seconds, "train/loss": 0.5, ...}.
 
-    A line {"step": ..., "event": "start", "config": {...}} begins a run. After a resume, steps that follow such a line replace
-    what was logged for them before. A number that is not finite is written as null.
+    A line {"step": ..., "event": "start", "config": {...}} begins a run. After a resume, steps that follow such a line
+    replace what was logged for them before. A number that is not finite is written as null.
     """
 
     def __init__(self, path: os.PathLike):
@@ -64,7 +66,9 @@ class JsonLinesTracker:
             raise self._cannot_write(error) from error
 
     def _cannot_write(self, error: OSError) -> InputError:
-        return InputError(f"cannot write {self.path}: {error.strerror}; free some space, or choose a folder that is writable")
+        return InputError(
+            f"cannot write {self.path}: {error.strerror}; free some space, or choose a folder that is writable"
+        )
 
 
 class TensorBoardTracker:
@@ -106,7 +110,9 @@ class WandbTracker:
     def start(self, config, step):
         id_file = self._folder / "wandb_id"
         run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
-        self._run = self._wandb.init(project=self._project, dir=str(self._folder), config=dict(config), id=run_id, resume="allow")
+        self._run = self._wandb.init(
+            project=self._project, dir=str(self._folder), config=dict(config), id=run_id, resume="allow"
+        )
         id_file.write_text(self._run.id, encoding="utf-8")
 
     def log(self, metrics, step):
@@ -155,4 +161,6 @@ def make_tracker(run_folder: os.PathLike, names: Sequence[str] = ()) -> Tracker:
 
 
 def _missing(package: str) -> InputError:
-    return InputError(f"the {package} tracker needs a package that is not installed; pip install 'dglke-frugal[{package}]'")
+    return InputError(
+        f"the {package} tracker needs a package that is not installed; pip install 'dglke-frugal[{package}]'"
+    )

@@ -1,4 +1,5 @@
 """A whole training run with our own step: graph, tables, loop, checkpoints, validation, files."""
+
 from __future__ import annotations
 
 import math
@@ -86,7 +87,8 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
 
 
 def open_device(config: TrainConfig, rank: int = 0):
-    """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such device."""
+    """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such
+    device."""
     gpu = config.device.gpu_of(rank)
     if gpu < 0:
         return None
@@ -274,8 +276,10 @@ class Run:
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
-            raise InputError(f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
-                             "more --regularization_coef")
+            raise InputError(
+                f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
+                "more --regularization_coef"
+            )
 
     def _give_up(self, error: RuntimeError) -> None:
         """The device has failed: the tables are of no one step any more, but checkpoints are."""

@@ -12,8 +12,8 @@ from dglke_frugal.cli.train import main
 from dglke_frugal.config import CACHE_POLICIES
 
 SMALL = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
-         "--max_step", "12", "--log_interval", "4", "--batch_size", "128", "--neg_sample_size", "32", "--hidden_dim", "18",
-         "--batch_size_eval", "16", "--eval_percent", "0.02", "--test", "--seed", "5"]
+         "--max_step", "12", "--log_interval", "4", "--batch_size", "128", "--neg_sample_size", "32", "--hidden_dim",
+         "18", "--batch_size_eval", "16", "--eval_percent", "0.02", "--test", "--seed", "5"]
 MODELS = {
     "TransE_l1": ["--gamma", "16", "--lr", "0.01"],
     "TransE_l2": ["--gamma", "19.9", "--lr", "0.25"],
@@ -31,7 +31,8 @@ BACKENDS = {"vanilla": ["--backend", "vanilla"], "frugal": ["--backend", "frugal
 
 
 def metrics(text):
-    return re.findall(r"Test average (\S+) : (\S+)|\]Test average (\S+): (\S+)|average (\w*loss|regularization): (\S+)", text)
+    return re.findall(r"Test average (\S+) : (\S+)|\]Test average (\S+): (\S+)|average (\w*loss|regularization): (\S+)",
+                      text)
 
 
 def files(folder):
@@ -61,8 +62,8 @@ def data(graphs, tmp_path):
 def test_every_model(model, options, data, tmp_path, capfd, one_thread):
     printed = {}
     for backend in BACKENDS:
-        main([*BACKENDS[backend], "--model_name", model, "--data_path", str(data), "--save_path", str(tmp_path / backend),
-              *SMALL, *MODELS[model], *OPTIONS[options]])
+        main([*BACKENDS[backend], "--model_name", model, "--data_path", str(data), "--save_path",
+              str(tmp_path / backend), *SMALL, *MODELS[model], *OPTIONS[options]])
         printed[backend] = metrics(capfd.readouterr().out)
     vanilla = files(tmp_path / "vanilla")
     assert vanilla and vanilla == files(tmp_path / "frugal")
@@ -70,16 +71,18 @@ def test_every_model(model, options, data, tmp_path, capfd, one_thread):
 
 
 def test_whatever_the_store_does(data, tmp_path, capfd, one_thread):
-    """Caches, policies, lookahead, flush threads and modes; with validations, which draw from the sampler's numbers too."""
+    """Caches, policies, lookahead, flush threads and modes; with validations, which draw from the sampler's numbers
+    too."""
     common = ["--model_name", "TransE_l2", "--data_path", str(data), *SMALL, "--valid", "--eval_interval", "5",
               "--neg_sample_size_eval", "30", "--gamma", "19.9", "--lr", "0.25", "-adv"]
     main([*BACKENDS["vanilla"], *common, "--save_path", str(tmp_path / "vanilla")])
     expected, printed = files(tmp_path / "vanilla"), metrics(capfd.readouterr().out)
-    settings = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"), ("p2f", "sync")))
+    settings = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"),
+                                      ("p2f", "sync")))
     every = settings if os.environ.get("DGLKE_FRUGAL_FULL_TESTS") else settings[::7]
     for i, (ratio, policy, lookahead, threads, flush) in enumerate(every):
-        setting = ["--cache_ratio", ratio, "--cache_policy", policy, "--lookahead", lookahead, "--flush_threads", threads,
-                   "--flush", flush]
+        setting = ["--cache_ratio", ratio, "--cache_policy", policy, "--lookahead", lookahead, "--flush_threads",
+                   threads, "--flush", flush]
         main([*BACKENDS["frugal"], *common, *setting, "--save_path", str(tmp_path / f"frugal{i}")])
         assert files(tmp_path / f"frugal{i}") == expected, setting
         assert metrics(capfd.readouterr().out) == printed, setting
@@ -91,10 +94,10 @@ def test_fb15k(graphs, tmp_path):
     printed = {}
     for backend in ("vanilla", "frugal"):
         done = subprocess.run(
-            [sys.executable, "-m", "dglke_frugal", "train", *BACKENDS[backend], "--seed", "3", "--data_path", str(graphs),
-             "--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000",
-             "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-adv", "-rc", "1e-9", "--max_step", "500",
-             "--log_interval", "100", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",
+            [sys.executable, "-m", "dglke_frugal", "train", *BACKENDS[backend], "--seed", "3", "--data_path",
+             str(graphs), "--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size",
+             "1000", "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-adv", "-rc", "1e-9", "--max_step",
+             "500", "--log_interval", "100", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",
              "--save_path", str(tmp_path / backend)],
             env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
         printed[backend] = metrics(done.stdout)

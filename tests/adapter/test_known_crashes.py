@@ -5,8 +5,9 @@ import torch
 
 from dglke_frugal.cli.train import main
 
-FLAGS = ["--trainer", "dglke", "--dataset", "mine", "--format", "raw_udd_hrt", "--data_files", "train.txt", "--model_name", "DistMult",
-         "--hidden_dim", "8", "--neg_sample_size", "4", "--max_step", "6", "--log_interval", "3", "--seed", "1"]
+FLAGS = ["--trainer", "dglke", "--dataset", "mine", "--format", "raw_udd_hrt", "--data_files", "train.txt",
+         "--model_name", "DistMult", "--hidden_dim", "8", "--neg_sample_size", "4", "--max_step", "6", "--log_interval",
+         "3", "--seed", "1"]
 
 
 def train(tmp_path, relations, *flags):

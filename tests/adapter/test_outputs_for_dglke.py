@@ -20,8 +20,9 @@ def trained(graphs, tmp_path_factory):
     (data / "small").mkdir(parents=True)
     for name in ("train.txt", "valid.txt", "test.txt"):
         (data / name).symlink_to(graphs / "fb15k-small" / name)
-    main([*FLAGS, "--data_path", str(data), "--save_path", str(parent / "runs"), "--model_name", "TransE_l2", "--hidden_dim",
-          "16", "--gamma", "12", "--lr", "0.1", "--batch_size", "256", "--neg_sample_size", "32", "--max_step", "300", "--seed", "2"])
+    main([*FLAGS, "--data_path", str(data), "--save_path", str(parent / "runs"), "--model_name", "TransE_l2",
+          "--hidden_dim", "16", "--gamma", "12", "--lr", "0.1", "--batch_size", "256", "--neg_sample_size", "32",
+          "--max_step", "300", "--seed", "2"])
     return data, next((parent / "runs").iterdir())
 
 
@@ -42,8 +43,8 @@ def test_eval(trained, tmp_path, capsys):
     from dglke_frugal.cli import evaluate
 
     data, run = trained
-    arguments = [*FLAGS, "--data_path", str(data), "--model_path", str(run), "--model_name", "TransE_l2", "--hidden_dim", "16",
-                 "--gamma", "12", "--batch_size_eval", "16"]
+    arguments = [*FLAGS, "--data_path", str(data), "--model_path", str(run), "--model_name", "TransE_l2",
+                 "--hidden_dim", "16", "--gamma", "12", "--batch_size_eval", "16"]
     theirs = metrics(vanilla("eval", arguments, tmp_path))
     evaluate.main([*arguments, "--filter_rule", "penalized"])  # as DGL-KE 0.1.2 filters
     ours = metrics(capsys.readouterr().out)
@@ -61,7 +62,8 @@ def test_predict_and_emb_sim(trained, tmp_path):
                         "--score_func", "none", "--output", "predicted.tsv"], tmp_path)
     rows = [line.split("\t") for line in (tmp_path / "predicted.tsv").read_text().splitlines()[1:]]
     ours = load(run).tails(7, 3, k=5)
-    np.testing.assert_allclose([float(row[-1]) for row in rows], [found.score - 12 for found in ours], rtol=1e-4)  # it predicts with gamma 0
-    vanilla("emb_sim", ["--emb_file", str(next(run.glob("*_entity.npy"))), "--format", "l_*", "--data_files", "h.ids", "--topK",
-                        "5", "--output", "similar.tsv"], tmp_path)
+    # it predicts with gamma 0
+    np.testing.assert_allclose([float(row[-1]) for row in rows], [found.score - 12 for found in ours], rtol=1e-4)
+    vanilla("emb_sim", ["--emb_file", str(next(run.glob("*_entity.npy"))), "--format", "l_*", "--data_files", "h.ids",
+                        "--topK", "5", "--output", "similar.tsv"], tmp_path)
     assert len((tmp_path / "similar.tsv").read_text().splitlines()) == 6

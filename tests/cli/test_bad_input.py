@@ -10,8 +10,8 @@ import pytest
 from dglke_frugal.cli.train import main
 
 GOOD = "a\tlikes\tb\nb\tlikes\tc\nc\tknows\ta\na\tknows\tc\n" * 8
-RUN = ["--model_name", "DistMult", "--hidden_dim", "8", "--batch_size", "8", "--neg_sample_size", "4", "--max_step", "2",
-       "--log_interval", "1", "--seed", "1"]
+RUN = ["--model_name", "DistMult", "--hidden_dim", "8", "--batch_size", "8", "--neg_sample_size", "4", "--max_step",
+       "2", "--log_interval", "1", "--seed", "1"]
 RAW = ["--dataset", "mine", "--format", "raw_udd_hrt", "--data_files", "train.txt"]
 UDD = ["--dataset", "mine", "--format", "udd_hrt", "--data_files", "entities.tsv", "relations.tsv", "ids.txt"]
 
@@ -75,13 +75,16 @@ BAD = {
     "table too large": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", str(1 << 40)], ["memory"]),
     "resume from nothing": ({"train__txt": GOOD}, [*RAW, "--resume", "nowhere"], ["nowhere"]),
     "config file missing": ({"train__txt": GOOD}, [*RAW, "--config", "none.yaml"], ["none.yaml"]),
-    "config file with an unknown key": ({"train__txt": GOOD, "c__yaml": "learning_rate: 1\n"}, [*RAW, "--config", "{data}/c.yaml"],
+    "config file with an unknown key": ({"train__txt": GOOD, "c__yaml": "learning_rate: 1\n"}, [*RAW, "--config",
+                                                                                                "{data}/c.yaml"],
                                         ["learning_rate"]),
-    "config file that is no YAML": ({"train__txt": GOOD, "c__yaml": "a: [1\n"}, [*RAW, "--config", "{data}/c.yaml"], ["c.yaml"]),
+    "config file that is no YAML": ({"train__txt": GOOD, "c__yaml": "a: [1\n"}, [*RAW, "--config", "{data}/c.yaml"],
+                                    ["c.yaml"]),
     "save_path below a file": ({"train__txt": GOOD}, [*RAW, "--save_path", "{data}/train.txt/runs"], ["train.txt"]),
     "vanilla with a later flag": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--pairwise"], ["--pairwise"]),
     "vanilla resumed": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--resume", "x"], ["--resume"]),
-    "DGL-KE's loop with SimplE": ({"train__txt": GOOD}, [*RAW, "--trainer", "dglke", "--model_name", "SimplE", "-de", "-dr"],
+    "DGL-KE's loop with SimplE": ({"train__txt": GOOD}, [*RAW, "--trainer", "dglke", "--model_name", "SimplE", "-de",
+                                                         "-dr"],
                                   ["--trainer native"]),
 }
 
@@ -103,7 +106,8 @@ def test_is_refused_in_one_sentence(what, tmp_path, capfd, monkeypatch):
     for name in named:
         assert name in error
     assert not list(tmp_path.rglob("*.npy")) and not list(tmp_path.rglob("config.json"))
-    assert sorted(path for path in data.iterdir() if path.suffix != ".tsv" or path in before) == before  # id maps may be made
+    # id maps may be made
+    assert sorted(path for path in data.iterdir() if path.suffix != ".tsv" or path in before) == before
 
 
 def test_the_good_input_is_accepted(tmp_path):
@@ -118,8 +122,9 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
-    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *RUN, *RAW, "--hidden_dim", "64", "--data_path",
-                           str(tmp_path), "--save_path", str(tmp_path / "runs")], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *RUN, *RAW, "--hidden_dim", "64",
+                           "--data_path", str(tmp_path), "--save_path", str(tmp_path / "runs")], capture_output=True,
+                           text=True,
                           preexec_fn=small_files, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr and "Traceback" not in done.stderr

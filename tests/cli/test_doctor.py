@@ -1,4 +1,5 @@
 """`dglke_frugal doctor` says whose commands are on PATH."""
+
 import json
 import os
 
@@ -24,7 +25,9 @@ def test_commands_of_dglke_are_noticed(path_with, capsys):
     path_with("dglke_eval", "#!/usr/bin/python3\nfrom dglke_frugal.cli.evaluate import main\nmain()\n")
     doctor.main([])
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert "belongs to dglke, not to us" in lines["dglke_train"] and "python -m dglke_frugal train" in lines["dglke_train"]
+    assert (
+        "belongs to dglke, not to us" in lines["dglke_train"] and "python -m dglke_frugal train" in lines["dglke_train"]
+    )
     assert lines["dglke_eval"].endswith("ours")
     assert "not on PATH" in lines["dglke_predict"]
 

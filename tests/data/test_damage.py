@@ -1,4 +1,5 @@
 """Whatever is wrong with the files, the answer is one sentence with file, line and remedy, and nothing is written."""
+
 import builtins
 import re
 
@@ -153,7 +154,11 @@ DICTIONARIES = [
     ("valid.txt", line(6, "e0\tr9\te1"), "column 2: the relation 'r9' is not in its map file"),
 ]
 COUNTS = [
-    *((file, damage, says) for damage, says in ANY_FILE[:1] + ANY_FILE[2:] for file in ("entity2id.txt", "relation2id.txt")),
+    *(
+        (file, damage, says)
+        for damage, says in ANY_FILE[:1] + ANY_FILE[2:]
+        for file in ("entity2id.txt", "relation2id.txt")
+    ),
     ("entity2id.txt", content(b""), "line 1 must be the number"),
     ("entity2id.txt", line(1, "e0\t0"), "must be the number of names that follow, not"),
     ("entity2id.txt", line(1, "0"), "must be the number"),
@@ -221,22 +226,29 @@ def test_each_family_has_twenty():
     assert all(len(rows) >= 20 for rows in TABLE.values())
 
 
-@pytest.mark.parametrize("family, change, says", [
-    ("built_in", dict(dataset="FB16k"), "unknown --dataset 'FB16k' .* must be one of FB15k"),
-    ("built_in", dict(format="csv"), "unknown --format 'csv'"),
-    ("udd", dict(format="udd_hhr"), "unknown --format 'udd_hhr'; it must be built_in, or"),
-    ("udd", dict(format="udd"), "unknown --format 'udd'"),
-    ("udd", dict(files=["entities.tsv"]), "takes 3 or 5 --data_files, not 1"),
-    ("udd", dict(files=None), "takes 3 or 5 --data_files, not 0: entity file, relation file"),
-    ("raw_udd", dict(files=["train.txt", "valid.txt"]), "takes 1 or 3 --data_files, not 2: train file"),
-    ("raw_udd", dict(dataset="FB15k"), "a name of their own with --dataset"),
-    ("raw_udd", dict(delimiter=""), "--delimiter '' cannot separate columns"),
-    ("raw_udd", dict(delimiter="\n"), "cannot separate columns"),
-    ("raw_udd", dict(delimiter="|"), r"line 1 has 1 column where at least 4 are needed; check the delimiter \('\|' now\)"),
-    ("raw_udd", dict(files=["../nothing.txt"]), "nothing.txt does not exist"),
-    ("built_in", dict(has_edge_importance=True), "built-in data sets have no edge importance"),
-    ("raw_udd", dict(map_folder="/dev/null/x"), "cannot write"),
-])
+@pytest.mark.parametrize(
+    "family, change, says",
+    [
+        ("built_in", dict(dataset="FB16k"), "unknown --dataset 'FB16k' .* must be one of FB15k"),
+        ("built_in", dict(format="csv"), "unknown --format 'csv'"),
+        ("udd", dict(format="udd_hhr"), "unknown --format 'udd_hhr'; it must be built_in, or"),
+        ("udd", dict(format="udd"), "unknown --format 'udd'"),
+        ("udd", dict(files=["entities.tsv"]), "takes 3 or 5 --data_files, not 1"),
+        ("udd", dict(files=None), "takes 3 or 5 --data_files, not 0: entity file, relation file"),
+        ("raw_udd", dict(files=["train.txt", "valid.txt"]), "takes 1 or 3 --data_files, not 2: train file"),
+        ("raw_udd", dict(dataset="FB15k"), "a name of their own with --dataset"),
+        ("raw_udd", dict(delimiter=""), "--delimiter '' cannot separate columns"),
+        ("raw_udd", dict(delimiter="\n"), "cannot separate columns"),
+        (
+            "raw_udd",
+            dict(delimiter="|"),
+            r"line 1 has 1 column where at least 4 are needed; check the delimiter \('\|' now\)",
+        ),
+        ("raw_udd", dict(files=["../nothing.txt"]), "nothing.txt does not exist"),
+        ("built_in", dict(has_edge_importance=True), "built-in data sets have no edge importance"),
+        ("raw_udd", dict(map_folder="/dev/null/x"), "cannot write"),
+    ],
+)
 def test_bad_argument(tmp_path, family, change, says):
     _, arguments = MAKE[family](tmp_path)
     refused(tmp_path, {**arguments, **change}, says)

@@ -1,4 +1,5 @@
 """Downloading a missing data set, from a server on this machine: whole or not at all, and safe."""
+
 import io
 import stat
 import threading
@@ -77,23 +78,34 @@ def test_download_and_load(tmp_path, serve, length):
 BOMB = b"0" * (8 << 20)
 
 
-@pytest.mark.parametrize("body, options, says", [
-    (archive(GOOD), dict(status=404), "answers 404 .*; download http.*wn18.zip elsewhere and unpack it so that .*wn18 holds"),
-    (archive(GOOD), dict(length=9999), "broke off after [0-9,]+ of 9,999 bytes; try again"),
-    (b"<html>", {}, "is not a sound zip archive"),
-    (archive(GOOD)[:-30], {}, "is not a sound zip archive"),
-    (archive({"other/train.txt": "x"}), {}, "does not contain a folder wn18"),
-    (archive({}), {}, "does not contain a folder wn18"),
-    (archive(GOOD, **{"../escaped": "x"}), {}, "holds '../escaped', which is no plain file"),
-    (archive(GOOD, **{"wn18/../../escaped": "x"}), {}, "no plain file inside"),
-    (archive(GOOD, **{"/escaped": "x"}), {}, "no plain file inside"),
-    (archive(GOOD, **{"wn18\\..\\..\\escaped": "x"}), {}, "no plain file inside"),
-    (archive(GOOD, **{"C:escaped": "x"}), {}, "no plain file inside"),
-    (archive({**GOOD, link("wn18/link"): "/etc/passwd"}), {}, "holds 'wn18/link', which is no plain file"),
-    (archive(GOOD, **{"wn18/bomb": BOMB}), {}, "would unpack to 8,388,[0-9]+ bytes, too many"),
-    (archive(GOOD, **{"wn18/bomb": BOMB}).replace((8 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little")), {},
-     "is not a sound zip archive"),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "body, options, says",
+    [
+        (
+            archive(GOOD),
+            dict(status=404),
+            "answers 404 .*; download http.*wn18.zip elsewhere and unpack it so that .*wn18 holds",
+        ),
+        (archive(GOOD), dict(length=9999), "broke off after [0-9,]+ of 9,999 bytes; try again"),
+        (b"<html>", {}, "is not a sound zip archive"),
+        (archive(GOOD)[:-30], {}, "is not a sound zip archive"),
+        (archive({"other/train.txt": "x"}), {}, "does not contain a folder wn18"),
+        (archive({}), {}, "does not contain a folder wn18"),
+        (archive(GOOD, **{"../escaped": "x"}), {}, "holds '../escaped', which is no plain file"),
+        (archive(GOOD, **{"wn18/../../escaped": "x"}), {}, "no plain file inside"),
+        (archive(GOOD, **{"/escaped": "x"}), {}, "no plain file inside"),
+        (archive(GOOD, **{"wn18\\..\\..\\escaped": "x"}), {}, "no plain file inside"),
+        (archive(GOOD, **{"C:escaped": "x"}), {}, "no plain file inside"),
+        (archive({**GOOD, link("wn18/link"): "/etc/passwd"}), {}, "holds 'wn18/link', which is no plain file"),
+        (archive(GOOD, **{"wn18/bomb": BOMB}), {}, "would unpack to 8,388,[0-9]+ bytes, too many"),
+        (
+            archive(GOOD, **{"wn18/bomb": BOMB}).replace((8 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little")),
+            {},
+            "is not a sound zip archive",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_refused_whole(tmp_path, serve, body, options, says):
     serve(body, **options)
     with pytest.raises(InputError, match=says) as caught:
@@ -104,7 +116,9 @@ def test_refused_whole(tmp_path, serve, body, options, says):
 
 def test_offline(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "URL", "http://127.0.0.1:9/{name}.zip")
-    with pytest.raises(InputError, match="cannot be downloaded .*; download .* elsewhere and unpack it so that") as caught:
+    with pytest.raises(
+        InputError, match="cannot be downloaded .*; download .* elsewhere and unpack it so that"
+    ) as caught:
         load_graph("FB15k", tmp_path)
     assert str(tmp_path / "FB15k") in str(caught.value)
     assert list(tmp_path.iterdir()) == []

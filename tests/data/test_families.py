@@ -1,4 +1,5 @@
 """The embedded graph: what its generator promises."""
+
 import importlib.util
 from pathlib import Path
 
@@ -56,7 +57,9 @@ def test_relations_are_true(families):
             assert any(t in children.get(child, ()) for child in children[h])
         elif r == "cousin_of":
             assert not parents[h] & parents[t]
-            assert {g for p in parents[h] for g in parents.get(p, ())} & {g for p in parents[t] for g in parents.get(p, ())}
+            assert {g for p in parents[h] for g in parents.get(p, ())} & {
+                g for p in parents[t] for g in parents.get(p, ())
+            }
         elif r == "spouse_of":
             assert parents.get(h, {h}) != parents.get(t, {t})
 

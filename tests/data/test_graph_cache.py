@@ -1,4 +1,5 @@
 """The mapped cache of the parsed form: same graph, rebuilt when stale, never in the way."""
+
 import logging
 import os
 
@@ -70,7 +71,9 @@ def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change)
     elif change == "flags":
         arguments["has_edge_importance"] = False
     else:
-        cache.write_bytes({"cut": data[: len(data) // 2], "garbage": data[:-60] + b"x" * 44 + data[-16:], "empty": b""}[change])
+        cache.write_bytes(
+            {"cut": data[: len(data) // 2], "garbage": data[:-60] + b"x" * 44 + data[-16:], "empty": b""}[change]
+        )
     again = load_graph(**arguments)
     assert len(readings) == 6
     assert equal(again, load_graph(**{**arguments, "cache": False}))

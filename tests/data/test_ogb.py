@@ -1,4 +1,5 @@
 """OGB's directories, made small by their published description; and what is said where they are damaged."""
+
 import gzip
 
 import numpy as np
@@ -22,12 +23,18 @@ def packed_csv(path, lines):
 def make_wikikg2(root):
     folder, rng = root / "ogbl_wikikg2", np.random.default_rng(0)
     packed_csv(folder / "raw" / "num-node-list.csv.gz", [str(N_ENTITIES)])
-    packed_csv(folder / "mapping" / "nodeidx2entityid.csv.gz", ["node idx,entity id"] + [f"{i},Q{i}" for i in range(60)])
+    packed_csv(
+        folder / "mapping" / "nodeidx2entityid.csv.gz", ["node idx,entity id"] + [f"{i},Q{i}" for i in range(60)]
+    )
     packed_csv(folder / "mapping" / "reltype2relid.csv.gz", ["reltype,rel id"] + [f"{i},P{i}" for i in range(7)])
     (folder / "split" / "time").mkdir(parents=True)
     contents = {}
     for split, rows in ROWS.items():
-        content = {"head": rng.integers(0, 60, rows), "relation": np.arange(rows)[::-1] % 7, "tail": rng.integers(0, 60, rows)}
+        content = {
+            "head": rng.integers(0, 60, rows),
+            "relation": np.arange(rows)[::-1] % 7,
+            "tail": rng.integers(0, 60, rows),
+        }
         if split != "train":
             content.update(head_neg=rng.integers(0, 60, (rows, 5)), tail_neg=rng.integers(0, 60, (rows, 5)))
         torch.save(content, folder / "split" / "time" / f"{split}.pt")
@@ -107,9 +114,13 @@ def test_biokg(tmp_path):
     begin = {"disease": 0, "drug": 20, "protein": 30}
     assert (graph.n_entities, graph.n_relations) == (N_ENTITIES, N_RELATIONS)
     for split, content in contents.items():
-        head, tail = ([begin[kind] + i for kind, i in zip(content[f"{side}_type"], content[side])] for side in ("head", "tail"))
+        head, tail = (
+            [begin[kind] + i for kind, i in zip(content[f"{side}_type"], content[side])] for side in ("head", "tail")
+        )
         same(graph.splits[split], head, content["relation"], tail)
-    expected = contents["valid"]["tail_neg"] + np.array([begin[kind] for kind in contents["valid"]["tail_type"]])[:, None]
+    expected = (
+        contents["valid"]["tail_neg"] + np.array([begin[kind] for kind in contents["valid"]["tail_type"]])[:, None]
+    )
     np.testing.assert_array_equal(graph.candidates["valid"]["tail_neg"](), expected)
     assert graph.entity_names[20] == "drug:dr, 0" and graph.entity_names.id_of("protein:pr, 29") == 59
 
@@ -216,17 +227,25 @@ def link_damages(split, counts):
     return [
         *((*gone(path), "does not exist") for path in (train, f"split/{split}/valid.pt", test, counts)),
         *((*folder_instead(path), "is a folder") for path in (train, counts)),
-        *((*raw(path, lambda data: b""), "damaged|not a sound gzip|must have a line|'' is not a number") for path in (test, counts)),
+        *(
+            (*raw(path, lambda data: b""), "damaged|not a sound gzip|must have a line|'' is not a number")
+            for path in (test, counts)
+        ),
         *((*raw(path, lambda data: data[: len(data) // 2]), "damaged|not a sound gzip") for path in (train, counts)),
         *((*raw(path, lambda data: b"garbage"), "damaged|not a sound gzip") for path in (train, counts)),
         (*pt(train, lambda content: Attack()), "is damaged, or holds more than arrays"),
         (*pt(train, lambda content: [1]), "holds no dictionary"),
         (*pt(train, lambda content: {**content, "head": Attack()}), "is damaged, or holds more than arrays"),
-        *((*pt(train, lambda content, key=key: {k: v for k, v in content.items() if k != key}), f"lacks '{key}'")
-          for key in ("head", "relation", "tail")),
+        *(
+            (*pt(train, lambda content, key=key: {k: v for k, v in content.items() if k != key}), f"lacks '{key}'")
+            for key in ("head", "relation", "tail")
+        ),
         (*pt(train, lambda content: {**content, "tail": content["tail"][:-1]}), r"'tail' is int64 of shape \(49,\)"),
         (*pt(train, lambda content: {**content, "head": content["head"] * 1.0}), "'head' is float64 of shape"),
-        (*pt(train, lambda content: {**content, "relation": content["relation"][:, None]}), r"shape \(50, 1\), not integers"),
+        (
+            *pt(train, lambda content: {**content, "relation": content["relation"][:, None]}),
+            r"shape \(50, 1\), not integers",
+        ),
         (*pt(train, lambda content: {key: torch.zeros(0, dtype=torch.int64) for key in content}), "has no triples"),
         (*pt(train, put("tail", 7, 60)), "row 7: tail 60 is not between 0 and"),
         (*pt(train, put("relation", 7, -1)), "row 7: relation -1 is not between 0 and"),
@@ -267,15 +286,24 @@ def challenge_damages(*answers):
 
 TABLE = {
     "wikikg2": link_damages("time", "raw/num-node-list.csv.gz"),
-    "biokg": link_damages("random", "raw/num-node-dict.csv.gz") + [
-        (*pt("split/random/train.pt", lambda content: with_first(content, "gene")), "head_type 'gene' is none of disease, drug"),
-        (*pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}), "lacks 'tail_type' for each"),
+    "biokg": link_damages("random", "raw/num-node-dict.csv.gz")
+    + [
+        (
+            *pt("split/random/train.pt", lambda content: with_first(content, "gene")),
+            "head_type 'gene' is none of disease, drug",
+        ),
+        (
+            *pt("split/random/train.pt", lambda content: {**content, "tail_type": ["drug"]}),
+            "lacks 'tail_type' for each",
+        ),
     ],
-    "wikikg90Mv2": challenge_damages("val_t") + [
+    "wikikg90Mv2": challenge_damages("val_t")
+    + [
         (*npy(NPY.format("val_t"), put_row(3, 0, 60)), "row 3: tail 60"),
         (*npy(NPY.format("val_t"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)"),
     ],
-    "wikikg90M": challenge_damages("val_t_correct_index", "val_t_candidate") + [
+    "wikikg90M": challenge_damages("val_t_correct_index", "val_t_candidate")
+    + [
         (*npy(NPY.format("val_t_correct_index"), put_row(4, 0, 21)), "row 4: index 21 is not between 0 and 20"),
         (*npy(NPY.format("val_t_correct_index"), put_row(4, 0, -1)), "row 4: index -1 is not between 0 and 20"),
         (*npy(NPY.format("val_t_correct_index"), lambda a: a[:5]), r"shape \(5,\), not integers of shape \(12\)"),
@@ -292,8 +320,14 @@ MAKE = {"wikikg2": make_wikikg2, "biokg": make_biokg, "wikikg90M": lambda root: 
         "wikikg90Mv2": lambda root: make_wikikg90m(root, 2)}
 
 
-@pytest.mark.parametrize("dataset, file, damage, says", [pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
-                                                         for dataset, rows in TABLE.items() for number, row in enumerate(rows)])
+@pytest.mark.parametrize(
+    "dataset, file, damage, says",
+    [
+        pytest.param(dataset, *row, id=f"{dataset}-{number}-{row[0]}")
+        for dataset, rows in TABLE.items()
+        for number, row in enumerate(rows)
+    ],
+)
 def test_damaged(tmp_path, dataset, file, damage, says):
     folder, _ = MAKE[dataset](tmp_path)
     damage(folder)

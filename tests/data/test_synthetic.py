@@ -1,4 +1,5 @@
-"""Generated graphs: a pure function of seed and number, skewed as asked, readable in every layout they are written in."""
+"""Generated graphs: a pure function of seed and number, skewed as asked, readable in every layout they are written
+in."""
 import numpy as np
 import pytest
 

@@ -60,7 +60,9 @@ def test_rows_of_a_store_lie_apart(device):
     wide[:, :10] = model.entity
     known = random_triples(model, 300)
     apart = replace(model, entity=wide[:, :10], device=device)
-    assert counts(evaluate(apart, known, KnownTriples([known]))) == counts(evaluate(model, known, KnownTriples([known])))
+    assert counts(evaluate(apart, known, KnownTriples([known]))) == counts(
+        evaluate(model, known, KnownTriples([known]))
+    )
 
 
 @pytest.mark.parametrize("name", ["TransE_l1", "TransE_l2", "DistMult", "RotatE"])

@@ -1,4 +1,5 @@
 """The row kernels of a step, on the CPU and (marked cuda) on a device, against doing it row by row on a plain table."""
+
 import numpy as np
 import pytest
 
@@ -271,7 +272,9 @@ def test_segment_sums_add_up_in_order(machine, dim, ordered):
         for i in range(offset[u], offset[u + 1]):
             expected[u] += values[order[i] if ordered else i]
     sums = machine.put(np.full((200, dim), 7, np.float32))
-    segment_sums(machine.put(values), machine.put(offset), order if order is None else machine.put(order), sums, machine.stream)
+    segment_sums(
+        machine.put(values), machine.put(offset), order if order is None else machine.put(order), sums, machine.stream
+    )
     np.testing.assert_array_equal(machine.get(sums), expected)
 
 

@@ -104,7 +104,10 @@ def cpu_gradients(config, batch, tables):
             for o in mine[1:]:
                 total += both[o]
             positive[u] = total + penalties[0][entity]
-    negative, relation = leaves["negative"] + penalties[0][batch.negative], leaves["relation"] + penalties[1][batch.relation]
+    negative, relation = (
+        leaves["negative"] + penalties[0][batch.negative],
+        leaves["relation"] + penalties[1][batch.relation],
+    )
     return losses, positive, negative, relation
 
 

@@ -20,8 +20,8 @@ from dglke_frugal.training.tables import Tables
 from dglke_frugal.training.trainer import load, step_config
 
 FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
-         "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma", "8",
-         "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10"]
+         "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",
+         "8", "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10"]
 
 # Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
 SUFFERING = """
@@ -105,7 +105,8 @@ class Ranks:
         start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings) for name, store in start.stores.items()})
         samplers = [Sampler(*graph.train, graph.n_entities, graph.n_relations,
-                            SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank, ranks),
+                            SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank,
+                                          ranks),
                             part=partition.parts and partition.parts[rank]) for rank in range(ranks)]
         for step in range(steps):
             oracle.train([sampler.batch(step) for sampler in samplers])

@@ -1,8 +1,9 @@
 """What several ranks must compute, by plain loops over plain tables in one process.
 
-In each step all ranks differentiate at the same values; then the first entries of all ranks, in rank order, are one entry, and
-so are the second ones. No plan, no cache, no engine, no row that is in two places.
+In each step all ranks differentiate at the same values; then the first entries of all ranks, in rank order, are one
+entry, and so are the second ones. No plan, no cache, no engine, no row that is in two places.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +40,9 @@ class Oracle:
         for name, of_ranks in entries.items():
             for entry in zip(*of_ranks):
                 ids, gradients = (np.concatenate(parts) for parts in zip(*entry))
-                self.tables[name].apply_entry(ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate)
+                self.tables[name].apply_entry(
+                    ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate
+                )
         return losses
 
     def positives(self, batch, gradients):

@@ -1,4 +1,5 @@
 """How edges are divided over ranks."""
+
 import sys
 
 import numpy as np
@@ -27,7 +28,9 @@ def test_relations_have_one_rank_but_for_the_large_ones(graph):
     assert_whole(partition, graph)
     own = partition.own_relations(graph)
     for rank, relations in enumerate(own):
-        others = np.concatenate([graph.train.relation[part] for other, part in enumerate(partition.parts) if other != rank])
+        others = np.concatenate(
+            [graph.train.relation[part] for other, part in enumerate(partition.parts) if other != rank]
+        )
         assert len(relations) and not np.isin(relations, others).any()
         assert np.isin(relations, graph.train.relation[partition.parts[rank]]).all()
 
@@ -48,7 +51,9 @@ def test_metis_keeps_entities_together(graph, tmp_path):
 def test_hot_entities_are_those_of_the_part(graph):
     partition = partition_edges("relation", graph, 2)
     for part, hot in zip(partition.parts, partition.hot_entities(graph)):
-        degree = np.bincount(np.concatenate([graph.train.head[part], graph.train.tail[part]]), minlength=graph.n_entities)
+        degree = np.bincount(
+            np.concatenate([graph.train.head[part], graph.train.tail[part]]), minlength=graph.n_entities
+        )
         assert (np.diff(degree[hot]) <= 0).all() and np.array_equal(np.sort(hot), np.arange(graph.n_entities))
 
 

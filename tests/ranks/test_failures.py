@@ -1,4 +1,5 @@
 """A rank that dies or throws stops all others within seconds, and nothing stays behind; the last checkpoint goes on."""
+
 import os
 import random
 import signal
@@ -52,7 +53,9 @@ def test_no_rank_outlives_rank_0(ranks):
 @pytest.mark.parametrize("thrower", [0, 1])
 def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
     arguments, _ = ranks.arguments("--num_proc", 3, *LONG)
-    process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 30: raise RuntimeError('the disk is on fire')")
+    process = ranks.start(
+        arguments, suffering=f"if rank == {thrower} and step == 30: raise RuntimeError('the disk is on fire')"
+    )
     wait_for(process, "[proc 2][Train](20/")
     others = followers(process.pid)
     output = finish(process, others)
@@ -104,7 +107,21 @@ def test_a_training_that_diverges_is_said_to(ranks):
 
 
 def test_early_stopping_stops_all_ranks(ranks):
-    folder, output = ranks.run("--num_proc", 2, "--max_step", 1000, "--valid", "--eval_interval", 5, "--eval_percent", 0.05,
-                               "--early_stop_patience", 1, "--lr", 1e-9, "--test")
+    folder, output = ranks.run(
+        "--num_proc",
+        2,
+        "--max_step",
+        1000,
+        "--valid",
+        "--eval_interval",
+        5,
+        "--eval_percent",
+        0.05,
+        "--early_stop_patience",
+        1,
+        "--lr",
+        1e-9,
+        "--test",
+    )
     assert "stopping early: 1 validations without a better MRR" in output and "[0]Test average MRR" in output
     assert (folder / "small_TransE_l2_entity.npy").is_file()

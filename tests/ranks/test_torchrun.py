@@ -1,4 +1,5 @@
 """Ranks that something else has started, with torchrun's environment variables."""
+
 import uuid
 
 import pytest
@@ -6,8 +7,15 @@ from ranks.conftest import assert_same, trained
 
 
 def environment(rank, count, **more):
-    return {"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
-            "TORCHELASTIC_RUN_ID": uuid.uuid4().hex, **more}
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": uuid.uuid4().hex,
+        **more,
+    }
 
 
 @pytest.mark.parametrize("gpu", [[], ["--gpu", 0]], ids=["cpu", "device"])

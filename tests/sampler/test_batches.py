@@ -1,4 +1,5 @@
 """The sampler as Python sees it; its rules are tested in C++ (csrc/tests/sampler)."""
+
 import gc
 import itertools
 
@@ -102,7 +103,9 @@ def test_an_edge_outside_the_graph_is_an_input_error(triples):
                 next(batches)
 
 
-@pytest.mark.parametrize("config", [{"batch_size": 0}, {"neg_sample_size": -1}, {"rank": 2, "ranks": 2}, {"ranks": 5000}])
+@pytest.mark.parametrize(
+    "config", [{"batch_size": 0}, {"neg_sample_size": -1}, {"rank": 2, "ranks": 2}, {"ranks": 5000}]
+)
 def test_impossible_sizes_are_input_errors(triples, config):
     with pytest.raises(InputError, match="cannot sample batches"):
         make(triples, **config)
@@ -133,7 +136,9 @@ def test_a_recorded_run_has_the_same_distribution(golden):
     meta = json.loads(bytes(trace["meta"]))
     rng = np.random.default_rng(0)
     edges = 100_000
-    triples = np.stack([rng.integers(0, n, edges) for n in (meta["n_entities"], meta["n_relations"], meta["n_entities"])], 1)
+    triples = np.stack(
+        [rng.integers(0, n, edges) for n in (meta["n_entities"], meta["n_relations"], meta["n_entities"])], 1
+    )
     sampler = Sampler(*triples.T, meta["n_entities"], meta["n_relations"],
                       SamplerConfig(meta["batch_size"], meta["neg_sample_size"]))
     steps = len(trace["head"])

@@ -1,4 +1,5 @@
 """Checkpoints: complete or not there, exact, and refused in a sentence where they do not fit."""
+
 import errno
 import json
 import os
@@ -99,8 +100,11 @@ def test_another_configuration_is_refused_and_the_difference_named(folder):
 
 def test_other_arrays_are_refused_before_anything_is_overwritten(folder):
     checkpoint = folder.save(1, tables(), CONFIG)
-    for change, message in [({"relation": np.zeros((8, 3, 5))}, "relation in .* is <f8 \\(7, 3, 5\\), but float64 \\(8"),
-                            ({"counts": np.zeros(11, np.int32)}, "counts in"), ({"projection": np.zeros(3)}, "are needed")]:
+    for change, message in [
+        ({"relation": np.zeros((8, 3, 5))}, "relation in .* is <f8 \\(7, 3, 5\\), but float64 \\(8"),
+        ({"counts": np.zeros(11, np.int32)}, "counts in"),
+        ({"projection": np.zeros(3)}, "are needed"),
+    ]:
         arrays = {**zeros_like(tables()), **change}
         with pytest.raises(InputError, match=message):
             checkpoint.load_into(arrays)

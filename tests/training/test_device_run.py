@@ -1,4 +1,5 @@
 """Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives the same tables."""
+
 import itertools
 from pathlib import Path
 
@@ -69,7 +70,12 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
     for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("p2f", "sync")):
         flags = ["--cache_ratio", ratio, "--lookahead", lookahead, "--flush", flush]
         assert tables(on_device(kind, *flags)) == expected, flags
-    ways = ("lru", "uva", "direct"), ("next_use", "copy", "staged"), ("static", "copy", "direct"), ("lfu", "uva", "staged")
+    ways = (
+        ("lru", "uva", "direct"),
+        ("next_use", "copy", "staged"),
+        ("static", "copy", "direct"),
+        ("lfu", "uva", "staged"),
+    )
     for policy, host_read, host_write in ways:
         flags = ["--cache_policy", policy, "--host_read", host_read, "--host_write", host_write, "--flush", "p2f",
                  "--cache_ratio", 0.02]

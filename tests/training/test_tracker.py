@@ -1,4 +1,5 @@
 """Trackers: what they write, and what they say when they cannot."""
+
 import json
 import sys
 import types
@@ -93,7 +94,9 @@ def test_wandb_goes_on_with_the_same_run(tmp_path, monkeypatch):
 
     def init(**options):
         opened.append(options)
-        return types.SimpleNamespace(id="abc", log=lambda metrics, step: logged.append((metrics, step)), finish=lambda: None)
+        return types.SimpleNamespace(
+            id="abc", log=lambda metrics, step: logged.append((metrics, step)), finish=lambda: None
+        )
 
     monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
     for step in (0, 100):

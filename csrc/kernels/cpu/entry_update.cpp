@@ -27,7 +27,8 @@ void for_each_owner(float* const* records, std::int64_t elements, const Body& bo
 
 }  // namespace
 
-void accumulate_entry(float* const* records, std::int64_t count, std::int64_t dim, const float* gradients, float* states) {
+void accumulate_entry(float* const* records, std::int64_t count, std::int64_t dim, const float* gradients,
+                      float* states) {
   for_each_owner(records, count * dim, [&](const auto& mine) {
     for (std::int64_t i = 0; i < count; ++i)
       if (mine(i)) records[i][dim] += mean_square(gradients + i * dim, dim);

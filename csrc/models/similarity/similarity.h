@@ -56,10 +56,10 @@ struct Kernels {
   // Rows are read and written in whole vectors: their stride leaves room.
   void (*gradient)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine,
                    Rows theirs, const float* weight, std::int64_t row_stride, std::int64_t other_stride, Rows gradient);
-  // Both gradients of a vector of columns in one pass over the pairs, for kL1 and kModulus, whose pairs cost more than a
-  // multiply-add: of `mine`, added to my_sum (rows x parts x 16), and minus that of `theirs`, added to their_sum (others x
-  // parts x 16), where parts is parts_of(similarity). mine and theirs begin at the vector's first column; k is the
-  // length of a whole row, so that the second part lies k / 2 further on. Same order of sums as gradient.
+  // Both gradients of a vector of columns in one pass over the pairs, for kL1 and kModulus, whose pairs cost more than
+  // a multiply-add: of `mine`, added to my_sum (rows x parts x 16), and minus that of `theirs`, added to their_sum
+  // (others x parts x 16), where parts is parts_of(similarity). mine and theirs begin at the vector's first column; k
+  // is the length of a whole row, so that the second part lies k / 2 further on. Same order of sums as gradient.
   void (*gradients)(Similarity similarity, std::int64_t rows, std::int64_t others, std::int64_t k, Rows mine,
                     Rows theirs, const float* weight, std::int64_t row_stride, float* my_sum, float* their_sum);
 };

@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
     }
 }
 
-// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, part, column, values, own)
-// takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
+// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, part, column, values,
+// own) takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
 template <typename P, bool kOfNegatives, typename Write>
 __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
                           const Operand& theirs, const float* weight_sum, Write write) {

@@ -30,7 +30,8 @@ void expect_indexed(const Batch& batch) {
   Occurrences positive, negative, relation;
   for (std::int32_t i = 0; i < positives; ++i) positive[batch.head[i]].push_back(i);
   for (std::int32_t i = 0; i < positives; ++i) positive[batch.tail[i]].push_back(positives + i);
-  for (std::size_t i = 0; i < batch.negative.size(); ++i) negative[batch.negative[i]].push_back(static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < batch.negative.size(); ++i)
+    negative[batch.negative[i]].push_back(static_cast<std::int32_t>(i));
   for (std::int32_t i = 0; i < positives; ++i) relation[batch.relation[i]].push_back(i);
   for (const auto& [id, unused] : positive) negative[id];  // an entity that is only positive has an empty list, and
   for (const auto& [id, unused] : negative) positive[id];  // the other way round

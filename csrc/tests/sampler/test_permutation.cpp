@@ -30,7 +30,8 @@ TEST(Permutation, VisitsEveryElementOnce) {
 
 // Far beyond 32 bits nothing can be enumerated, but distinct positions must still give distinct elements in range.
 TEST(Permutation, StaysInRangeAndDistinctBeyond32Bits) {
-  for (const std::uint64_t size : {(1ull << 31) + 1, (1ull << 32) - 1, (1ull << 32) + 5, (1ull << 40) + 12345, 1ull << 62}) {
+  for (const std::uint64_t size :
+       {(1ull << 31) + 1, (1ull << 32) - 1, (1ull << 32) + 5, (1ull << 40) + 12345, 1ull << 62}) {
     const Permutation permutation(size, 5, kStream, 3);
     std::vector<std::uint64_t> elements;
     for (std::uint64_t i = 0; i < 50000; ++i) elements.push_back(permutation(i));                // from the front,
@@ -51,7 +52,8 @@ TEST(Permutation, ARangeGivesTheElementsOfItsPositions) {
       for (const std::uint64_t first : {std::uint64_t{0}, (size - count) / 2, size - count}) {
         std::vector<std::int64_t> elements(count + 1, -1);
         permutation.range(first, static_cast<std::int64_t>(count), elements.data());
-        for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(elements[i], static_cast<std::int64_t>(permutation(first + i)));
+        for (std::uint64_t i = 0; i < count; ++i)
+          ASSERT_EQ(elements[i], static_cast<std::int64_t>(permutation(first + i)));
         ASSERT_EQ(elements[count], -1) << "wrote past the end";
       }
     }
@@ -71,7 +73,8 @@ TEST(Permutation, PlacesUniformlyOverKeys) {
     }
     const auto chi_square = [](const std::vector<int>& counts, std::size_t first, double expected) {
       double sum = 0;
-      for (std::size_t i = first; i < counts.size(); ++i) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
+      for (std::size_t i = first; i < counts.size(); ++i)
+        sum += (counts[i] - expected) * (counts[i] - expected) / expected;
       return sum;
     };
     // Mean of chi-square = degrees of freedom, deviation = sqrt(2 * them); four deviations.

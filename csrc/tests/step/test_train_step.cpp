@@ -114,7 +114,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TrainStepTest,
                                           testing::Bool()),
                          [](const auto& info) {
                            const Sizes& sizes = std::get<0>(info.param);
-                           return sizes.model + std::to_string(sizes.entity_dim) + (std::get<1>(info.param) ? "_degree" : "");
+                           return sizes.model + std::to_string(sizes.entity_dim) +
+                                  (std::get<1>(info.param) ? "_degree" : "");
                          });
 
 TEST(TrainStep, RefusesWhatMakesNoSense) {

@@ -30,7 +30,8 @@ std::vector<std::vector<std::int64_t>> workload() {
 
 std::vector<float> dense(HostTable& table) {
   std::vector<float> values;
-  for (std::int64_t id = 0; id < table.rows(); ++id) values.insert(values.end(), table.row(id), table.row(id) + kDim + 1);
+  for (std::int64_t id = 0; id < table.rows(); ++id)
+    values.insert(values.end(), table.row(id), table.row(id) + kDim + 1);
   return values;
 }
 
@@ -51,7 +52,8 @@ std::vector<float> train(StepRows& rows, int lookahead) {
     const auto sources = find_records(rows, rows.source(), steps[s].data(), kOccurrences);
     gather_rows(sources.data(), kOccurrences, kDim, embeddings.data());
     seen.insert(seen.end(), embeddings.begin(), embeddings.end());
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = embeddings[i] * 0.3f + static_cast<float>((s * 7 + i) % 11) - 5;
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] = embeddings[i] * 0.3f + static_cast<float>((s * 7 + i) % 11) - 5;
     copy_to_destination(rows);
     const auto records = find_records(rows, rows.destination(), steps[s].data(), kOccurrences);
     apply_entry(RowAdagrad{0.1f}, records.data(), kOccurrences, kDim, gradients.data());
