@@ -2,11 +2,13 @@
 import queue
 import threading
 import time
+from collections import deque
 
+import numpy as np
 import pytest
 import torch
 
-from dglke_frugal.store.device import CudaDevice, Device, Mark
+from dglke_frugal.store.device import MARKS, CudaDevice, Device, Mark
 
 
 class QueuedDevice(Device):
@@ -98,9 +100,114 @@ class FailingDevice(QueuedDevice):
         super().store(counter, value)
 
 
+class StreamsDevice(CudaDevice):
+    """A CUDA device's own order of work, by streams and events that the CPU plays.
+
+    The stream `ahead` ("compute" or "bus") runs as far as its waits allow, the other one only what somebody waits for:
+    where an event is missing, what is computed is wrong, every time. Without `ahead` all runs as late as it may. Not
+    for rows that wait at a gate: flush threads would look in vain for what a stream has not run yet.
+    """
+
+    def __init__(self, ahead=None):
+        self.torch_device = Device.torch_device
+        self._stream, self._bus = _Stream(1), _Stream(2)
+        self._ahead = {None: None, "compute": self._stream, "bus": self._bus}[ahead]
+        self._transferred = _Event()
+        self._marks = [_EventMark() for _ in range(MARKS)]
+        self._turn, self._marked = 0, False
+
+    def _enter(self, stream):
+        self.stream, self._marked = stream.cuda_stream, False
+
+    def submit(self, work):
+        super().submit(lambda: self._stream.enqueue(work))
+        self._run_ahead()
+
+    def transfer(self, work, after=None, awaited=True):
+        super().transfer(lambda: self._bus.enqueue(work), after, awaited)
+        self._run_ahead()
+
+    def _run_ahead(self):
+        if self._ahead is not None:
+            self._ahead.run()
+
+    def zeros(self, *shape, dtype=np.float32):
+        if not _Stream.running:
+            self._bus.wait_stream(self._stream)
+        return Device.zeros(self, *shape, dtype=dtype)
+
+    check, pinned, upload, share = Device.check, Device.pinned, Device.upload, Device.share
+    host_read, store, repeated = Device.host_read, Device.store, Device.repeated
+
+
+class _Stream:
+    """What CudaDevice needs of torch.cuda.Stream."""
+
+    running = False  # whether any of them is
+
+    def __init__(self, number):
+        self.cuda_stream, self._works = number, deque()
+
+    def enqueue(self, work):
+        self._works.append(work)
+
+    def wait_event(self, event):
+        self.enqueue(event.point)  # the last record's, as CUDA has it
+
+    def wait_stream(self, other):
+        event = _Event()
+        event.record(other)
+        self.wait_event(event)
+
+    def run(self, point=None):
+        """Up to a point, or to the end; and of other streams what that waits for."""
+        while self._works and not (point and point.passed):
+            work = self._works.popleft()
+            if not isinstance(work, _Point):
+                _Stream.running = True
+                work()
+                _Stream.running = False
+            elif work.stream is self:
+                work.passed = True
+            else:
+                work.wait()
+
+
+class _Point:
+    """A place in a stream."""
+
+    def __init__(self, stream):
+        self.stream, self.passed = stream, stream is None
+
+    def wait(self):
+        if not self.passed:
+            self.stream.run(self)
+            assert self.passed
+
+
+class _Event:
+    """What CudaDevice needs of torch.cuda.Event."""
+
+    def __init__(self):
+        self.point = _Point(None)
+
+    def record(self, stream):
+        self.point = _Point(stream)
+        stream.enqueue(self.point)
+
+
+class _EventMark(Mark):
+    def __init__(self):
+        self.event = _Event()
+
+    def wait(self):
+        self.event.point.wait()
+
+
 def make_device(name):
-    return {"cpu": Device, "queued": QueuedDevice, "cuda": lambda: CudaDevice(0),
-            "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
+    return {"cpu": Device, "queued": QueuedDevice, "late": StreamsDevice,
+            "compute ahead": lambda: StreamsDevice("compute"), "bus ahead": lambda: StreamsDevice("bus"),
+            "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
 def _one_thread(request):
@@ -111,6 +218,7 @@ def _one_thread(request):
     torch.set_num_threads(threads)
 
 
+STREAMS = ["late", "compute ahead", "bus ahead"]
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 device = pytest.fixture(_one_thread, params=["cpu", CUDA], name="device")
 queued_device = pytest.fixture(_one_thread, params=["cpu", "queued", CUDA], name="queued_device")

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from devices import QueuedDevice, device, make_device, queued_device  # noqa: F401
+from devices import STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
 
 from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
@@ -163,6 +163,16 @@ def test_rows_that_go_home_beside_the_next_step(expected, policy, seconds):
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, value_path="host_row")
     for found, wanted in zip(train(store, device, STEPS, 4, drain_at=(STEPS // 3,)), expected):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("policy", ["static", "lru", "next_use"])
+def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
+    for slots, lookahead in ((0, 4), (ROWS // 40, 1), (ROWS // 10, 10), (ROWS, 4)):
+        device = make_device(kind)
+        store = make_store(device, lookahead=lookahead, slots=slots, policy=policy, value_path="host_row")
+        for found, wanted in zip(train(store, device, STEPS, lookahead, drain_at=(STEPS // 3,)), expected):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead}")
 
 
 def test_departures():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, FailingDevice, make_device
+from devices import CUDA, STREAMS, FailingDevice, make_device
 from training.conftest import logged, tables
 
 from dglke_frugal.cli import flags as cli_flags
@@ -106,12 +106,13 @@ def test_every_model_gives_the_tables_of_the_cpus_own_step(on_device, runs, mode
     compare(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
 
 
-@pytest.mark.parametrize("kind", ["cpu", CUDA])
+@pytest.mark.parametrize("kind", ["cpu", *STREAMS, CUDA])
 def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
     """11397 triples are seven batches of 1450 and one of 1247."""
     flags = ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt",
              "--batch_size", 1450, "--neg_sample_size", 29]
-    assert_same(on_device(kind, *flags, "--flush", "p2f"), runs(*STEPS, *flags))
+    for store in (["--flush", "p2f", "--host_write", "direct"], ["--flush", "none"]):
+        assert_same(on_device(kind, *flags, *store), runs(*STEPS, *flags))
 
 
 @pytest.mark.parametrize("kind", ["cpu", CUDA])
