@@ -1,5 +1,6 @@
 """Fixtures that many tests share: where the reference data lies, and which tests can run here."""
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def golden():
 def graphs():
     """Folder of real graphs in DGL-KE's layouts."""
     return reference_folder("data")
+
+
+def pytest_configure():
+    # Jobs that a shell starts in the background ignore SIGINT, and so would the runs that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
