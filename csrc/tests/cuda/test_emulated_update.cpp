@@ -85,7 +85,8 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
           for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row.data(), row[dim], entry.occurrence(i), dim);
         }
         if (leave[u] == Leave::kGradient) continue;
-        ASSERT_EQ(std::memcmp(left, row.data(), row.size() * sizeof(float)), 0) << dim << ", " << scale << ", row " << u;
+        ASSERT_EQ(std::memcmp(left, row.data(), row.size() * sizeof(float)), 0)
+            << dim << ", " << scale << ", row " << u;
       }
     }
 }
