@@ -10,6 +10,11 @@ from dglke_frugal import _native
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 
+# The recorded models and losses on a small graph; fb15k_transe_l2_400 is a longer one on FB15k.
+TRACES = ["transe_l1", "transe_l2_adv", "transe_l2_hinge", "transe_l2_negdeg", "transe_l2_pairwise", "distmult",
+          "complex", "rotate", "simple", "rescal", "transr"]
+
+
 class Trace:
     """One recorded run: each array of its file is an attribute, and `meta` a namespace of the settings."""
 

@@ -57,15 +57,6 @@ void bind_memory(nb::module_& module) {
             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(&table.state(0), 1, shape, self, strides);
           },
           "(rows,) float32 view of the optimizer state.")
-      .def_prop_ro(
-          "records",
-          [](nb::handle self) {
-            auto& table = nb::cast<HostTable&>(self);
-            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
-                                          static_cast<std::size_t>(table.layout().stride)};
-            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self);
-          },
-          "(rows, stride) float32 view of everything: embeddings, states, padding.")
       .def("init_uniform", &HostTable::init_uniform, "low"_a, "high"_a, "seed"_a, "stream"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(

@@ -2,23 +2,9 @@
 
 import numpy as np
 import pytest
-from golden_trace import Trace
+from golden_trace import TRACES, Trace
 
 from dglke_frugal.evaluation import HEAD, TAIL, EmbeddingModel, KnownTriples, evaluate
-
-TRACES = [
-    "transe_l1",
-    "transe_l2_adv",
-    "transe_l2_hinge",
-    "transe_l2_negdeg",
-    "transe_l2_pairwise",
-    "distmult",
-    "complex",
-    "rotate",
-    "simple",
-    "rescal",
-    "transr",
-]
 
 
 @pytest.fixture(scope="module")
