@@ -72,7 +72,7 @@ def main():
     report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {}
     report.update(machine=machine.facts(), threads=options.threads)
 
-    def leg(part, name, flags, model, interval=200):
+    def leg(part, name, flags, model, interval=2000):
         report.setdefault(part, {})[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
         said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
         print(f"{part} {name:20s} {said}", flush=True)
@@ -89,7 +89,7 @@ def main():
             report["stall_share"] = report["fb15k"]["frugal"].get("metrics", {}).get("train/stall_share")
         if "models" in options.part:
             for model in RECIPES:
-                leg("models", model, graph, model, 50)
+                leg("models", model, graph, model, 500)
                 if model not in NOT_IN_VANILLA:
                     leg("models", f"vanilla_{model}", [*graph, "--backend", "vanilla"], model, 20)
         if "large" in options.part:
@@ -98,7 +98,7 @@ def main():
             flags = ["--dataset", large.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files",
                      "entities.tsv", "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
             for name in ("frugal", "frugal_staged", "frugal_copy", "frugal_sync"):
-                leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2")
+                leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2", 500)
             leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)
             report["frugal_over_vanilla_mix"] = over(report["large"], "frugal", "vanilla_mix")
     with replace_file(options.json, "w") as file:
