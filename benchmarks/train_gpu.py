@@ -1,6 +1,7 @@
 """Training steps per second on one GPU beside unmodified DGL-KE, from the command line.
 
-    python -m benchmarks.train_gpu --json FILE [--part {fb15k,models,large}] [--data_path P] [--entities N]
+    python -m benchmarks.train_gpu --json FILE [--part {fb15k,models,large}] [--legs NAME ...] [--data_path P]
+                                   [--entities N]
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours behind a cache of 5 %, with all rows
 cached, with the table on the device, without graphs, with values staged, with host rows copied, with tf32 and bf16
@@ -55,7 +56,7 @@ def measure(flags, model, options, interval):
 
 def over(legs, ours, theirs):
     """Ratio of two legs, or None where one is missing."""
-    a, b = (legs[name]["steps_per_second"] for name in (ours, theirs))
+    a, b = (legs.get(name, {}).get("steps_per_second") for name in (ours, theirs))
     return a / b if a and b else None
 
 
@@ -63,6 +64,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, help="write the results here; parts that are there already are kept")
     parser.add_argument("--part", nargs="+", choices=["fb15k", "models", "large"], default=["fb15k", "models", "large"])
+    parser.add_argument("--legs", nargs="+", help="of fb15k and large, by name (all)")
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -73,6 +75,8 @@ def main():
     report.update(machine=machine.facts(), threads=options.threads)
 
     def leg(part, name, flags, model, interval=2000):
+        if options.legs and part != "models" and name not in options.legs:
+            return
         report.setdefault(part, {})[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
         said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
         print(f"{part} {name:20s} {said}", flush=True)
@@ -86,7 +90,7 @@ def main():
             for name, flags in FRUGAL.items():
                 leg("fb15k", name, [*graph, *flags], "TransE_l2")
             report["frugal_over_vanilla_gpu"] = over(report["fb15k"], "frugal", "vanilla")
-            report["stall_share"] = report["fb15k"]["frugal"].get("metrics", {}).get("train/stall_share")
+            report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
         if "models" in options.part:
             for model in RECIPES:
                 leg("models", model, graph, model, 500)
@@ -95,6 +99,7 @@ def main():
         if "large" in options.part:
             large = SyntheticGraph(options.entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
             path = write(large, Path(folder))
+            report["entities"] = options.entities
             flags = ["--dataset", large.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files",
                      "entities.tsv", "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
             for name in ("frugal", "frugal_staged", "frugal_copy", "frugal_sync"):

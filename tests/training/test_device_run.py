@@ -1,6 +1,8 @@
 """Whole runs on a device: no setting of the store changes a bit, and the CPU's own step gives the same tables."""
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +177,34 @@ def test_a_device_that_fails_ends_the_run_with_the_checkpoint_to_go_on_from(on_d
     with pytest.raises(SystemExit):
         on_device(FailingDevice(3), *flags)
     assert "there is no checkpoint to go on from" in capsys.readouterr().err
+
+
+BREAK = """
+from dglke_frugal.cli.train import main
+from dglke_frugal.training.trainer import Run
+import sys, torch
+checkpoint = Run.checkpoint
+def break_after(run):
+    checkpoint(run)
+    if run.steps_done == 20:
+        torch.zeros(1, device="cuda")[torch.tensor([5], device="cuda")]
+Run.checkpoint = break_after
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.cuda
+def test_a_gpu_that_is_lost_ends_the_run_with_the_checkpoint_to_go_on_from(runs):
+    """An assertion in a kernel: every call of CUDA fails from then on, as after a GPU that is gone."""
+    flags = [*STEPS, "--gpu", 0, "--cache_ratio", 0.1]
+    expected = tables(runs(*flags))
+    arguments, folder = runs.arguments(*flags, "--checkpoint_interval", 10)
+    ended = subprocess.run([sys.executable, "-c", BREAK, *arguments], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("training stopped")]
+    assert "CUDA" in line and "go on from the checkpoint of step 20" in line
+    assert not list(folder.glob("*.npy"))
+    assert tables(runs.resume(folder)) == expected
 
 
 def test_how_rows_cross_the_bus_is_what_the_flags_say():
