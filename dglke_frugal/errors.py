@@ -1,4 +1,8 @@
-"""Errors that are the input's fault, and how any error is said in a line."""
+"""Errors that end a run, and how any error is said in a line."""
+from __future__ import annotations
+
+import os
+import sys
 
 
 class InputError(Exception):
@@ -11,3 +15,16 @@ class InputError(Exception):
 def first_line(error: BaseException) -> str:
     """What an error says, without the lines behind it: those of CUDA are advice for programmers."""
     return str(error).partition("\n")[0] or type(error).__name__
+
+
+class DeviceLost(SystemExit):
+    """A device has failed for good, and the run has said so and closed its files; the code is that of the process.
+
+    What is left of such a device aborts the process when it is released, so the process has to end before that.
+    """
+
+    def end_process(self) -> None:
+        """End it now, with nothing released."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.code)

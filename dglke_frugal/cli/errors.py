@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 
-from ..errors import InputError
+from ..errors import DeviceLost, InputError
 
 
 def reports_input_errors(command):
@@ -16,6 +16,8 @@ def reports_input_errors(command):
         arguments = sys.argv[1:] if argv is None else list(argv)
         try:
             return command(arguments)
+        except DeviceLost as lost:
+            lost.end_process()
         except InputError as error:
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
             sys.stderr.write(f"{program}: {error}\n")

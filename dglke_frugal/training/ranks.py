@@ -23,7 +23,7 @@ import numpy as np
 from .. import _native
 from ..config import TrainConfig
 from ..data import KnowledgeGraph
-from ..errors import InputError, first_line
+from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import SIDES, Evaluation
 from ..evaluation.ranking import Comparison
 from ..store.engine import EngineError
@@ -59,7 +59,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
         return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device))
     except (EngineError, RankError, DeviceFailure) as error:
         sys.stderr.write(f"dglke_train: {error}\n")
-        raise SystemExit(1) from None
+        raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
     finally:
         processes.close()
 
@@ -303,6 +303,8 @@ def follow(connection: Connection, rank: int) -> int:
         if not isinstance(error, (InputError, DeviceFailure, KeyboardInterrupt)):
             traceback.print_exc()
         peers.tell_error(sentence_of(rank, error))
+        if isinstance(error, DeviceFailure):
+            DeviceLost(1).end_process()
         return 1
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from .. import _native
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
-from ..errors import InputError, first_line
+from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
 from . import available_memory
@@ -287,7 +287,7 @@ class Run:
         remedy = "there is no checkpoint to go on from; --checkpoint_interval writes some" if last is None else (
             f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
         sys.stderr.write(f"training stopped in step {self.steps_done + 1}: {first_line(error)}; {remedy}\n")
-        raise SystemExit(1) from error
+        raise DeviceLost(1) from error
 
     def _stop(self, interrupt) -> None:
         again = f"dglke_train --resume {shlex.quote(str(self.folder))}"

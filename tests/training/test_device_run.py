@@ -200,7 +200,7 @@ def test_a_gpu_that_is_lost_ends_the_run_with_the_checkpoint_to_go_on_from(runs)
     expected = tables(runs(*flags))
     arguments, folder = runs.arguments(*flags, "--checkpoint_interval", 10)
     ended = subprocess.run([sys.executable, "-c", BREAK, *arguments], capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 1
+    assert ended.returncode == 1, ended.stderr[-3000:]
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("training stopped")]
     assert "CUDA" in line and "go on from the checkpoint of step 20" in line
     assert not list(folder.glob("*.npy"))
