@@ -54,6 +54,15 @@ def test_ranks_are_those_of_the_cpu_in_any_blocks(monkeypatch, device, place, na
             assert found == expected
 
 
+def test_an_emptied_model_ties_without_arithmetic(place):
+    model = random_model("ComplEx", entities=411, dim=8)
+    model.relation[::2] = 0
+    known = random_triples(model, 500)
+    found, expected = (evaluate(each, known, KnownTriples([known])) for each in (place(model), model))
+    assert counts(found) == counts(expected)
+    assert found.compared["tail"].close_calls < len(model.entity)
+
+
 def test_rows_of_a_store_lie_apart(device):
     model = random_model("TransE_l2", entities=100)
     wide = np.full((100, 32), np.nan, np.float32)

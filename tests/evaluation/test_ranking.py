@@ -71,6 +71,29 @@ def test_exact_ties_are_counted_as_ties(name):
         np.testing.assert_array_equal(evaluation.ranks(side, "realistic"), 1 + better + equal / 2)
 
 
+@pytest.mark.parametrize("name", ["DistMult", "ComplEx", "SimplE", "RESCAL"])
+def test_an_emptied_model_ties_without_arithmetic(name):
+    """Queries that are all 0, from rows that are 0 or products that underflow, tie with every candidate."""
+    model = random_model(name, dim=8)
+    model.relation[::2] = 0
+    model.entity[::3] *= 1e-30
+    model.relation[1::4] *= 1e-30
+    known = random_triples(model, 300)
+    assert_like_oracle(model, known)
+    model.relation[:] = 0
+    evaluation = assert_like_oracle(model, known)
+    assert all(evaluation.compared[side].equal.all() and not evaluation.compared[side].close_calls for side in SIDES)
+
+
+def assert_like_oracle(model, known):
+    evaluation = evaluate(model, known, KnownTriples([known]))
+    for side in SIDES:
+        better, equal = better_and_equal(model, known, side, as_set(known), tolerance=1e-50)
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+    return evaluation
+
+
 def test_scores_beyond_simples_limits_tie():
     model = random_model("SimplE", dim=8)
     model = EmbeddingModel("SimplE", 3.0, 4, model.entity * 4, model.relation * 4)
