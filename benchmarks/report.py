@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from dglke_frugal.files import replace_file
 
-from . import machine, rank_model
+from . import machine, rank_model, targets
 
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
@@ -142,6 +142,9 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The page. results: content of the files by their names."""
     known = benchmarks()
     parts = ["# Performance", textwrap.fill(ABOUT, 120), "From a measured rate to eight GPUs: [ranks.md](ranks.md)."]
+    if reached := targets.rows(results):
+        heads = ["what", "key", "figure", "bar", "reached", "file"]
+        parts += ["## At a glance", table(heads, [list(map(cell, row)) for row in reached])]
     for file, result in sorted(results.items()):
         name = Path(file).stem.split("-")[0]
         title, command = known.get(name, (name, f"python -m benchmarks.{name} --json FILE"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, rank_model, report
+from benchmarks import machine, rank_model, report, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,6 +64,14 @@ def test_all_values_are_in_the_tables(result):
     for block in text.split("\n\n"):
         columns = {line.replace("\\|", "").count("|") for line in block.splitlines() if line.startswith("|")}
         assert len(columns) <= 1
+
+
+def test_bars_are_beside_the_figures():
+    rows = targets.rows({"train.json": {"stall_share": 0.02, "frugal_over_vanilla_cpu": 3.0, "threads": 2},
+                         "train_gpu-here.json": {"stall_share": 0.01, "frugal_over_vanilla_gpu": None}})
+    assert [(key, value, reached, file) for _, key, value, _, reached, file in rows] == [
+        ("`frugal_over_vanilla_cpu`", 3.0, "yes", "`train.json`"),
+        ("`stall_share`", 0.02, "**no**", "`train.json`"), ("`stall_share`", 0.01, "yes", "`train_gpu-here.json`")]
 
 
 def test_page_says_machine_and_what_is_missing(result, tmp_path):

@@ -1,0 +1,52 @@
+"""What the project set out to reach, by the names under which benchmarks report it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple
+
+
+class Target(NamedTuple):
+    """A bar for one figure."""
+
+    what: str
+    bar: float
+    at_most: bool = False
+
+    def reached(self, value: float) -> bool:
+        """Whether the figure is on the right side of the bar."""
+        return value <= self.bar if self.at_most else value >= self.bar
+
+    @property
+    def text(self) -> str:
+        """The bar as a table shows it."""
+        return f"{'at most' if self.at_most else 'at least'} {self.bar:,.6g}"
+
+
+TARGETS: Dict[str, Target] = {
+    "frugal_over_vanilla_cpu": Target("steps/s over vanilla's, CPU, same threads", 3),
+    "frugal_over_vanilla_gpu": Target("steps/s over vanilla --gpu 0, FB15k", 10),
+    "frugal_over_vanilla_mix": Target("steps/s over vanilla --mix_cpu_gpu, 5 % cached", 10),
+    "stall_share": Target("share of the time spent waiting for rows", 0.01, at_most=True),
+    "eval_seconds": Target("full filtered test of FB15k on the CPU, two cores' bar, s", 40, at_most=True),
+    "eval_seconds_gpu": Target("the same on a GPU, s", 2, at_most=True),
+    "frugal_over_vanilla_eval": Target("the same, over vanilla's time", 6),
+    "uva_over_copy_dim400": Target("gather from host memory over the pinned copy rate", 0.9),
+    "queue_over_best_peer": Target("operations/s of the two-level queue over its best peer's", 3),
+    "stall_sync_over_p2f_fb15k": Target("waiting with sync flushes over P²F's, FB15k", 30),
+    "stall_sync_over_p2f_freebase": Target("the same, 86 M rows", 30),
+    "engine_bytes_86m": Target("memory of the engine for 86 M rows, bytes", 1e9, at_most=True),
+    "triples_per_s": Target("triples loaded from text each second", 5e6),
+    "peak_over_arrays": Target("peak memory of loading over its arrays", 1.3, at_most=True),
+    "peak_over_plan": Target("peak memory of 20 M entities, 100 M triples over the plan", 1.1, at_most=True),
+    "compat_share": Target("share of vanilla's step that running it today costs", 0.03, at_most=True),
+    "import_seconds": Target("import of the package, s", 0.5, at_most=True),
+    "first_step_seconds": Target("from the command to the first step of FB15k, CPU, s", 5, at_most=True),
+}
+
+
+def rows(results: Mapping[str, Mapping[str, Any]]) -> List[List[Any]]:
+    """(figure, key, value, bar, reached, file) of each target that a result has. results: by file name."""
+    return [[target.what, f"`{key}`", result[key], target.text, "yes" if target.reached(result[key]) else "**no**",
+             f"`{file}`"]
+            for key, target in TARGETS.items() for file, result in sorted(results.items())
+            if isinstance(result.get(key), (int, float))]  # fmt: skip
