@@ -37,6 +37,7 @@ class QueuedDevice(Device):
             if isinstance(work, _QueuedMark):
                 work.passed.set()
             work = None  # it holds tables
+            works.task_done()
 
     def _put(self, works, work, after):
         self.check()
@@ -68,6 +69,9 @@ class QueuedDevice(Device):
 
     def mark(self):
         return self._mark(self._submitted)
+
+    def idle(self):
+        return self._submitted.unfinished_tasks == 0
 
     def check(self):
         if self._error is not None:
@@ -136,7 +140,8 @@ class StreamsDevice(CudaDevice):
         for stream in self._ahead:
             stream.run()
 
-    check, zeros, pinned, upload, share = Device.check, Device.zeros, Device.pinned, Device.upload, Device.share
+    idle, check = Device.idle, Device.check
+    zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
 
 

@@ -70,6 +70,10 @@ class Device:
         """The point behind everything submitted so far, and so behind all arrivals."""
         return Mark()
 
+    def idle(self) -> bool:
+        """Whether all submitted work is done; never waits. Raises what went wrong in it."""
+        return True
+
     def check(self) -> None:
         """Raise what went wrong in submitted work, as far as it is known; never waits."""
 
@@ -179,6 +183,9 @@ class CudaDevice(Device):
         self._turn = (self._turn + 1) % MARKS
         self._marks[self._turn].event.record(stream)
         return self._marks[self._turn]
+
+    def idle(self):
+        return self._stream.query()
 
     def check(self):
         if self._capturing.acquire(blocking=False):

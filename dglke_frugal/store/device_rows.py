@@ -15,6 +15,7 @@ import torch
 from .. import _native
 from .device import Device, Mark, nothing
 from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_rows
+from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
 ROWS_PER_COPY = 65536
@@ -48,6 +49,7 @@ class DeviceRows:
     Attributes:
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
+        stalls: what the device has waited for rows.
     """
 
     planned = True
@@ -57,6 +59,7 @@ class DeviceRows:
         self.table, self.device = table, device
         self.dim, self.stride = table.dim, table.stride
         self.scratch = slots
+        self.stalls = Stalls()
         self.cache = device.zeros(slots + 1 + more, table.stride)
 
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:

@@ -61,11 +61,11 @@ class EngineRows(DeviceRows):
 
     def begin(self, step):
         self._step = step - self._first
-        while self._port.begin(self._step):
+        while self.stalls.watch(self._port.begin, self._step, self.device.idle):
             self._serve(_as_records(*self._port.write_backs(self._step)))
 
     def wait(self):
-        self._port.wait_gate(self._step)
+        self.stalls.watch(self._port.wait_gate, self._step, self.device.idle)
 
     @property
     def running(self):

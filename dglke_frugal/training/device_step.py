@@ -6,7 +6,6 @@ a step is one graph per direction of corruption; losses are summed on the device
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import Callable, Dict, List, Optional, Tuple
 
@@ -34,7 +33,6 @@ class DeviceStep:
             from .device_torch import TorchGradients  # here, because others do not need it
 
             self._gradients = TorchGradients(config, device, self._sums, matmul)
-        self.waited_seconds = 0.0  # for rows, in all
         self._steps = 0
         self._departed = deque(maxlen=STEPS_ON_DEVICE)  # marks behind the last steps, of whatever shape
         self._shaped: Dict[Tuple, _ShapedStep] = {}
@@ -45,9 +43,7 @@ class DeviceStep:
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
             self._shaped[shape] = _ShapedStep(self, batch, tables)
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
-        departed, waited = self._shaped[shape].run(batch, after)
-        self._departed.append(departed)
-        self.waited_seconds += waited
+        self._departed.append(self._shaped[shape].run(batch, after))
         self._steps += 1
 
     def take_losses(self) -> Losses:
@@ -103,19 +99,13 @@ class _ShapedStep:
 
         return work
 
-    def run(self, batch: _native.Batch, after: Optional[Mark]) -> Tuple[Mark, float]:
-        """Enqueue the step, which arrives behind `after`.
-
-        Returns the mark behind its departure and the seconds of waiting for rows, with everything ready that does not
-        need them.
-        """
+    def run(self, batch: _native.Batch, after: Optional[Mark]) -> Mark:
+        """Enqueue the step, which arrives behind `after`. Returns the mark behind its departure."""
         block = self._transfer.send(batch, after)
-        began = time.perf_counter()
-        for rows in self._tables:
+        for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
-        waited = time.perf_counter() - began
         self._device.submit(self._works[block][batch.corrupt_head])
         departed = self._device.depart(self._departures[block])
         for rows in self._tables:
             rows.leave(departed)
-        return departed, waited
+        return departed

@@ -13,6 +13,7 @@ from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal.store.engine import EngineError
 from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW
+from dglke_frugal.store.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 
@@ -268,6 +269,40 @@ def test_the_host_runs_ahead_of_the_device():
     assert store.statistics()["ranks"][0]["cache_reads"] == len(rows_of(FIRST))
     release.set()
     store.drain()
+    store.close()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
+    device, release, seconds = QueuedDevice(), threading.Event(), 0.2
+    store = make_store(device, value_path="host_row", lookahead=3)
+    stepper = Stepper(store, device)
+    stepper.announce(FIRST)
+    stepper.run(FIRST)
+    device.synchronize()
+    store.steps.stalls = Stalls()
+    if busy:
+        device.submit(release.wait)
+    threading.Timer(seconds, lambda: stepper.announce(FIRST + 1)).start()
+    stepper.rows.begin(FIRST + 1)  # waits for the plan
+    stalls = store.steps.stalls
+    assert (stalls.steps, stalls.seconds) == (0, 0) if busy else stalls.steps == 1 and stalls.seconds > seconds / 2
+    release.set()
+    store.close()
+
+
+def test_host_rows_that_are_changed_after_a_drain_are_read_at_home(queued_device):
+    store, expected = make_store(queued_device, value_path="host_row"), EmbeddingStore(ROWS, DIM, LEARNING_RATE)
+    expected.init_uniform(0.5, 1, 0)
+    stepper = Stepper(store, queued_device)
+    for step in (FIRST, FIRST + 1):
+        stepper.announce(step)
+        stepper.run(step)
+        store.drain()
+        expected.apply([(ids, noise + expected.gather(ids)) for ids, noise in workload(step)])
+        np.testing.assert_array_equal(store.embeddings, expected.embeddings)
+        for table in (store, expected):
+            table.embeddings[:] *= 2
     store.close()
 
 
