@@ -120,8 +120,8 @@ class StreamsDevice(CudaDevice):
         self._stream, self._arrivals, self._departures = (_Stream(number) for number in (1, 2, 3))
         named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
         self._ahead = [named[name] for name in ahead]
-        self._marks = [_EventMark() for _ in range(MARKS)]
-        self._turn = 0
+        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+                       for stream in (self._stream, self._arrivals, self._departures)}
 
     def _enter(self, stream):
         self.stream = stream.cuda_stream

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import threading
+from collections import deque
 from typing import Callable, Optional
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..errors import InputError, first_line
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
-MARKS = 64  # events of a device, used in turn
+MARKS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
@@ -141,8 +142,8 @@ class CudaDevice(Device):
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
-        self._marks = [_EventMark() for _ in range(MARKS)]
-        self._turn = 0
+        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+                       for stream in (self._stream, self._arrivals, self._departures)}
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
         self.mark()
 
@@ -167,7 +168,6 @@ class CudaDevice(Device):
         return self._mark(self._departures)
 
     def mark(self):
-        """A mark that is older than MARKS others stands for a later point: what waits for it waits longer."""
         return self._mark(self._stream)
 
     def _run(self, stream: torch.cuda.Stream, work: Callable[[], None], after: Optional[Mark]) -> None:
@@ -180,9 +180,11 @@ class CudaDevice(Device):
             self.stream = self._stream.cuda_stream
 
     def _mark(self, stream: torch.cuda.Stream) -> Mark:
-        self._turn = (self._turn + 1) % MARKS
-        self._marks[self._turn].event.record(stream)
-        return self._marks[self._turn]
+        """One older than MARKS others of its stream stands for a later point of it: what waits for it waits longer."""
+        marks = self._marks[stream.cuda_stream]
+        marks.rotate()
+        marks[0].event.record(stream)
+        return marks[0]
 
     def idle(self):
         return self._stream.query()
@@ -190,7 +192,7 @@ class CudaDevice(Device):
     def check(self):
         if self._capturing.acquire(blocking=False):
             try:
-                self._marks[self._turn].event.query()
+                self._marks[self._stream.cuda_stream][0].event.query()
             finally:
                 self._capturing.release()
 
