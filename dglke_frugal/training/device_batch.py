@@ -72,10 +72,10 @@ class BlockTransfer:
         self._hosts = [_HostBlock(device, block, tables) for block in self.blocks]
         self._turn = -1
 
-    def send(self, batch: _native.Batch, after: Optional[Mark]) -> int:
+    def send(self, batch: _native.Batch, after: Optional[Mark] = None) -> int:
         """Pack the running step and let it arrive, behind `after`. Returns the number of its device block.
 
-        after: the departure of the step STEPS_ON_DEVICE before, which has used the block at the latest.
+        after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
         """
         self._turn = (self._turn + 1) % STEPS_ON_DEVICE
         host = self._hosts[self._turn]
