@@ -13,7 +13,7 @@ from dglke_frugal.store.device import MARKS, CudaDevice, Device, Mark
 
 
 class QueuedDevice(Device):
-    """A CPU device whose work runs later, in three threads of its own, so that the host is ahead of it as with a GPU."""
+    """A CPU device whose work runs later, in three threads, so that the host is ahead of it as with a GPU."""
 
     def __init__(self, departure_seconds=0.0):
         """departure_seconds: how long each departure takes longer, so that later steps are ahead of it."""
@@ -203,7 +203,8 @@ class _EventMark(Mark):
 def make_device(name):
     if name in STREAMS:
         return StreamsDevice(*STREAMS[name])
-    return {"cpu": Device, "queued": QueuedDevice, "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
+    return {"cpu": Device, "queued": QueuedDevice,
+            "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
 def _one_thread(request):

@@ -18,8 +18,8 @@ class StoreCounters:
 
     hits, misses: rows of a step that were found in a cache, and that were read from host memory. evictions: rows that a
     cache wrote back to make room. bytes_read: of the misses; bytes_flushed: of the rows that reached host memory again.
-    stall_seconds: without work because of waiting at the gate, for a plan, or for room in staging, in `stalled_steps` of
-    the steps.
+    stall_seconds: without work because of waiting at the gate, for a plan, or for room in staging, in `stalled_steps`
+    of the steps.
     """
 
     hits: int = 0

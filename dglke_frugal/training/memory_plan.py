@@ -212,7 +212,8 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
 
 
 def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
-    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of three steps.
+    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of
+    three steps.
 
     In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
     directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
