@@ -25,8 +25,7 @@ from dglke_frugal.config import MATMULS
 from dglke_frugal.files import replace_file
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store.device import CudaDevice, Device
-from dglke_frugal.store.device_rows import ResidentRows
-from dglke_frugal.training.device_batch import HOST_BLOCKS
+from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, ResidentRows
 from dglke_frugal.training.device_step import DeviceStep
 from dglke_frugal.training.step import LossConfig, StepConfig
 
@@ -88,7 +87,7 @@ def measure(device, model, matmul, steps, batches, peak):
 
     run(WARM_UP)
     whole = [run(steps)[0] for _ in range(REPEATS)]
-    host = [run(HOST_BLOCKS)[1] for _ in range(10 * REPEATS)]
+    host = [run(STEPS_ON_DEVICE)[1] for _ in range(10 * REPEATS)]
     entities = statistics.mean(len(batch.entities) for batch in batches)
     relations = statistics.mean(len(batch.relations) for batch in batches)
     moved = 8 * (entities * dims.entity + relations * (dims.relation + (dims.projection or 0)))

@@ -1,4 +1,5 @@
 """Devices that tests run on: the CPU at once, the CPU behind a queue as a GPU's stream is, and (marked cuda) a GPU."""
+import itertools
 import queue
 import threading
 import time
@@ -12,15 +13,13 @@ from dglke_frugal.store.device import MARKS, CudaDevice, Device, Mark
 
 
 class QueuedDevice(Device):
-    """A CPU device whose work runs later, in two threads of its own, so that the host is ahead of it as with a GPU."""
+    """A CPU device whose work runs later, in three threads, so that the host is ahead of it as with a GPU."""
 
-    def __init__(self, transfer_seconds=0.0):
-        """transfer_seconds: how long each transfer takes longer, so that submitted work is ahead of those not
-        awaited."""
+    def __init__(self, departure_seconds=0.0):
+        """departure_seconds: how long each departure takes longer, so that later steps are ahead of it."""
         self._error = None
-        self._delay = transfer_seconds
-        self._submitted, self._transfers = (self._start() for _ in range(2))
-        self._transferred = self._signal(self._transfers)
+        self._delay = departure_seconds
+        self._submitted, self._arrivals, self._departures = (self._start() for _ in range(3))
 
     def _start(self):
         works = queue.Queue()
@@ -35,54 +34,61 @@ class QueuedDevice(Device):
                     work()
                 except Exception as error:
                     self._error = str(error)  # the error itself holds tables
-            if isinstance(work, _Signal):
-                work.event.set()
+            if isinstance(work, _QueuedMark):
+                work.passed.set()
             work = None  # it holds tables
+            works.task_done()
 
-    @staticmethod
-    def _signal(works):
-        signal = _Signal()
-        works.put(signal)
-        return signal
-
-    def submit(self, work):
-        self.check()
-        self._submitted.put(work)
-
-    def transfer(self, work, after=None, awaited=True):
+    def _put(self, works, work, after):
         self.check()
         if after is not None:
-            self._transfers.put(after.signal.event.wait)
-        if self._delay:
-            self._transfers.put(lambda: time.sleep(self._delay))
-        self._transfers.put(work)
-        self._transferred = self._signal(self._transfers)
-        if awaited:
-            self._submitted.put(self._transferred.event.wait)
+            works.put(after.passed.wait)
+        works.put(work)
+
+    def _mark(self, works):
+        mark = _QueuedMark(self)
+        works.put(mark)
+        return mark
+
+    def submit(self, work, after=None):
+        self._put(self._submitted, work, after)
+
+    def arrive(self, work, after=None):
+        self._put(self._arrivals, work, after)
+        arrived = self._mark(self._arrivals)
+        self._submitted.put(arrived.passed.wait)
+        return arrived
+
+    def depart(self, work):
+        def late():
+            time.sleep(self._delay)
+            work()
+
+        self._put(self._departures, late if self._delay else work, self.mark())
+        return self._mark(self._departures)
 
     def mark(self):
-        self._submitted.put(self._transferred.event.wait)
-        return _QueuedMark(self, self._signal(self._submitted))
+        return self._mark(self._submitted)
+
+    def idle(self):
+        return self._submitted.unfinished_tasks == 0
 
     def check(self):
         if self._error is not None:
             raise RuntimeError(f"the device has failed: {self._error}")
 
 
-class _Signal:
-    def __init__(self):
-        self.event = threading.Event()
+class _QueuedMark(Mark):
+    """Work that does nothing, and stands for its place in a queue."""
+
+    def __init__(self, device):
+        self._device, self.passed = device, threading.Event()
 
     def __call__(self):
         pass
 
-
-class _QueuedMark(Mark):
-    def __init__(self, device, signal):
-        self._device, self.signal = device, signal
-
     def wait(self):
-        self.signal.event.wait()
+        self.passed.wait()
         self._device.check()
 
 
@@ -103,47 +109,44 @@ class FailingDevice(QueuedDevice):
 class StreamsDevice(CudaDevice):
     """A CUDA device's own order of work, by streams and events that the CPU plays.
 
-    The stream `ahead` ("compute" or "bus") runs as far as its waits allow, the other one only what somebody waits for:
-    where an event is missing, what is computed is wrong, every time. Without `ahead` all runs as late as it may. Not
-    for rows that wait at a gate: flush threads would look in vain for what a stream has not run yet.
+    The streams `ahead` (of "compute", "arrivals" and "departures") run as far as their waits allow, the others only
+    what somebody waits for: where an event is missing, what is computed is wrong, every time. Without `ahead` all runs
+    as late as it may. Not for rows that wait at a gate: flush threads would look in vain for what a stream has not run
+    yet.
     """
 
-    def __init__(self, ahead=None):
+    def __init__(self, *ahead):
         self.torch_device = Device.torch_device
-        self._stream, self._bus = _Stream(1), _Stream(2)
-        self._ahead = {None: None, "compute": self._stream, "bus": self._bus}[ahead]
-        self._transferred = _Event()
-        self._marks = [_EventMark() for _ in range(MARKS)]
-        self._turn, self._marked = 0, False
+        self._stream, self._arrivals, self._departures = (_Stream(number) for number in (1, 2, 3))
+        named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
+        self._ahead = [named[name] for name in ahead]
+        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+                       for stream in (self._stream, self._arrivals, self._departures)}
 
     def _enter(self, stream):
-        self.stream, self._marked = stream.cuda_stream, False
+        self.stream = stream.cuda_stream
 
-    def submit(self, work):
-        super().submit(lambda: self._stream.enqueue(work))
-        self._run_ahead()
+    def _run(self, stream, work, after):
+        super()._run(stream, lambda: stream.enqueue(work), after)
 
-    def transfer(self, work, after=None, awaited=True):
-        super().transfer(lambda: self._bus.enqueue(work), after, awaited)
-        self._run_ahead()
+    def _mark(self, stream):
+        mark = super()._mark(stream)
+        for stream in self._ahead:
+            stream.run()
+        return mark
 
-    def _run_ahead(self):
-        if self._ahead is not None:
-            self._ahead.run()
+    def submit(self, work, after=None):
+        super().submit(work, after)
+        for stream in self._ahead:
+            stream.run()
 
-    def zeros(self, *shape, dtype=np.float32):
-        if not _Stream.running:
-            self._bus.wait_stream(self._stream)
-        return Device.zeros(self, *shape, dtype=dtype)
-
-    check, pinned, upload, share = Device.check, Device.pinned, Device.upload, Device.share
+    idle, check = Device.idle, Device.check
+    zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
 
 
 class _Stream:
     """What CudaDevice needs of torch.cuda.Stream."""
-
-    running = False  # whether any of them is
 
     def __init__(self, number):
         self.cuda_stream, self._works = number, deque()
@@ -154,19 +157,12 @@ class _Stream:
     def wait_event(self, event):
         self.enqueue(event.point)  # the last record's, as CUDA has it
 
-    def wait_stream(self, other):
-        event = _Event()
-        event.record(other)
-        self.wait_event(event)
-
     def run(self, point=None):
         """Up to a point, or to the end; and of other streams what that waits for."""
         while self._works and not (point and point.passed):
             work = self._works.popleft()
             if not isinstance(work, _Point):
-                _Stream.running = True
                 work()
-                _Stream.running = False
             elif work.stream is self:
                 work.passed = True
             else:
@@ -205,8 +201,9 @@ class _EventMark(Mark):
 
 
 def make_device(name):
-    return {"cpu": Device, "queued": QueuedDevice, "late": StreamsDevice,
-            "compute ahead": lambda: StreamsDevice("compute"), "bus ahead": lambda: StreamsDevice("bus"),
+    if name in STREAMS:
+        return StreamsDevice(*STREAMS[name])
+    return {"cpu": Device, "queued": QueuedDevice,
             "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
@@ -218,7 +215,8 @@ def _one_thread(request):
     torch.set_num_threads(threads)
 
 
-STREAMS = ["late", "compute ahead", "bus ahead"]
+STREAMS = {" and ".join(ahead) + " ahead" if ahead else "late": ahead for count in range(3)
+           for ahead in itertools.combinations(("compute", "arrivals", "departures"), count)}
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 device = pytest.fixture(_one_thread, params=["cpu", CUDA], name="device")
 queued_device = pytest.fixture(_one_thread, params=["cpu", "queued", CUDA], name="queued_device")

@@ -75,8 +75,9 @@ void bind_store(nb::module_& module) {
           "As HostTable.move_entry, for rows of the running step.");
 
   nb::class_<Departures>(module, "Departures",
-                         "Rows on their way to their host rows while the next step runs. See csrc/store/departures.h.")
-      .def(nb::init<std::int64_t, std::int64_t>(), "first_slot"_a, "max_rows"_a)
+                         "Rows on their way to their host rows while the next steps run. See csrc/store/departures.h.")
+      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, std::int64_t>(), "table_rows"_a, "first_slot"_a,
+           "max_rows"_a, "steps"_a)
       .def(
           "amend",
           [](Departures& self, const Ids& rows, const Sources& source, const Leaves& leave, const Targets& target) {
@@ -85,8 +86,7 @@ void bind_store(nb::module_& module) {
           },
           "rows"_a, "source"_a, "leave"_a, "target"_a,
           "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target "
-          "(n,) "
-          "int64. ValueError if more rows leave than have room.")
+          "(n,) int64. ValueError if more rows leave than have room.")
       .def("forget", &Departures::forget, "All rows have arrived.");
 
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")

@@ -89,7 +89,7 @@ PANELS = (
     Panel(
         "Waiting",
         "share of the time",
-        (("train/stall_share", "stalled: gate, plan, staging"), ("train/sample_wait_share", "waiting for batches")),
+        (("train/stall_share", "stalled: rows were not ready"), ("train/sample_wait_share", "waiting for batches")),
         percent=True,
         from_zero=True,
         of_several=2,

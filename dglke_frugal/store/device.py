@@ -1,8 +1,8 @@
 """Where a step computes: memory, transfers and the order of work of one device. Importing this module imports torch.
 
-Work is submitted and runs later, in the order of submission; transfers run beside it, in an order of their own. The CPU
-is a device too: its memory is a second buffer in host memory and its work runs at once, so that everything but the bus
-is the same code.
+Work is submitted and runs later, in the order of submission. Beside it, and beside each other because a bus carries
+both ways at once, run arrivals and departures, each in an order of their own. The CPU is a device too: its memory is a
+second buffer in host memory and its work runs at once, so that everything but the bus is the same code.
 """
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import threading
+from collections import deque
 from typing import Callable, Optional
 
 import numpy as np
@@ -20,8 +21,12 @@ from ..errors import InputError, first_line
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
-MARKS = 64  # events of a device, used in turn
+MARKS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
+
+
+def nothing() -> None:
+    """Work that is none."""
 
 
 class Mark:
@@ -42,27 +47,40 @@ class Device:
     torch_device = torch.device("cpu")
     stream = 0
 
-    def submit(self, work: Callable[[], None]) -> None:
-        """Run `work`, which only enqueues, after all work before it."""
+    def submit(self, work: Callable[[], None], after: Optional[Mark] = None) -> None:
+        """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
         work()
 
-    def transfer(self, work: Callable[[], None], after: Optional[Mark] = None, awaited: bool = True) -> None:
-        """Run `work`, which only enqueues copies, beside submitted work: behind all transfers before it and `after`.
+    def arrive(self, work: Callable[[], None], after: Optional[Mark] = None) -> Mark:
+        """Run `work`, which only enqueues copies to the device, behind all arrivals before it and `after`.
 
-        awaited: work that is submitted later comes after it; else only what follows the next mark does.
+        What is submitted later comes after it. Returns the point behind it.
         """
         work()
+        return Mark()
+
+    def depart(self, work: Callable[[], None]) -> Mark:
+        """Run `work`, which only enqueues copies from the device, behind all departures and all work before it.
+
+        Nothing comes after it but what waits for the mark that is returned: the point behind everything so far.
+        """
+        work()
+        return Mark()
 
     def mark(self) -> Mark:
-        """The point behind everything submitted or transferred so far."""
+        """The point behind everything submitted so far, and so behind all arrivals."""
         return Mark()
+
+    def idle(self) -> bool:
+        """Whether all submitted work is done; never waits. Raises what went wrong in it."""
+        return True
 
     def check(self) -> None:
         """Raise what went wrong in submitted work, as far as it is known; never waits."""
 
     def synchronize(self) -> None:
-        """Wait for all work."""
-        self.mark().wait()
+        """Wait for all work, arrivals and departures."""
+        self.depart(nothing).wait()
 
     def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:
         """New device memory. Raises _native.DeviceError, with what would fit, if there is too little."""
@@ -100,7 +118,7 @@ class Device:
 
 
 class CudaDevice(Device):
-    """One CUDA device and the stream that all its work goes to."""
+    """One CUDA device and its streams: of submitted work, of arrivals and of departures."""
 
     def __init__(self, index: int, graphs: bool = True):
         """graphs: whether repeated work becomes a CUDA graph. Raises InputError if there is no such device."""
@@ -117,16 +135,15 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
         self._stream = torch.cuda.Stream(self.torch_device)
-        self._bus = torch.cuda.Stream(self.torch_device, priority=-1)  # before what fills the device for long
-        self._transferred = torch.cuda.Event()  # behind the last transfer
+        self._arrivals, self._departures = (  # before what fills the device for long
+            torch.cuda.Stream(self.torch_device, priority=-1) for _ in range(2))
         self.stream = self._stream.cuda_stream
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
-        self._marks = [_EventMark() for _ in range(MARKS)]
-        self._turn = 0
-        self._marked = False  # whether nothing was submitted since the last mark
+        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+                       for stream in (self._stream, self._arrivals, self._departures)}
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
         self.mark()
 
@@ -136,44 +153,53 @@ class CudaDevice(Device):
         if getattr(_current, "stream", 0) != self.stream:
             torch.cuda.set_stream(stream)
             _current.stream = self.stream
-        self._marked = False
 
-    def submit(self, work):
-        self._enter(self._stream)
-        work()
+    def submit(self, work, after=None):
+        self._run(self._stream, work, after)
 
-    def transfer(self, work, after=None, awaited=True):
-        self._enter(self._bus)
+    def arrive(self, work, after=None):
+        self._run(self._arrivals, work, after)
+        arrived = self._mark(self._arrivals)
+        self._stream.wait_event(arrived.event)
+        return arrived
+
+    def depart(self, work):
+        self._run(self._departures, work, after=self.mark())
+        return self._mark(self._departures)
+
+    def mark(self):
+        return self._mark(self._stream)
+
+    def _run(self, stream: torch.cuda.Stream, work: Callable[[], None], after: Optional[Mark]) -> None:
+        self._enter(stream)
         if after is not None:
-            self._bus.wait_event(after.event)
+            stream.wait_event(after.event)
         try:
             work()
         finally:
             self.stream = self._stream.cuda_stream
-        self._transferred.record(self._bus)
-        if awaited:
-            self._stream.wait_event(self._transferred)
 
-    def mark(self):
-        """A mark that is older than MARKS others stands for a later point: what waits for it waits longer."""
-        if not self._marked:
-            self._stream.wait_event(self._transferred)
-            self._turn = (self._turn + 1) % MARKS
-            self._marks[self._turn].event.record(self._stream)
-            self._marked = True
-        return self._marks[self._turn]
+    def _mark(self, stream: torch.cuda.Stream) -> Mark:
+        """One older than MARKS others of its stream stands for a later point of it: what waits for it waits longer."""
+        marks = self._marks[stream.cuda_stream]
+        marks.rotate()
+        marks[0].event.record(stream)
+        return marks[0]
+
+    def idle(self):
+        return self._stream.query()
 
     def check(self):
         if self._capturing.acquire(blocking=False):
             try:
-                self._marks[self._turn].event.query()
+                self._marks[self._stream.cuda_stream][0].event.query()
             finally:
                 self._capturing.release()
 
     def zeros(self, *shape, dtype=np.float32):
         with torch.cuda.stream(self._stream):
             memory = self._memory.zeros(shape, dtype)
-        self._bus.wait_stream(self._stream)  # or transfers would write before the zeros
+        self._arrivals.wait_stream(self._stream)  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import Device
+from .device import Device, Mark, nothing
 from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_rows
+from .stalls import Stalls
 
+STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
 ROWS_PER_COPY = 65536
 NO_OCCURRENCES = np.empty(0, np.int32)
 
@@ -41,11 +43,13 @@ class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
     For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan; the
-    step's arrival as a transfer; wait; gather, update and publish in submitted work; leave with its departure, and end.
+    step's arrival, after the departure of the step STEPS_ON_DEVICE before it; wait; gather, update and publish in
+    submitted work; the step's departure; leave with the mark behind that, and end.
 
     Attributes:
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
+        stalls: what the device has waited for rows.
     """
 
     planned = True
@@ -55,6 +59,7 @@ class DeviceRows:
         self.table, self.device = table, device
         self.dim, self.stride = table.dim, table.stride
         self.scratch = slots
+        self.stalls = Stalls()
         self.cache = device.zeros(slots + 1 + more, table.stride)
 
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
@@ -82,14 +87,14 @@ class DeviceRows:
 
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that brings to the device what can come before `gather`; `plan` and records as there."""
-        return _nothing
+        return nothing
 
     def departure(self, plan: Plan) -> Callable[[], None]:
         """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
-        return _nothing
+        return nothing
 
-    def leave(self, departure: Callable[[], None]) -> None:
-        """All work of the running step has been submitted but its departure, which is due by and by."""
+    def leave(self, departed: Mark) -> None:
+        """The point behind the running step's departure."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, stride) = the record of row u; `plan` in device memory."""
@@ -110,7 +115,7 @@ class DeviceRows:
         return None
 
     def end(self) -> None:
-        """All work of the step has been submitted."""
+        """The step has been enqueued from its arrival to its departure."""
         raise NotImplementedError
 
     def drain(self) -> None:
@@ -152,10 +157,6 @@ class DeviceRows:
             part = slice(first, first + ROWS_PER_COPY)
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
             records[rows[part], : self.dim + 1] = self.cache[index, : self.dim + 1].cpu().numpy()
-
-
-def _nothing() -> None:
-    pass
 
 
 class ResidentRows(DeviceRows):

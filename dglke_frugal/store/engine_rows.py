@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import deque
+from typing import Optional
 
 import numpy as np
 
 from .. import _native
 from ..errors import InputError
-from .device import Device, Watch
-from .device_rows import NO_OCCURRENCES, DeviceRows
+from .device import Device, Mark, Watch, nothing
+from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
 from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
                            gather_rows, pack_host_rows, return_rows, update_rows, write_back_rows)
 
@@ -40,6 +41,7 @@ class EngineRows(DeviceRows):
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
+        self._departed: Optional[Mark] = None  # behind the last step that left
         self._marks = deque()  # (step, mark) of steps that may not have run yet
         self._write_backs = 0
         self._staging_floats = port.staging()
@@ -59,18 +61,21 @@ class EngineRows(DeviceRows):
 
     def begin(self, step):
         self._step = step - self._first
-        while self._port.begin(self._step):
+        while self.stalls.watch(self._port.begin, self._step, self.device.idle):
             self._serve(_as_records(*self._port.write_backs(self._step)))
 
     def wait(self):
-        self._port.wait_gate(self._step)
+        self.stalls.watch(self._port.wait_gate, self._step, self.device.idle)
 
     @property
     def running(self):
         return self._port, self._step
 
+    def leave(self, departed):
+        self._departed = departed
+
     def end(self):
-        self._marks.append((self._step, self.device.mark()))
+        self._marks.append((self._step, self._departed))
 
     def drain(self):
         while self._marks:
@@ -109,7 +114,8 @@ class MappedRows(EngineRows):
     def _staging(self):
         return self._staging_floats
 
-    def _serve(self, write_backs):
+    def _serve(self, write_backs, after=None):
+        """after: a mark that they come after."""
         count = len(write_backs)
         self._write_backs += count
         value = self._write_backs
@@ -119,7 +125,7 @@ class MappedRows(EngineRows):
             write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream)
             self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
-        self.device.submit(work)
+        self.device.submit(work, after)
         self._port.note_write_backs(count)
 
     def publish(self, plan):
@@ -133,16 +139,15 @@ class MappedRows(EngineRows):
 class ReturningRows(MappedRows):
     """Where one rank stores values into host rows itself: they are read and written beside the computation.
 
-    A step leaves its values in slots on the device. They go home while the next step computes, which finds what it
-    needs of them in those slots; its other host rows can be read before the step before it is done.
+    A step leaves its values in slots on the device. They go home while the next step computes and the one after that
+    arrives, both of which find what they need of them in those slots; their other host rows are at home by then.
     """
 
     def __init__(self, table, port, slots, lookahead, device, max_rows: int):
         """max_rows: of a step."""
-        super().__init__(table, port, slots, lookahead, device, more=2 * max_rows)
-        self._departures = _native.Departures(slots + 1, max_rows)
-        self._departing = None  # the departure of the last step, and the mark behind that step
-        self._departure = None  # of the running step
+        super().__init__(table, port, slots, lookahead, device, more=STEPS_ON_DEVICE * max_rows)
+        self._departures = _native.Departures(table.rows, slots + 1, max_rows, STEPS_ON_DEVICE)
+        self._departed_before: Optional[Mark] = None  # behind the step before that
 
     def amend(self, plan):
         self._departures.amend(plan.rows, plan.source, plan.leave, plan.target)
@@ -175,31 +180,18 @@ class ReturningRows(MappedRows):
 
         return self.device.repeated(work)
 
-    def leave(self, departure):
-        self._departure = departure
-
-    def end(self):
-        self._depart()  # the step before
-        mark = self.device.mark()
-        self._departing = self._departure, mark
-        self._marks.append((self._step - 1, mark))
-        self._port.note_published(self._step)
-
-    def _depart(self):
-        if self._departing is not None:
-            departure, mark = self._departing
-            self.device.transfer(departure, after=mark, awaited=False)
-            self._departing = None
+    def leave(self, departed):
+        self._departed_before = self._departed
+        super().leave(departed)
 
     def _serve(self, write_backs):
-        """Earlier departures of the same rows come before, since the last mark is behind them."""
-        super()._serve(write_backs)
-        self.device.transfer(lambda: None, after=self.device.mark())  # the rows are read behind it
+        """The last step's departure may be on its way: rows that left with it have not been cached since."""
+        super()._serve(write_backs, after=self._departed_before)
+        self.device.arrive(nothing, after=self.device.mark())  # the rows are read behind it
 
     def drain(self):
-        self._depart()
-        self._departures.forget()
         super().drain()
+        self._departures.forget()
 
 
 class CopiedRows(EngineRows):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Optional
+
+from ..store.stalls import Stalls
 
 NANO = 1e-9
 FLOAT_BYTES = 4
@@ -16,7 +18,8 @@ class StoreCounters:
 
     hits, misses: rows of a step that were found in a cache, and that were read from host memory. evictions: rows that a
     cache wrote back to make room. bytes_read: of the misses; bytes_flushed: of the rows that reached host memory again.
-    stall_seconds: waiting at the gate, for a plan, or for room in staging, in `stalled_steps` of the steps.
+    stall_seconds: without work because of waiting at the gate, for a plan, or for room in staging, in `stalled_steps`
+    of the steps.
     """
 
     hits: int = 0
@@ -29,8 +32,11 @@ class StoreCounters:
     stall_seconds: float = 0.0
 
     @classmethod
-    def of(cls, statistics: Mapping, dim: int) -> "StoreCounters":
-        """From the engine's statistics (csrc/engine/engine.h) for rows of `dim` floats and their state."""
+    def of(cls, statistics: Mapping, dim: int, stalls: Optional[Stalls] = None) -> "StoreCounters":
+        """From the engine's statistics (csrc/engine/engine.h) for rows of `dim` floats and their state.
+
+        stalls: of a device, which may have had work while its host waited.
+        """
 
         def over(parts: str, name: str) -> int:
             return sum(part[name] for part in statistics[parts])
@@ -44,8 +50,8 @@ class StoreCounters:
             misses * (dim + 1) * FLOAT_BYTES,
             over("shards", "flushed_bytes"),
             over("shards", "flushed_rows"),
-            over("ranks", "steps_with_stall"),
-            stall * NANO,
+            stalls.steps if stalls else over("ranks", "steps_with_stall"),
+            stalls.seconds if stalls else stall * NANO,
         )
 
     def __sub__(self, earlier: "StoreCounters") -> "StoreCounters":

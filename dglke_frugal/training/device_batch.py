@@ -1,17 +1,15 @@
 """The way of a step's block (csrc/step/step_block.h) to the device: packed on the host, transferred by one copy."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
 
 from .. import _native
 from ..store.device import Device, Mark
-from ..store.device_rows import DeviceRows, Plan
+from ..store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 
-HOST_BLOCKS = 4  # steps whose packed block may be on its way
-DEVICE_BLOCKS = 2  # one is filled while the step of the other runs
 TABLES = ("entity", "relation", "projection")
 
 
@@ -44,55 +42,46 @@ class DeviceBlock:
             for name, dtype, begin, length in layout.fields}
         self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
         self.records = [device.zeros(len(plan.rows), rows.stride) for plan, rows in zip(self.plans, tables)]
-        self.used: Optional[Mark] = None  # behind the last step that was here
 
 
 class _HostBlock:
-    """One of the blocks that are packed in turn."""
+    """Where a step is packed that goes to a device block, by `work`."""
 
-    def __init__(self, device: Device, layout: _native.StepBlock, tables: int):
-        self.tensor = device.pinned(layout.bytes, dtype=np.uint8)
-        self.array = self.tensor.numpy()
-        views = {name: self.array[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
-                 for name, dtype, begin, length in layout.fields}
-        self.plans = [Plan.of(name, views) for name in TABLES[:tables]]
-        self.sent = Mark()
+    def __init__(self, device: Device, at: DeviceBlock, tables: Sequence[DeviceRows]):
+        packed = device.pinned(at.layout.bytes, dtype=np.uint8)
+        arrivals = [rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
 
-
-class BlockTransfer:
-    """Packs steps of one shape and takes them to the device, beside the step that runs there."""
-
-    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
-        self._device, self._layout, self._tables = device, layout, tables
-        self.blocks = [DeviceBlock(device, layout, tables) for _ in range(DEVICE_BLOCKS)]
-        self._hosts = [_HostBlock(device, layout, len(tables)) for _ in range(HOST_BLOCKS)]
-        arrivals = [[rows.arrival(plan, records) for rows, plan, records in zip(tables, block.plans, block.records)]
-                    for block in self.blocks]
-        self._works = [self._work(host.tensor, self.blocks[i % DEVICE_BLOCKS].block, arrivals[i % DEVICE_BLOCKS])
-                       for i, host in enumerate(self._hosts)]
-        self._turn = -1
-
-    @staticmethod
-    def _work(packed: torch.Tensor, block: torch.Tensor, arrivals: List[Callable[[], None]]) -> Callable[[], None]:
         def work():
-            block.copy_(packed, non_blocking=True)
+            at.block.copy_(packed, non_blocking=True)
             for arrive in arrivals:
                 arrive()
 
-        return work
+        self.array, self.work = packed.numpy(), work
+        views = {name: self.array[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
+                 for name, dtype, begin, length in at.layout.fields}
+        self.plans = [Plan.of(name, views) for name in TABLES[: len(tables)]]
+        self.arrived = Mark()  # behind the last step that was here
 
-    def send(self, batch: _native.Batch) -> int:
-        """Pack and transfer the running step, once its buffers are free. Returns the number of its device block."""
-        self._turn = (self._turn + 1) % HOST_BLOCKS
-        host, number = self._hosts[self._turn], self._turn % DEVICE_BLOCKS
-        host.sent.wait()
+
+class BlockTransfer:
+    """Packs steps of one shape and takes them to the device, beside the steps that compute and depart there."""
+
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
+        self._device, self._layout, self._tables = device, layout, tables
+        self.blocks = [DeviceBlock(device, layout, tables) for _ in range(STEPS_ON_DEVICE)]
+        self._hosts = [_HostBlock(device, block, tables) for block in self.blocks]
+        self._turn = -1
+
+    def send(self, batch: _native.Batch, after: Optional[Mark] = None) -> int:
+        """Pack the running step and let it arrive, behind `after`. Returns the number of its device block.
+
+        after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
+        """
+        self._turn = (self._turn + 1) % STEPS_ON_DEVICE
+        host = self._hosts[self._turn]
+        host.arrived.wait()
         self._layout.pack(batch, [rows.running for rows in self._tables], host.array)
         for rows, plan in zip(self._tables, host.plans):
             rows.amend(plan)
-        self._device.transfer(self._works[self._turn], after=self.blocks[number].used)
-        return number
-
-    def sent(self) -> None:
-        """All work of the step that was sent last has been submitted."""
-        mark = self._device.mark()
-        self._hosts[self._turn].sent = self.blocks[self._turn % DEVICE_BLOCKS].used = mark
+        host.arrived = self._device.arrive(host.work, after)
+        return self._turn

@@ -6,14 +6,14 @@ a step is one graph per direction of corruption; losses are summed on the device
 
 from __future__ import annotations
 
-import time
-from typing import Callable, Dict, List, Tuple
+from collections import deque
+from typing import Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from .. import _native
-from ..store.device import Device
-from ..store.device_rows import DeviceRows
+from ..store.device import Device, Mark
+from ..store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
 from .device_kernels import KernelGradients
 from .losses import Losses
@@ -33,8 +33,8 @@ class DeviceStep:
             from .device_torch import TorchGradients  # here, because others do not need it
 
             self._gradients = TorchGradients(config, device, self._sums, matmul)
-        self.waited_seconds = 0.0  # for rows, in all
         self._steps = 0
+        self._departed = deque(maxlen=STEPS_ON_DEVICE)  # marks behind the last steps, of whatever shape
         self._shaped: Dict[Tuple, _ShapedStep] = {}
 
     def run_rows(self, batch: _native.Batch, *tables: DeviceRows) -> None:
@@ -42,7 +42,8 @@ class DeviceStep:
         shape = (len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
             self._shaped[shape] = _ShapedStep(self, batch, tables)
-        self.waited_seconds += self._shaped[shape].run(batch)
+        after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
+        self._departed.append(self._shaped[shape].run(batch, after))
         self._steps += 1
 
     def take_losses(self) -> Losses:
@@ -73,8 +74,7 @@ class _ShapedStep:
         self._works = [
             self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks
         ]
-        self._departures = [[rows.departure(plan) for rows, plan in zip(tables, block.plans)]
-                            for block in self._transfer.blocks]
+        self._departures = [self._make_departure(block) for block in self._transfer.blocks]
 
     def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
         """What is submitted for a step in a block, by its direction of corruption."""
@@ -90,15 +90,22 @@ class _ShapedStep:
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
-    def run(self, batch: _native.Batch) -> float:
-        """Returns the seconds that it waited for rows, with everything ready that does not need them."""
-        block = self._transfer.send(batch)
-        began = time.perf_counter()
-        for rows in self._tables:
+    def _make_departure(self, at: DeviceBlock) -> Callable[[], None]:
+        departures = [rows.departure(plan) for rows, plan in zip(self._tables, at.plans)]
+
+        def work():
+            for depart in departures:
+                depart()
+
+        return work
+
+    def run(self, batch: _native.Batch, after: Optional[Mark]) -> Mark:
+        """Enqueue the step, which arrives behind `after`. Returns the mark behind its departure."""
+        block = self._transfer.send(batch, after)
+        for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
-        waited = time.perf_counter() - began
         self._device.submit(self._works[block][batch.corrupt_head])
-        for rows, departure in zip(self._tables, self._departures[block]):
-            rows.leave(departure)
-        self._transfer.sent()
-        return waited
+        departed = self._device.depart(self._departures[block])
+        for rows in self._tables:
+            rows.leave(departed)
+        return departed

@@ -18,7 +18,8 @@ class TrainingLoop:
 
     Attributes:
         steps, triples: how many have run so far.
-        seconds: time spent so far waiting for batches ("sample"), waiting for rows ("gate"), and computing ("step").
+        seconds: time spent so far waiting for batches ("sample"), without work because rows were not ready ("gate"; see
+            store/stalls.py), and with all else ("step"): computing, or waiting for a device that does.
     """
 
     def __init__(self, tables: Tables, sampler: Sampler, step, first_step: int, last_step: int, lookahead: int):
@@ -32,35 +33,33 @@ class TrainingLoop:
         """Means over the steps since the last call. Waits for the device if the losses are there."""
         return (self._step if hasattr(self._step, "take_losses") else self._sums).take_losses()
 
-    @property
-    def _waited_seconds(self) -> float:
-        """How long steps have waited for rows, where they do that by themselves."""
-        return getattr(self._step, "waited_seconds", 0.0)
-
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
+        stalls = [each.stalls for each in rows if hasattr(each, "stalls")]  # of a device, which works while we wait
         window = deque()
         with self._sampler.batches(self._first) as batches:
             announced = self._first
             for current in range(self._first, self._last):
-                began = time.perf_counter()
+                began, sampled = time.perf_counter(), 0.0
                 while announced < self._last and announced <= current + self._lookahead:
+                    asked = time.perf_counter()
                     batch = next(batches)
+                    sampled += time.perf_counter() - asked
                     tables.announce(batch)
                     window.append(batch)
                     announced += 1
-                sampled = time.perf_counter()
+                announced_at, stalled = time.perf_counter(), sum(each.seconds for each in stalls)
                 tables.begin(current)
                 opened = time.perf_counter()
-                batch, waited = window.popleft(), self._waited_seconds
+                batch = window.popleft()
                 losses = self._step.run_rows(batch, *rows)
-                waited = self._waited_seconds - waited
                 tables.end()
                 done = time.perf_counter()
-                seconds["sample"] += sampled - began
-                seconds["gate"] += opened - sampled + waited
-                seconds["step"] += done - opened - waited
+                waited = sum(each.seconds for each in stalls) - stalled if stalls else opened - announced_at
+                seconds["sample"] += sampled
+                seconds["gate"] += waited
+                seconds["step"] += done - began - sampled - waited
                 self.steps += 1
                 self.triples += len(batch.head)
                 if losses is not None:

@@ -148,6 +148,8 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
         slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
         staging = 0 if config.writes_host_rows else 8 * distinct * row_bytes(dims.entity)  # of eight steps
         host["flush engine"] = (3 << 20) + staging + 200 * distinct
+        if config.writes_host_rows and config.device.gpu[0] >= 0:
+            host["flush engine"] += 4 * graph.entities  # where rows on their way home are (csrc/store/departures.h)
         host["cache index"] = 56 * slots
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots
@@ -210,13 +212,14 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
 
 
 def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
-    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of two steps.
+    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of
+    three steps.
 
     In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
     directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
     """
     if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
-        return host_step + 5 * distinct * row_bytes(dims.entity) + 2 * positives * row_bytes(dims.relation)
+        return host_step + 7 * distinct * row_bytes(dims.entity) + 2 * positives * row_bytes(dims.relation)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

@@ -27,13 +27,9 @@ class RankTables(Tables):
         if not self.still:
             super().drain()
 
-    def counters(self) -> Optional[StoreCounters]:
+    def _counters(self, statistics: Dict) -> StoreCounters:
         """Of this rank's entity rows, and of the flush threads if they run in this process."""
-        statistics = self.entity.statistics()
-        if statistics is None:
-            return None
-        own = self.own_statistics(statistics)
-        return StoreCounters.of({"ranks": [own], "shards": statistics["shards"]}, self.dims.entity)
+        return super()._counters({"ranks": [self.own_statistics(statistics)], "shards": statistics["shards"]})
 
     @staticmethod
     def own_statistics(statistics: Dict) -> Dict:

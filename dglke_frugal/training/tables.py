@@ -116,7 +116,10 @@ class Tables:
     def counters(self) -> Optional[StoreCounters]:
         """What cache and engine have done so far, or None if rows are updated in place."""
         statistics = self.entity.statistics()
-        return None if statistics is None else StoreCounters.of(statistics, self.dims.entity)
+        return None if statistics is None else self._counters(statistics)
+
+    def _counters(self, statistics: Dict) -> StoreCounters:
+        return StoreCounters.of(statistics, self.dims.entity, getattr(self.entity.steps, "stalls", None))
 
     def arrays(self) -> Dict[str, np.ndarray]:
         """Everything that training changes, by name: views of the drained tables and their optimizer states."""

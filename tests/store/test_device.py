@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from devices import QueuedDevice, device, queued_device  # noqa: F401
+from devices import CUDA, STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
 
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device import CudaDevice, GraphedWork, Watch
@@ -81,6 +81,21 @@ def test_work_runs_in_order_and_marks_wait(queued_device):
     for factor in range(1, 30):
         expected = np.float32(expected * 2 + factor)
     assert values.item() == expected
+
+
+@pytest.mark.parametrize("kind", ["cpu", "queued", *STREAMS, CUDA])
+def test_what_arrives_is_computed_with_and_departs(kind):
+    """With a buffer that is used again once what was in it has left, as a step's is."""
+    device = make_device(kind)
+    arrived, departed, sums = device.zeros(1), device.zeros(1), []
+    before, left = None, None
+    for value in range(1, 30):
+        device.arrive(lambda value=value: arrived.fill_(value), after=before)
+        device.submit(lambda: departed.copy_(arrived * 2), after=left)
+        before = device.mark()
+        left = device.depart(lambda: sums.append(departed.item()))
+    device.synchronize()
+    assert sums == [2 * value for value in range(1, 30)]
 
 
 def test_an_uploaded_array_may_change_afterwards(queued_device):

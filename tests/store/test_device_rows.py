@@ -10,9 +10,10 @@ from devices import STREAMS, QueuedDevice, device, make_device, queued_device  #
 from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.device_rows import Plan
+from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal.store.engine import EngineError
 from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW
+from dglke_frugal.store.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
 
@@ -47,8 +48,9 @@ class Stepper:
 
     def __init__(self, store, device):
         self.rows, self.device = store.steps, device
-        self.records = [device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(2)]  # longer than any plan
-        self.used = [None, None]  # marks behind the last steps that used these
+        self.records = [  # longer than any plan
+            device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(STEPS_ON_DEVICE)]
+        self.departed = [None] * STEPS_ON_DEVICE  # marks behind the last steps, which used these
         self.plans = []  # kept: transfers read them, behind torch's back
 
     def announce(self, step):
@@ -56,7 +58,7 @@ class Stepper:
 
     def run(self, step):
         self.rows.begin(step)
-        known, records = rows_of(step), self.records[step % 2]
+        known, records = rows_of(step), self.records[step % STEPS_ON_DEVICE]
         size = len(records)
         plan = self._put(self._pack(known, size))
         entries = []
@@ -65,11 +67,10 @@ class Stepper:
             order = np.argsort(slots, kind="stable").astype(np.int32)
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
-        self.device.transfer(self.rows.arrival(plan, records), after=self.used[step % 2])
+        self.device.arrive(self.rows.arrival(plan, records), after=self.departed[step % STEPS_ON_DEVICE])
         self.rows.wait()
         self.device.submit(lambda: self._work(plan, records, entries))
-        self._end(plan)
-        self.used[step % 2] = self.device.mark()
+        self._end(step, plan)
 
     def run_nothing(self, step):
         """A step that changes no row."""
@@ -78,10 +79,12 @@ class Stepper:
         nothing = (np.empty(0, dtype) for dtype in (np.int64, np.int32, np.uint8, np.int64))
         plan = self._put(Plan(*nothing, np.array([number + 1])))
         self.device.submit(lambda: self.rows.publish(plan))
-        self._end(plan)
+        self._end(step, plan)
 
-    def _end(self, plan):
-        self.rows.leave(self.rows.departure(plan))
+    def _end(self, step, plan):
+        departed = self.device.depart(self.rows.departure(plan))
+        self.departed[step % STEPS_ON_DEVICE] = departed
+        self.rows.leave(departed)
         self.rows.end()
 
     def _put(self, plan):
@@ -157,9 +160,9 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy, host_read):
 
 @pytest.mark.parametrize("seconds", [0, 3e-4])
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
-def test_rows_that_go_home_beside_the_next_step(expected, policy, seconds):
-    """Where transfers are late, each step needs rows of the step before that have not arrived, and evicts others."""
-    device = QueuedDevice(transfer_seconds=seconds)
+def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
+    """Where departures are late, each step needs rows of steps before that are not at home, and evicts others."""
+    device = QueuedDevice(departure_seconds=seconds)
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, value_path="host_row")
     for found, wanted in zip(train(store, device, STEPS, 4, drain_at=(STEPS // 3,)), expected):
         np.testing.assert_array_equal(found, wanted)
@@ -176,24 +179,27 @@ def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
 
 
 def test_departures():
-    departures = _native.Departures(10, 3)
-    host = LEAVE_HOST_ROW
-    rows, leave = np.array([2, 5, 7, 8, 0]), np.array([host, LEAVE_CACHE, host, host, LEAVE_CACHE], np.uint8)
-    source, target = np.array([-1, 4, -1, -1, 9], np.int32), np.array([2, 4, 7, 8, 9])
-    departures.amend(rows, source, leave, target)
-    assert source.tolist() == [-1, 4, -1, -1, 9] and target.tolist() == [10, 4, 11, 12, 9]
-    rows, leave = np.array([1, 5, 7, 8]), np.array([host, LEAVE_CACHE, LEAVE_CACHE, host], np.uint8)
-    source, target = np.array([-1, -1, -1, -1], np.int32), np.array([1, 3, 4, 8])
-    departures.amend(rows, source, leave, target)  # 7 and 8 are on their way; 5 was cached and is at home since
-    assert source.tolist() == [-1, -1, 11, 12] and target.tolist() == [13, 3, 4, 14]
+    departures = _native.Departures(10, 10, 3, 3)
+    host, cache = LEAVE_HOST_ROW, LEAVE_CACHE
+
+    def amend(rows, source, leave, target):
+        source, target = np.array(source, np.int32), np.array(target)
+        departures.amend(np.array(rows), source, np.array(leave, np.uint8), target)
+        return source.tolist(), target.tolist()
+
+    first = amend([2, 5, 7, 8, 0], [-1, 4, -1, -1, 9], [host, cache, host, host, cache], [2, 4, 7, 8, 9])
+    assert first == ([-1, 4, -1, -1, 9], [10, 4, 11, 12, 9])
+    # 7 and 8 are on their way; 5 was cached and is at home since
+    assert amend([1, 5, 7, 8], [-1] * 4, [host, cache, cache, host], [1, 3, 4, 8]) == ([-1, -1, 11, 12], [13, 3, 4, 14])
+    # 2 still is, 7 was cached and is at home since, 8 has departed once more
+    assert amend([2, 7, 8], [-1] * 3, [cache] * 3, [5, 6, 7]) == ([10, -1, 14], [5, 6, 7])
+    assert amend([1, 2, 9], [-1] * 3, [cache, cache, host], [8, 9, 9]) == ([13, -1, -1], [8, 9, 10])
     departures.forget()
-    source, target = np.array([-1], np.int32), np.array([8])
-    departures.amend(np.array([8]), source, np.array([host], np.uint8), target)
-    assert source.tolist() == [-1] and target.tolist() == [10]
+    assert amend([9], [-1], [host], [9]) == ([-1], [13])
     with pytest.raises(ValueError, match="more than 3 rows"):
         departures.amend(np.arange(4), np.full(4, -1, np.int32), np.full(4, host, np.uint8), np.arange(4))
     with pytest.raises(ValueError, match="equally long"):
-        departures.amend(np.arange(2), source, np.full(2, host, np.uint8), np.arange(2))
+        departures.amend(np.arange(2), np.full(1, -1, np.int32), np.full(2, host, np.uint8), np.arange(2))
 
 
 def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
@@ -263,6 +269,40 @@ def test_the_host_runs_ahead_of_the_device():
     assert store.statistics()["ranks"][0]["cache_reads"] == len(rows_of(FIRST))
     release.set()
     store.drain()
+    store.close()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
+    device, release, seconds = QueuedDevice(), threading.Event(), 0.2
+    store = make_store(device, value_path="host_row", lookahead=3)
+    stepper = Stepper(store, device)
+    stepper.announce(FIRST)
+    stepper.run(FIRST)
+    device.synchronize()
+    store.steps.stalls = Stalls()
+    if busy:
+        device.submit(release.wait)
+    threading.Timer(seconds, lambda: stepper.announce(FIRST + 1)).start()
+    stepper.rows.begin(FIRST + 1)  # waits for the plan
+    stalls = store.steps.stalls
+    assert (stalls.steps, stalls.seconds) == (0, 0) if busy else stalls.steps == 1 and stalls.seconds > seconds / 2
+    release.set()
+    store.close()
+
+
+def test_host_rows_that_are_changed_after_a_drain_are_read_at_home(queued_device):
+    store, expected = make_store(queued_device, value_path="host_row"), EmbeddingStore(ROWS, DIM, LEARNING_RATE)
+    expected.init_uniform(0.5, 1, 0)
+    stepper = Stepper(store, queued_device)
+    for step in (FIRST, FIRST + 1):
+        stepper.announce(step)
+        stepper.run(step)
+        store.drain()
+        expected.apply([(ids, noise + expected.gather(ids)) for ids, noise in workload(step)])
+        np.testing.assert_array_equal(store.embeddings, expected.embeddings)
+        for table in (store, expected):
+            table.embeddings[:] *= 2
     store.close()
 
 

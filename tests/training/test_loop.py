@@ -1,0 +1,69 @@
+"""Where the seconds of a training loop go."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from dglke_frugal.store.stalls import Stalls
+from dglke_frugal.training import loop as loop_module
+from dglke_frugal.training.loop import TrainingLoop
+
+STEPS = 3
+
+
+class Clock:
+    """Every piece of work takes a second of it."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def work(self, *_):
+        self.now += 1
+
+
+class Rows:
+    def __init__(self, clock):
+        self.announce = self.begin = clock.work
+        self.end = lambda: None
+
+
+class Sampler:
+    def __init__(self, clock):
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def batches(self, first):
+        def endless():
+            while True:
+                self._clock.work()
+                yield SimpleNamespace(head=[0])
+
+        yield endless()
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """Runs a loop with the given steps of a store; returns where its seconds went."""
+
+    def run(steps):
+        clock = Clock()
+        monkeypatch.setattr(loop_module, "time", clock)
+        tables = Rows(clock)
+        tables.stores = {"entity": SimpleNamespace(steps=steps)}
+        loop = TrainingLoop(tables, Sampler(clock), SimpleNamespace(run_rows=clock.work), 0, STEPS, lookahead=1)
+        list(loop)
+        return loop.seconds
+
+    return run
+
+
+def test_a_loop_without_a_device_waits_where_rows_begin(seconds):
+    assert seconds(SimpleNamespace()) == {"sample": STEPS, "gate": STEPS, "step": 2 * STEPS}
+
+
+def test_a_device_may_work_while_the_host_waits(seconds):
+    """What the host waits for when it announces and begins is the device, but for what its rows know of."""
+    assert seconds(SimpleNamespace(stalls=Stalls())) == {"sample": STEPS, "gate": 0, "step": 3 * STEPS}
