@@ -2,12 +2,15 @@
 // nobody computes: the rank sleeps between its calls, so that planner and flush threads have the cores. Prints one
 // JSON object.
 //
-//   engine_plan [--rows 20000000] [--path host_row|staging] [--policy static|lru|next_use] [--share 5] [--steps 1500]
+//   engine_plan [--rows 20000000] [--path host_row|staging] [--policy static|lru|next_use] [--share 5] [--steps 1000]
+//               [--pause 150]
 //
-// --share: percent of the rows that the cache holds. The first half of the steps fills the cache and is not counted.
+// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. Steps that fill the
+// cache, and half of the others, come before those that count.
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
-#include <numeric>
 #include <thread>
 
 #include "benchmarks/engine/sparse_table.h"
@@ -22,11 +25,21 @@ namespace {
 
 constexpr double kExponent = 0.8;
 
-std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t rows, std::int64_t slots) {
-  if (name != "static") return std::make_shared<ScoredPolicy>(rows, slots, eviction_named(name));
-  std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
-  for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
-  return std::make_shared<StaticHotSet>(hot);
+constexpr std::int64_t kMaxRows = 2 * kPositives + kNegatives;
+
+std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t rows,
+                                         const std::vector<std::int64_t>& hot) {
+  if (name == "static") return std::make_shared<StaticHotSet>(hot);
+  return std::make_shared<ScoredPolicy>(rows, static_cast<std::int64_t>(hot.size()), eviction_named(name));
+}
+
+// Steps that use each of `hot` once.
+RowTrace filling_trace(const std::vector<std::int64_t>& hot) {
+  RowTrace trace;
+  for (std::size_t begin = 0; begin < hot.size(); begin += kMaxRows)
+    finish_step(trace, {hot.begin() + static_cast<std::ptrdiff_t>(begin),
+                        hot.begin() + static_cast<std::ptrdiff_t>(std::min(hot.size(), begin + kMaxRows))});
+  return trace;
 }
 
 }  // namespace
@@ -35,10 +48,15 @@ std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t r
 int main(int argc, char** argv) {
   using namespace frugal;
   using namespace frugal::benchmarks;
-  const std::int64_t rows = number(argc, argv, "--rows", 20'000'000), steps = number(argc, argv, "--steps", 1500);
+  const std::int64_t rows = number(argc, argv, "--rows", 20'000'000), pause = number(argc, argv, "--pause", 150);
   const std::int64_t slots = rows * number(argc, argv, "--share", 5) / 100;
   const std::string path = option(argc, argv, "--path", "host_row"), policy = option(argc, argv, "--policy", "static");
-  const RowTrace trace = zipf_trace(rows, kExponent, steps);
+  std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
+  for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
+  RowTrace trace = filling_trace(hot);
+  const auto filled = static_cast<std::int64_t>(trace.size());
+  std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000)), std::back_inserter(trace));
+  const auto steps = static_cast<std::int64_t>(trace.size()), warm = filled + (steps - filled) / 2;
   const RowLayout layout = RowLayout::for_dim(1);  // what is planned does not depend on it
   const SparseTable table(rows, layout);
   EngineConfig config;
@@ -46,13 +64,12 @@ int main(int argc, char** argv) {
   config.layout = layout;
   config.rows = rows;
   config.host_rows = table.data();
-  config.max_rows_per_step = 2 * kPositives + kNegatives;
+  config.max_rows_per_step = kMaxRows;
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
-  config.caches = {make_policy(policy, rows, slots)};
+  config.caches = {make_policy(policy, rows, hot)};
   config.horizon = config.caches[0]->wants_next_use() ? config.lookahead - 1 : 0;
   Engine engine(config);
   RankPort& port = engine.port(0);
-  const std::int64_t warm = steps / 2;
   std::int64_t registered = 0, planned_rows = 0, planned_before = 0, planning_before = 0;
   RankStatistics before{};
   std::vector<double> registering, running;
@@ -67,7 +84,7 @@ int main(int argc, char** argv) {
     for (; registered < steps && registered <= s + config.lookahead; ++registered)
       port.register_step(registered, trace[static_cast<std::size_t>(registered)], {});
     if (s >= warm) registering.push_back(now() - start);
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    if (s >= filled) std::this_thread::sleep_for(std::chrono::microseconds(pause));
     start = now();
     port.plan(s);
     for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s))
