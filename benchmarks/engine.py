@@ -8,6 +8,9 @@ queue_over_best_peer     two-level queue over the best of a binary heap with an 
 flush_bandwidth_share    bytes brought home per second over what memcpy of large blocks reaches with as many threads
 stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest over 1, 3 and 10 ms of simulated compute,
                          with a cache of 10 % of the touched rows for what the next step uses again, in both modes
+planner_rows_per_second_20m, _86m
+                         rows that the planner's thread decides per second: one rank that stores into host rows itself,
+                         static cache of 5 %, tables of 20 and 86 M rows (other paths and policies: `planning`)
 engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
 The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
 """
@@ -26,7 +29,8 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = ["engine_queue", "engine_flush", "engine_stall"]
+PROGRAMS = ["engine_queue", "engine_flush", "engine_stall", "engine_plan"]
+PLANNED_ROWS = {"15k": 14_951, "20m": 20_000_000, "86m": 86_000_000}
 
 
 def build(folder):
@@ -79,6 +83,17 @@ def lowest_ratio(result):
     return min(run["sync_over_p2f"] for run in runs)
 
 
+def planning(program):
+    """Of each table size, value path and policy; and the keys for the case that a GPU trains with."""
+    result = {"planning": [call(program, rows=rows, path=path, policy=policy) for rows in PLANNED_ROWS.values()
+                           for path in ("host_row", "staging") for policy in ("static", "lru", "next_use")]}
+    for run in result["planning"]:
+        for size in ("20m", "86m"):
+            if (run["rows"], run["path"], run["policy"]) == (PLANNED_ROWS[size], "host_row", "static"):
+                result[f"planner_rows_per_second_{size}"] = run["rows_per_second"]
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", required=True)
@@ -93,6 +108,7 @@ def main():
     result["queue_over_best_peer"] = min(run["over_best_peer"] for run in result["queue"])
     result["flush"] = [call(programs / "engine_flush", threads=n) for n in options.threads]
     result["flush_bandwidth_share"] = max(run["bandwidth_share"] for run in result["flush"])
+    result.update(planning(programs / "engine_plan"))
     with tempfile.TemporaryDirectory() as folder:
         edges = {}
         if options.data_path:

@@ -135,15 +135,18 @@ Slot CacheIndex::free_slot(SlotRange range, std::int64_t set) const {
 
 // REQUIRES: every slot of the range is taken.
 Slot CacheIndex::victim(SlotRange range, std::int64_t set) {
-  Score lowest = std::numeric_limits<Score>::max();
+  constexpr Score kHighest = std::numeric_limits<Score>::max();
+  Score lowest = kHighest;
   Slot found = kNoSlot;
-  for (Slot slot = range.first; slot < range.last; ++slot) {
-    const Use& use = uses_[slot];
+  Use worst{kHighest, std::numeric_limits<std::int64_t>::max()};
+  for (Slot slot = range.first; slot < range.last; ++slot) {  // without branches on the data: nobody could predict them
+    const Use use = uses_[slot];
     lowest = std::min(lowest, use.score);
-    if (use.touched == clock_.time) continue;
-    if (found == kNoSlot || use.score < uses_[found].score ||
-        (use.score == uses_[found].score && use.touched < uses_[found].touched))
-      found = slot;
+    const bool worse = (use.score < worst.score) | ((use.score == worst.score) & (use.touched < worst.touched));
+    const bool goes = worse & (use.touched != clock_.time);
+    found = goes ? slot : found;
+    worst.score = goes ? use.score : worst.score;
+    worst.touched = goes ? use.touched : worst.touched;
   }
   set_[set].lower_bound = lowest;
   return found;
@@ -166,9 +169,10 @@ void CacheIndex::vacate(Slot slot, std::int64_t set) {
 }
 
 void CacheIndex::prefetch_set(std::int64_t set) const {
-  constexpr Slot kUsesOfLine = 64 / sizeof(Use);
+  constexpr Slot kUsesOfLine = 64 / sizeof(Use), kKeysOfLine = 64 / sizeof(Key);
   __builtin_prefetch(&set_[set]);
   const SlotRange range = slots_of_set(set);
+  for (Slot slot = range.first; slot < range.last; slot += kKeysOfLine) __builtin_prefetch(&keys_[slot]);
   for (Slot slot = range.first; slot < range.last; slot += kUsesOfLine) __builtin_prefetch(&uses_[slot]);
 }
 

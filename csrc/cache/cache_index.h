@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cache/score_policy.h"
+#include "memory/huge_pages.h"
 
 namespace frugal {
 
@@ -113,6 +114,7 @@ class CacheIndex {
   Key key_at(Slot slot) const { return keys_[slot]; }
   void vacate(Slot slot, std::int64_t set);
   void prefetch_set(std::int64_t set) const;
+  void prefetch_use(Slot slot) const { __builtin_prefetch(&uses_[slot], 1); }
 
   SlotRange slots_of_set(std::int64_t set) const {
     const std::int64_t first = set * ways_ + std::min(set, larger_sets_);
@@ -138,9 +140,9 @@ class CacheIndex {
     Slot occupied = 0;
     Score lower_bound = 0;  // no score of the set is below it, so what scores less is rejected without looking further
   };
-  std::vector<Key> keys_;  // per slot; kNoKey: free
-  std::vector<Use> uses_;  // per slot
-  std::vector<Set> set_;
+  LargeArray<Key> keys_;  // per slot; kNoKey: free
+  LargeArray<Use> uses_;  // per slot
+  LargeArray<Set> set_;
 };
 
 }  // namespace frugal

@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <vector>
+
+#include "memory/huge_pages.h"
 
 namespace frugal {
 
@@ -53,7 +54,7 @@ class FrequencySketch {
     return k * kQuarter + static_cast<int>((hashed >> (3 * k)) % kQuarter);
   }
 
-  std::vector<Line> lines_;
+  LargeArray<Line> lines_;
   std::uint64_t mask_;
 };
 

@@ -64,6 +64,11 @@ void ScoredPolicy::prefetch(std::int64_t row) const {
   index_.prefetch(row);
 }
 
+void ScoredPolicy::prefetch_slot(std::int32_t slot) const {
+  index_.prefetch(slot);
+  if (wants_next_use()) __builtin_prefetch(&count_[slot], 1);
+}
+
 Admission ScoredPolicy::admit(std::int64_t row, std::int64_t step, std::int64_t next_use) {
   advance(step);
   const std::uint32_t count = counts(eviction_) ? misses_.count(row) : 1;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cache/frequency_sketch.h"
 #include "cache/set_index.h"
@@ -32,6 +31,7 @@ class ScoredPolicy final : public CachePolicy {
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
   void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
   void prefetch(std::int64_t row) const override;
+  void prefetch_slot(std::int32_t slot) const override;
   Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
   void release(std::int64_t row, std::int32_t slot) override;
 
@@ -42,7 +42,7 @@ class ScoredPolicy final : public CachePolicy {
   const std::int64_t epoch_steps_;
   SetIndex index_;
   FrequencySketch misses_;            // how often each row was offered to admit(); empty if the scores need no counts
-  std::vector<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
+  LargeArray<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
 };
 
 }  // namespace frugal

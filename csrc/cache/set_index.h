@@ -17,6 +17,9 @@ class SetIndex final : public DenseIndex {
   // Asks for what inserting the key will read: its set and the scores there.
   void prefetch(Key key) const override { prefetch_set(set_of(key)); }
 
+  // Asks for what touching the slot will read.
+  void prefetch(Slot slot) const { prefetch_use(slot); }
+
   // The key in `slot`, which is taken, leaves.
   void free(Slot slot) { vacate(slot, set_of(key_at(slot))); }
 

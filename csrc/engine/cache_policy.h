@@ -40,6 +40,8 @@ class CachePolicy {
 
   // `row` will be offered to admit() a few calls from now: asks for the memory that this will read. Changes nothing.
   virtual void prefetch(std::int64_t /*row*/) const {}
+  // The row in `slot`, which is taken, may be touched some calls from now: likewise.
+  virtual void prefetch_slot(std::int32_t /*slot*/) const {}
 
   // Step `step` reads `row` from host; is it kept from now on? May evict one row, but none that was touched or admitted
   // with this very step.

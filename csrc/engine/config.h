@@ -22,7 +22,7 @@ enum class FlushMode : std::uint8_t {
 enum class ValuePath : std::uint8_t {
   kStaging,  // into the rank's staging; a flush thread copies it to the host row
   kHostRow,  // the executor stores it straight into the host row; the shard only keeps the books. With one rank its
-             // own order of work then keeps reads behind stores, and in kP2F no gate ever waits
+             // own order of work then keeps reads behind stores: in kP2F no gate ever waits, and there are no shards
 };
 
 struct EngineConfig {

@@ -185,6 +185,12 @@ EngineStatistics Engine::statistics() const {
                                  get(c.live_records)});
     statistics.engine_bytes += get(c.memory);
   }
+  if (parts_->segment->shape().reads_follow_stores()) {  // without a shard: what a rank has sent has landed
+    const RankStatistics& rank = statistics.ranks[0];
+    const std::int64_t stored = rank.values_sent + rank.write_backs_sent;
+    statistics.shards.push_back(
+        {.flushed_rows = stored, .flushed_bytes = stored * (parts_->config.layout.dim + 1) * 4, .values = stored});
+  }
   statistics.planned_steps =
       static_cast<std::int64_t>(parts_->segment->planned().value.load(std::memory_order_acquire));
   statistics.planning_nanoseconds = parts_->planner->nanoseconds();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -12,7 +11,8 @@
 namespace frugal {
 namespace {
 
-constexpr std::int64_t kPrefetch = 8;  // rows ahead: about one cache miss
+// Rows ahead that memory is asked for: enough misses at a time to hide most of each.
+constexpr std::size_t kPrefetch = 24;
 
 }  // namespace
 
@@ -22,8 +22,9 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       inboxes_(std::move(inboxes)),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
-      reads_follow_stores_(segment_->shape().reads_follow_stores()),
+      keeps_records_(segment_->shape().shards > 0),
       staging_floats_(segment_->shape().staging_floats),
+      cached_(caching_ ? config.rows : 0),
       slots_(static_cast<std::size_t>(config.ranks)),
       parts_(static_cast<std::size_t>(config.ranks)) {
   std::int64_t slots = 0;
@@ -35,7 +36,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
                                               [](const auto& cache) { return cache->wants_next_use(); });
   if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_);
-  bytes_ = static_cast<std::int64_t>(directory_.bytes()) + slots * static_cast<std::int64_t>(sizeof(Slot));
+  bytes_ = static_cast<std::int64_t>(cached_.bytes() + directory_.bytes() +
+                                     static_cast<std::size_t>(slots) * sizeof(Slot));
 }
 
 Planner::~Planner() = default;
@@ -82,6 +84,7 @@ void Planner::start(std::int64_t step) {
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
+    std::fill_n(mine.source, mine.count, kFromHost);  // hits say otherwise
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
     mine.end = mine.begin;
     mine.records = 0;
@@ -94,94 +97,167 @@ void Planner::start(std::int64_t step) {
 
 void Planner::decide(std::int64_t step) {
   start(step);
-  if (config_.ranks == 1) {
-    const Part& mine = part(0);
-    for (std::int64_t i = 0; i < mine.count; ++i) {
-      if (caching_ && i + kPrefetch < mine.count) directory_.prefetch(mine.rows[i + kPrefetch]);
-      const User user{0, i};
-      visit(mine.rows[i], {&user, 1});
-    }
-  } else {  // merge the ranks' ascending lists: each distinct row once, with its users in rank order
-    while (true) {
-      std::int64_t row = kNever;
-      for (const Part& mine : parts_)
-        if (mine.head < mine.count) row = std::min(row, mine.rows[mine.head]);
-      if (row == kNever) break;
-      users_.clear();
-      for (int r = 0; r < config_.ranks; ++r) {
-        Part& mine = part(r);
-        if (mine.head == mine.count || mine.rows[mine.head] != row) continue;
-        users_.push_back({r, mine.head});
-        ++mine.head;
-        if (caching_ && mine.head + kPrefetch < mine.count) directory_.prefetch(mine.rows[mine.head + kPrefetch]);
-      }
-      visit(row, users_);
-    }
-  }
+  for (Part& mine : parts_) locate(mine);
+  if (config_.ranks == 1)
+    visit_alone();
+  else
+    visit_together();
   admit_candidates();
   if (next_use_) next_use_->forget(step);
   finish();
 }
 
-void Planner::visit(std::int64_t row, std::span<const User> users) {
-  const Place* found = caching_ ? directory_.find(row) : nullptr;
-  if (found != nullptr) {
-    const Place place = *found;
-    CachePolicy& policy = *config_.caches[static_cast<std::size_t>(place.rank)];
-    if (users.size() == 1 && users[0].rank == place.rank) {  // a hit; nothing travels
-      slots_[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.slot)].since = step_;
-      policy.touch(row, place.slot, step_, next_use(place.rank, users[0].index));
-      const Part& mine = part(place.rank);
-      mine.source[users[0].index] = place.slot;
-      mine.plan(users[0].index, Leave::kCache, place.slot);
-      return;
-    }
-    write_back(place.rank, place.slot, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
-    policy.release(row, place.slot);
-    directory_.erase(row);
-  } else if (!reads_follow_stores_ && !mutated(Mutation::kDeadlineNotMoved)) {
-    operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
+// Which rows of the list are in a cache, and where: for all of them before any is visited, so that what a visit touches
+// has been asked for long before. A visit moves no row but its own.
+void Planner::locate(Part& mine) {
+  const auto count = static_cast<std::size_t>(mine.count);
+  mine.found.resize(count + 1);
+  mine.missed.resize(count + 1);
+  std::size_t found = 0, missed = 0;
+  for (std::size_t i = 0; i < count; ++i) {  // without a branch on the data, which nobody could predict
+    if (caching_ && i + kPrefetch < count) cached_.prefetch(mine.rows[i + kPrefetch]);
+    const bool cached = caching_ && cached_.has(mine.rows[i]);
+    mine.found[found] = mine.missed[missed] = static_cast<std::int64_t>(i);
+    found += cached;
+    missed += !cached;
   }
-  for (const User& user : users) part(user.rank).source[user.index] = kFromHost;
-  if (users.size() > 1) {
-    send_gradients(row, users);
-  } else if (caching_) {
-    candidates_.push_back(
-        users[0]);  // admitted only when all hits of the step are known, so that none of them is evicted
-  } else {
-    send_value(users[0].rank, users[0].index);
+  mine.found.resize(found);
+  mine.missed.resize(missed);
+  mine.places.resize(found);
+  mine.found_head = 0;
+  for (std::size_t f = 0; f < std::min(kPrefetch, found); ++f) directory_.prefetch(mine.rows[mine.found[f]]);
+  for (std::size_t f = 0; f < found; ++f) {
+    if (f + kPrefetch < found) directory_.prefetch(mine.rows[mine.found[f + kPrefetch]]);
+    const Place place = mine.places[f] = *directory_.find(mine.rows[mine.found[f]]);
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.slot)], 1);
+    config_.caches[static_cast<std::size_t>(place.rank)]->prefetch_slot(place.slot);
   }
 }
 
-void Planner::admit_candidates() {
-  for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    if (c + kPrefetch < candidates_.size()) {
-      const User& soon = candidates_[c + kPrefetch];
-      config_.caches[static_cast<std::size_t>(soon.rank)]->prefetch(part(soon.rank).rows[soon.index]);
+void Planner::visit_alone() {
+  const Part& mine = part(0);
+  for (std::size_t f = 0; f < mine.found.size(); ++f) hit(mine.places[f], mine.found[f]);
+  for (const std::int64_t index : mine.missed) {
+    miss(mine.rows[index]);
+    candidates_.push_back({0, index});
+  }
+}
+
+// Merges the ranks' ascending lists: each distinct row once, with its users in rank order.
+void Planner::visit_together() {
+  while (true) {
+    std::int64_t row = kNever;
+    for (const Part& mine : parts_)
+      if (mine.head < mine.count) row = std::min(row, mine.rows[mine.head]);
+    if (row == kNever) break;
+    users_.clear();
+    const Place* place = nullptr;
+    for (int r = 0; r < config_.ranks; ++r) {
+      Part& mine = part(r);
+      if (mine.head == mine.count || mine.rows[mine.head] != row) continue;
+      if (mine.found_head < mine.found.size() && mine.found[mine.found_head] == mine.head)
+        place = &mine.places[mine.found_head++];
+      users_.push_back({r, mine.head++});
     }
+    if (place != nullptr && users_.size() == 1 && users_[0].rank == place->rank) {
+      hit(*place, users_[0].index);
+      continue;
+    }
+    if (place != nullptr)
+      pull_back(row, *place);
+    else
+      miss(row);
+    if (users_.size() > 1)
+      send_gradients(row, users_);
+    else
+      candidates_.push_back(users_[0]);
+  }
+}
+
+// The row is in the cache of the one rank that uses it: nothing travels.
+void Planner::hit(const Place& place, std::int64_t index) {
+  const Part& mine = part(place.rank);
+  slots_[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.slot)].since = step_;
+  config_.caches[static_cast<std::size_t>(place.rank)]->touch(mine.rows[index], place.slot, step_,
+                                                              next_use(place.rank, index));
+  mine.source[index] = place.slot;
+  mine.plan(index, Leave::kCache, place.slot);
+}
+
+// The row is read from host, and was there before.
+void Planner::miss(std::int64_t row) {
+  if (keeps_records_ && !mutated(Mutation::kDeadlineNotMoved))
+    operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
+}
+
+// The row is in a cache, and others read it.
+void Planner::pull_back(std::int64_t row, const Place& place) {
+  write_back(place.rank, place.slot, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
+  config_.caches[static_cast<std::size_t>(place.rank)]->release(row, place.slot);
+  leave(row);
+}
+
+// When all hits of the step are known, so that none of them is evicted. The policies answer for all candidates before
+// anything moves, so that the memory which moving touches is there.
+void Planner::admit_candidates() {
+  if (!caching_) {
+    for (const User& user : candidates_) send_value(user.rank, user.index);
+    return;
+  }
+  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
+  admitted_.clear();
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
     const User& user = candidates_[c];
-    const Part& mine = part(user.rank);
-    const std::int64_t row = mine.rows[user.index];
-    CachePolicy& policy = *config_.caches[static_cast<std::size_t>(user.rank)];
-    const Admission admission = policy.admit(row, step_, next_use(user.rank, user.index));
+    const Admission admission = config_.caches[static_cast<std::size_t>(user.rank)]->admit(
+        part(user.rank).rows[user.index], step_, next_use(user.rank, user.index));
     if (!admission.accepted()) {
       send_value(user.rank, user.index);
       continue;
     }
-    auto& slots = slots_[static_cast<std::size_t>(user.rank)];
+    const auto& slots = slots_[static_cast<std::size_t>(user.rank)];
     if (admission.slot >= static_cast<std::int64_t>(slots.size()))
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
-    Slot& slot = slots[static_cast<std::size_t>(admission.slot)];
-    if (slot.row != admission.evicted_row || (slot.row >= 0 && slot.since == step_))
-      throw std::logic_error("A cache policy evicted a row that is not in the slot, or that the same step uses.");
-    if (slot.row >= 0) {
-      directory_.erase(slot.row);
-      write_back(user.rank, admission.slot, kNever);
+    __builtin_prefetch(&slots[static_cast<std::size_t>(admission.slot)], 1);
+    directory_.prefetch(part(user.rank).rows[user.index]);
+    if (admission.evicted_row >= 0) {
+      directory_.prefetch(admission.evicted_row);
+      cached_.prefetch(admission.evicted_row);
     }
-    slot = {row, step_};
-    directory_[row] = {user.rank, admission.slot};
-    mine.plan(user.index, Leave::kCache, admission.slot);
+    admitted_.push_back({user, admission});
   }
+  for (const Admitted& admitted : admitted_) take_in(admitted);
+}
+
+void Planner::prefetch_candidate(std::size_t candidate) {
+  const User& soon = candidates_[candidate];
+  config_.caches[static_cast<std::size_t>(soon.rank)]->prefetch(part(soon.rank).rows[soon.index]);
+}
+
+void Planner::take_in(const Admitted& admitted) {
+  const auto& [user, admission] = admitted;
+  Slot& slot = slots_[static_cast<std::size_t>(user.rank)][static_cast<std::size_t>(admission.slot)];
+  if (slot.row != admission.evicted_row || (slot.row >= 0 && slot.since == step_))
+    throw std::logic_error("A cache policy evicted a row that is not in the slot, or that the same step uses.");
+  if (slot.row >= 0) {
+    leave(slot.row);
+    write_back(user.rank, admission.slot, kNever);
+  }
+  const Part& mine = part(user.rank);
+  const std::int64_t row = mine.rows[user.index];
+  slot = {row, step_};
+  enter(row, {user.rank, admission.slot});
+  mine.plan(user.index, Leave::kCache, admission.slot);
+}
+
+void Planner::enter(std::int64_t row, const Place& place) {
+  cached_.insert(row);
+  directory_[row] = place;
+}
+
+void Planner::leave(std::int64_t row) {
+  cached_.erase(row);
+  directory_.erase(row);
 }
 
 // In sync mode everything lands before the next step; in p2f a record waits for the step that reads it.
@@ -200,12 +276,14 @@ void Planner::write_back(std::int32_t rank, std::int32_t slot, std::int64_t due)
                                 .block = step_,
                                 .slot = slot,
                                 .leave = keeps_values_in_staging_ ? Leave::kValue : Leave::kHostRow});
-    mine.write_back_operations.push_back({.kind = Operation::Kind::kWriteBack,
-                                          .rank = rank,
-                                          .row = held.row,
-                                          .due = record_due(due),
-                                          .position = position});
-    ++mine.records;
+    if (keeps_records_) {
+      mine.write_back_operations.push_back({.kind = Operation::Kind::kWriteBack,
+                                            .rank = rank,
+                                            .row = held.row,
+                                            .due = record_due(due),
+                                            .position = position});
+      ++mine.records;
+    }
   }
   held = {};
 }
@@ -218,6 +296,7 @@ void Planner::send_value(std::int32_t rank, std::int64_t index) {
     mine.plan(index, Leave::kValue, position % staging_floats_);
   else
     mine.plan(index, Leave::kHostRow, row);
+  if (!keeps_records_) return;
   ++mine.records;
   operations_of(row).operations.push_back(
       {.kind = Operation::Kind::kValue, .rank = rank, .row = row, .due = record_due(kNever), .position = position});
@@ -267,22 +346,30 @@ std::int64_t Planner::allocate(std::int32_t rank, std::int64_t floats) {
   return position;
 }
 
+// Requests are served in their order, so those that may leave first come first. All steps that lie a window back have
+// run, so what waits for none later may leave at once; that is most.
+std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBack>& write_backs) {
+  const std::int64_t run = step_ - segment_->shape().window;
+  leaving_.clear();
+  waiting_.clear();
+  for (std::size_t i = 0; i < write_backs.size(); ++i) (write_backs[i].after <= run ? leaving_ : waiting_).push_back(i);
+  std::ranges::stable_sort(waiting_, {}, [&](std::size_t i) { return write_backs[i].after; });
+  leaving_.insert(leaving_.end(), waiting_.begin(), waiting_.end());
+  return leaving_;
+}
+
 // Hands the step to the ranks and the shards.
 void Planner::finish() {
   for (int r = 0; r < config_.ranks; ++r) {
     Part& mine = part(r);
-    // Requests are served in their order, so those that may leave first come first.
-    std::vector<std::size_t> order(mine.write_backs.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&mine](std::size_t a, std::size_t b) {
-      return mine.write_backs[a].after < mine.write_backs[b].after;
-    });
     RankArea& area = segment_->rank(r);
     std::uint64_t sequence = area.requested.value.load(std::memory_order_relaxed);
-    for (const std::size_t i : order) {
-      Operation& operation = mine.write_back_operations[i];
-      operation.sequence = sequence;
-      operations_of(operation.row).write_backs.push_back(operation);
+    for (const std::size_t i : order_of_leaving(mine.write_backs)) {
+      if (keeps_records_) {
+        Operation& operation = mine.write_back_operations[i];
+        operation.sequence = sequence;
+        operations_of(operation.row).write_backs.push_back(operation);
+      }
       segment_->request(r, sequence++) = mine.write_backs[i];
     }
     Block& block = segment_->block(r, step_);

@@ -13,7 +13,9 @@
 #include "engine/config.h"
 #include "engine/inbox.h"
 #include "engine/row_map.h"
+#include "engine/row_set.h"
 #include "engine/segment.h"
+#include "memory/huge_pages.h"
 #include "parallel/thread_safety.h"
 
 namespace frugal {
@@ -43,13 +45,20 @@ class Planner {
     std::int32_t rank;
     std::int64_t index;  // of the row in the rank's list
   };
+  struct Admitted {
+    User user;
+    Admission admission;
+  };
   // One rank's part of the step that is being decided.
   struct Part {
-    const std::int64_t* rows;         // as registered
-    const std::int32_t* occurrences;  // entry after entry
+    const std::int64_t* rows;                 // as registered
+    const std::int32_t* occurrences;          // entry after entry
     std::int64_t count;
-    std::int64_t head;     // of the merge: the next row to visit
-    std::int32_t* source;  // the plan
+    std::vector<std::int64_t> found, missed;  // indices of the rows that are in a cache, and of the others
+    std::vector<Place> places;                // of those found
+    std::int64_t head;                        // of the merge: the next row to visit
+    std::size_t found_head;                   // likewise: the next of those found
+    std::int32_t* source;                     // the plan
     Leave* leave;
     std::int64_t* target;
     std::int64_t begin = 0, end = 0;  // positions in staging
@@ -65,11 +74,21 @@ class Planner {
 
   bool ready(std::int64_t step) const;
   void decide(std::int64_t step) FRUGAL_REQUIRES(thread_);
-  void visit(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  void locate(Part& mine) FRUGAL_REQUIRES(thread_);
+  void visit_alone() FRUGAL_REQUIRES(thread_);
+  void visit_together() FRUGAL_REQUIRES(thread_);
+  void hit(const Place& place, std::int64_t index) FRUGAL_REQUIRES(thread_);
+  void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
+  void pull_back(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
+  void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
+  void enter(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
+  void leave(std::int64_t row) FRUGAL_REQUIRES(thread_);
+  void take_in(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
   void write_back(std::int32_t rank, std::int32_t slot, std::int64_t due) FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  std::span<const std::size_t> order_of_leaving(const std::vector<WriteBack>& write_backs) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
   std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
@@ -81,16 +100,19 @@ class Planner {
   const EngineConfig config_;
   const std::shared_ptr<Segment> segment_;
   const std::vector<Inbox*> inboxes_;
-  const bool caching_, keeps_values_in_staging_, reads_follow_stores_;
+  const bool caching_, keeps_values_in_staging_, keeps_records_;
   const std::int64_t staging_floats_;
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
+  RowSet cached_ FRUGAL_GUARDED_BY(thread_);                         // rows that are in the directory
   RowMap<Place> directory_ FRUGAL_GUARDED_BY(thread_);               // cached rows only
-  std::vector<std::vector<Slot>> slots_ FRUGAL_GUARDED_BY(thread_);  // per rank
+  std::vector<LargeArray<Slot>> slots_ FRUGAL_GUARDED_BY(thread_);   // per rank
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
+  std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
+  std::vector<std::size_t> leaving_ FRUGAL_GUARDED_BY(thread_), waiting_ FRUGAL_GUARDED_BY(thread_);  // write-backs
   std::unique_ptr<NextUse> next_use_ FRUGAL_GUARDED_BY(thread_);
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };

@@ -215,19 +215,17 @@ void RankPort::note_published(std::int64_t step) {
     throw std::logic_error("Step " + std::to_string(step) + " was published where step " + std::to_string(mine.steps) +
                            " comes next.");
   const StepPlan done = plan(step);
-  std::int64_t hits = 0, gradients = 0, vectors = 0, kept = 0;
-  for (std::size_t i = 0; i < done.rows.size(); ++i) {
-    hits += done.source[i] != kFromHost;
-    if (done.leave[i] == Leave::kGradient) {
-      ++gradients;
-      for (std::int32_t entry = 0; entry < segment_->shape().entries; ++entry)
-        vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * done.rows.size() + i];
-    }
-    if (done.leave[i] != Leave::kCache) continue;
-    ++kept;
-    mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
-  }
   const auto rows = static_cast<std::int64_t>(done.rows.size());
+  const std::int64_t hits = rows - std::ranges::count(done.source, kFromHost);
+  const std::int64_t kept = std::ranges::count(done.leave, Leave::kCache);
+  const std::int64_t gradients = std::ranges::count(done.leave, Leave::kGradient);
+  for (std::size_t i = 0; kept > hits && i < done.rows.size(); ++i)  // rows that came in; a hit stays where it is
+    if (done.leave[i] == Leave::kCache && done.source[i] == kFromHost)
+      mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
+  std::int64_t vectors = 0;
+  for (std::size_t i = 0; gradients > 0 && i < done.rows.size(); ++i)
+    for (std::int32_t entry = 0; done.leave[i] == Leave::kGradient && entry < segment_->shape().entries; ++entry)
+      vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * done.rows.size() + i];
   RankArea& area = segment_->rank(rank_);
   add(area.cache_reads, hits);
   add(area.host_reads, rows - hits);
@@ -270,7 +268,8 @@ std::vector<CachedRow> RankPort::drain() {
     }
     return true;
   };
-  if (!mutated(Mutation::kInfinityNeverDrained) && !segment_->wait(segment_->gate(), landed)) check();
+  const bool landing = !segment_->shape().reads_follow_stores() && !mutated(Mutation::kInfinityNeverDrained);
+  if (landing && !segment_->wait(segment_->gate(), landed)) check();
   std::vector<CachedRow> cached;
   for (std::size_t slot = 0; slot < mine.slot_row.size(); ++slot)
     if (mine.slot_row[slot] >= 0) cached.push_back({mine.slot_row[slot], static_cast<std::int32_t>(slot)});

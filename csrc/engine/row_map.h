@@ -8,7 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
+
+#include "memory/huge_pages.h"
 
 namespace frugal {
 
@@ -85,7 +86,7 @@ class RowMap {
   std::size_t home(std::int64_t row) const { return hash_row(row) >> shift_; }
 
   void rebuild(std::size_t capacity) {
-    std::vector<Cell> old = std::exchange(cells_, std::vector<Cell>(capacity));
+    LargeArray<Cell> old = std::exchange(cells_, LargeArray<Cell>(capacity));
     mask_ = capacity - 1;
     shift_ = 64 - std::countr_zero(capacity);
     size_ = 0;
@@ -93,7 +94,7 @@ class RowMap {
       if (cell.row != kEmpty) (*this)[cell.row] = cell.value;
   }
 
-  std::vector<Cell> cells_;
+  LargeArray<Cell> cells_;
   std::size_t mask_ = 0, size_ = 0;
   int shift_ = 0;
 };

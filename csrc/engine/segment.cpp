@@ -49,7 +49,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.entries = config.entries;
   shape.mode = config.mode;
   shape.value_path = config.value_path;
-  shape.shards = config.mode == FlushMode::kOff ? 1 : config.flush_threads;
+  // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
+  shape.shards = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
   shape.rows = config.rows;
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);

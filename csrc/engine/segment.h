@@ -33,7 +33,7 @@ struct SegmentShape {
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
   // One rank that stores values into host rows itself: its own order of work keeps its reads behind its stores, so that
-  // no read waits for a record.
+  // no read waits for a record. There are no shards then, and nobody keeps books of records.
   bool reads_follow_stores() const {
     return ranks == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
   }
@@ -45,7 +45,7 @@ struct Block {
   std::atomic<std::int64_t> begin;      // first position in staging, monotone
   std::int64_t end;                     // behind the last position; read by its rank until it publishes the step
   std::uint64_t requests_end;           // write-back requests up to and including this step; likewise
-  std::atomic<std::int64_t> remaining;  // records that have not landed; counted down by shards
+  std::atomic<std::int64_t> remaining;  // records that have not landed; counted down by shards, zero without any
 };
 
 inline constexpr std::int32_t kClosed = -1;

@@ -1,6 +1,7 @@
 // Cache policies that need no index: a static hot set, a window of short reuse, and a random one for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "engine/cache_policy.h"
 #include "engine/row_map.h"
+#include "engine/row_set.h"
 
 namespace frugal {
 
@@ -15,18 +17,29 @@ namespace frugal {
 class StaticHotSet final : public CachePolicy {
  public:
   explicit StaticHotSet(std::span<const std::int64_t> rows)
-      : slot_of_(rows.size()), slots_(static_cast<std::int64_t>(rows.size())) {
-    for (std::size_t i = 0; i < rows.size(); ++i) slot_of_[rows[i]] = static_cast<std::int32_t>(i);
+      : end_(rows.empty() ? 0 : *std::ranges::max_element(rows) + 1),
+        hot_(end_),
+        slot_of_(rows.size()),
+        slots_(static_cast<std::int64_t>(rows.size())) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      hot_.insert(rows[i]);
+      slot_of_[rows[i]] = static_cast<std::int32_t>(i);
+    }
   }
   std::int64_t slots() const override { return slots_; }
   void touch(std::int64_t, std::int32_t, std::int64_t, std::int64_t) override {}
+  void prefetch(std::int64_t row) const override {
+    if (row < end_) hot_.prefetch(row);
+  }
   Admission admit(std::int64_t row, std::int64_t, std::int64_t) override {
-    const std::int32_t* slot = slot_of_.find(row);
-    return slot == nullptr ? Admission{} : Admission{*slot, -1};
+    if (row >= end_ || !hot_.has(row)) return {};
+    return {*slot_of_.find(row), -1};
   }
   void release(std::int64_t, std::int32_t) override {}
 
  private:
+  std::int64_t end_;  // hot rows are below
+  RowSet hot_;
   RowMap<std::int32_t> slot_of_;
   std::int64_t slots_;
 };

@@ -7,12 +7,11 @@
 // Rows are brought home for real. Stall is all the time inside write_backs (room in staging) and wait_gate. Both modes
 // run with the same caches: none, and 10 % of the rows that the trace touches (5 % too), for the rows that are used
 // next (next_use) or that the next step uses again (reuse).
-#include <sys/mman.h>
-
 #include <cstdio>
 #include <memory>
 #include <thread>
 
+#include "benchmarks/engine/sparse_table.h"
 #include "benchmarks/engine/timing.h"
 #include "benchmarks/engine/traces.h"
 #include "cache/scored_policy.h"
@@ -21,23 +20,6 @@
 
 namespace frugal::benchmarks {
 namespace {
-
-// Anonymous memory of one table, given out by the system page by page; shared, so that the process's own memory
-// (RssAnon) is the engine's and not the table's.
-class SparseTable {
- public:
-  SparseTable(std::int64_t rows, const RowLayout& layout)
-      : bytes_(static_cast<std::size_t>(rows * layout.bytes())),
-        data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (data_ == MAP_FAILED) throw std::runtime_error("no address space for the table");
-  }
-  ~SparseTable() { munmap(data_, bytes_); }
-  float* data() const { return static_cast<float*>(data_); }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
 
 std::int64_t anonymous_bytes() {
   std::FILE* file = std::fopen("/proc/self/status", "r");

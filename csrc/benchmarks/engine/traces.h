@@ -55,9 +55,13 @@ inline RowTrace trace_of_edges(const std::string& path, std::int64_t entities, s
   return trace;
 }
 
+// The row that is the `rank`-th most frequent: hot rows are scattered over the table.
+inline std::int64_t zipf_row(std::uint64_t rank, std::int64_t entities) {
+  return static_cast<std::int64_t>((rank * 2654435761ull) % static_cast<std::uint64_t>(entities));
+}
+
 // Positives by a zipf law with exponent a < 1 (share of the k most frequent of n rows: (k/n)^(1-a); a = 0.8 gives the
-// top percent 40 % of the positives' accesses, as large graphs have), negatives uniform. Hot rows are scattered over
-// the table.
+// top percent 40 % of the positives' accesses, as large graphs have), negatives uniform.
 inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps) {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> uniform;
@@ -67,7 +71,7 @@ inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t 
     for (int i = 0; i < 2 * kPositives; ++i) {
       const double place = std::pow(uniform(random), 1 / (1 - exponent)) * static_cast<double>(entities);
       const auto rank = std::min(static_cast<std::uint64_t>(place), static_cast<std::uint64_t>(entities - 1));
-      rows.push_back(static_cast<std::int64_t>((rank * 2654435761ull) % static_cast<std::uint64_t>(entities)));
+      rows.push_back(zipf_row(rank, entities));
     }
     for (int i = 0; i < kNegatives; ++i)
       rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(entities)));

@@ -98,6 +98,24 @@ TEST(EngineOracle, CountersAddUp) {
   EXPECT_EQ(gradients, 0);
 }
 
+TEST(EngineOracle, ARankWhoseReadsFollowItsStoresNeedsNoShards) {
+  for (const std::int64_t slots : {0, 4}) {
+    Shape shape;
+    shape.ranks = 1;
+    shape.slots = slots;
+    shape.value_path = ValuePath::kHostRow;
+    const Outcome outcome = run_workload(shape, random_trace(shape), {.drain_after = {7, 8, 21}});
+    EXPECT_EQ(outcome.error, "");
+    EXPECT_EQ(outcome.stale_reads + outcome.wrong_rows, 0);
+    const RankStatistics& rank = outcome.statistics.ranks[0];
+    EXPECT_EQ(rank.steps_with_stall, 0);
+    EXPECT_EQ(rank.write_backs_sent > 0, slots > 0);
+    ASSERT_EQ(outcome.statistics.shards.size(), 1u);  // its numbers are the rank's own
+    EXPECT_EQ(outcome.statistics.shards[0].flushed_rows, rank.values_sent + rank.write_backs_sent);
+    EXPECT_EQ(outcome.statistics.shards[0].queue_operations, 0);
+  }
+}
+
 TEST(EngineOracle, ManyRowsOnAllRanksWithRandomDelays) {
   Shape shape;
   shape.ranks = 4;

@@ -5,6 +5,7 @@
 
 #include "engine/planner.h"
 #include "engine/row_map.h"
+#include "engine/row_set.h"
 
 namespace frugal {
 namespace {
@@ -39,6 +40,30 @@ TEST(RowMap, ReservedRoomDoesNotGrow) {
   const std::size_t bytes = map.bytes();
   for (std::int64_t row = 0; row < 1000; ++row) map[row * 977] = 1;
   EXPECT_EQ(map.bytes(), bytes);
+}
+
+TEST(RowMap, MovesIntoHugePagesWithItsRows) {
+  constexpr std::int64_t kRows = 200'000;
+  RowMap<std::int64_t> map;
+  for (std::int64_t row = 0; row < kRows; ++row) map[row * 31] = row;
+  ASSERT_GT(map.bytes(), std::size_t{2} << 20);
+  for (std::int64_t row = 0; row < kRows; ++row) ASSERT_EQ(*map.find(row * 31), row);
+}
+
+TEST(RowSet, HoldsWhatCameInAndHasNotLeft) {
+  std::mt19937_64 random(2);
+  for (const std::int64_t rows : {1, 64, 130}) {
+    RowSet set(rows);
+    std::vector<bool> expected(static_cast<std::size_t>(rows));
+    for (int i = 0; i < 2000; ++i) {
+      const auto row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows));
+      const bool in = random() % 2;
+      in ? set.insert(row) : set.erase(row);
+      expected[static_cast<std::size_t>(row)] = in;
+      for (std::int64_t other = 0; other < rows; ++other)
+        ASSERT_EQ(set.has(other), expected[static_cast<std::size_t>(other)]);
+    }
+  }
 }
 
 TEST(RowMap, ShardsGetEqualSharesOfConsecutiveRows) {
