@@ -105,12 +105,13 @@ class Matrices {
     require(size(left, 0) == m_.edges && size(right, 0) == m_.edges && left.shape(1) == right.shape(1) &&
                 size(left, 2) == m_.height && size(right, 2) == m_.width,
             "factors must be (edges, terms, height) and (edges, terms, width)");
-    if (!dense) return {left.data(), right.data(), size(left, 1)};
-    const std::int64_t group = size(*dense, 2);
+    const auto terms = static_cast<std::int32_t>(left.shape(1));
+    if (!dense) return {left.data(), right.data(), terms};
+    const auto group = static_cast<std::int32_t>(dense->shape(2));
     require(group >= 1 && size(*dense, 0) * group == m_.edges && size(*dense, 1) == m_.height &&
                 size(*dense, 3) == m_.width,
             "dense gradients must be (edges / group, height, group, width)");
-    return {left.data(), right.data(), size(left, 1), dense->data(), group};
+    return {left.data(), right.data(), terms, dense->data(), group};
   }
 
   // Of the CPU's arrays, that they point inside. Throws as check_plan does.

@@ -39,9 +39,9 @@ struct MatrixRows {
 struct MatrixGradients {
   const float* left;   // (edges, terms, height)
   const float* right;  // (edges, terms, width)
-  std::int64_t terms;
+  std::int32_t terms;
   const float* dense = nullptr;
-  std::int64_t group = 1;
+  std::int32_t group = 1;  // like the number of an edge: division by 64 bits is slow on a device
 };
 
 // factor * |x|^(norm - 1) sign(x) is added to every gradient; with factor 0 nothing is.
@@ -82,7 +82,7 @@ class MatrixStrip {
   }
 
   // The sum of squares of the gradient by an edge.
-  FRUGAL_MATRIX_CODE float square(const MatrixGradients& g, std::int64_t edge) const {
+  FRUGAL_MATRIX_CODE float square(const MatrixGradients& g, std::int32_t edge) const {
     float gradient[kStrip], sum = 0.0f;
     differentiate(g, edge, gradient);
     FRUGAL_MATRIX_UNROLL
@@ -99,7 +99,7 @@ class MatrixStrip {
   }
 
   // Adds `times` times the gradient by an edge.
-  FRUGAL_MATRIX_CODE void add(const MatrixGradients& g, std::int64_t edge, float times) {
+  FRUGAL_MATRIX_CODE void add(const MatrixGradients& g, std::int32_t edge, float times) {
     float gradient[kStrip];
     differentiate(g, edge, gradient);
     FRUGAL_MATRIX_UNROLL
@@ -114,10 +114,10 @@ class MatrixStrip {
 
  private:
   // Beyond the matrix the gradient is 0.
-  FRUGAL_MATRIX_CODE void differentiate(const MatrixGradients& g, std::int64_t edge, float (&gradient)[kStrip]) const {
+  FRUGAL_MATRIX_CODE void differentiate(const MatrixGradients& g, std::int32_t edge, float (&gradient)[kStrip]) const {
     FRUGAL_MATRIX_UNROLL
     for (int r = 0; r < kStrip; ++r) gradient[r] = penalty_[r];
-    for (std::int64_t k = edge * g.terms; k < (edge + 1) * g.terms; ++k) {
+    for (std::int64_t k = std::int64_t{edge} * g.terms, end = k + g.terms; k < end; ++k) {
       const float* left = g.left + k * m_.height + first_;
       const float right = g.right[k * m_.width + column_];
       FRUGAL_MATRIX_UNROLL
@@ -125,7 +125,8 @@ class MatrixStrip {
         if (r < length_) gradient[r] = std::fma(left[r], right, gradient[r]);
     }
     if (g.dense == nullptr) return;
-    const std::int64_t group = edge / g.group, down = g.group * m_.width;
+    const std::int32_t group = edge / g.group;
+    const std::int64_t down = g.group * m_.width;
     const float* dense = g.dense + (group * m_.height + first_) * down + (edge - group * g.group) * m_.width + column_;
     FRUGAL_MATRIX_UNROLL
     for (int r = 0; r < kStrip; ++r)

@@ -24,33 +24,35 @@ __device__ inline float warp_sum(float x) {
 }
 
 // The end of the edges, in the order of rows, that have the row of the edge at `begin`.
-__device__ inline std::int64_t end_of_run(const MatrixRows& m, std::int64_t begin, std::int64_t last) {
+__device__ inline int end_of_run(const MatrixRows& m, int begin, int last) {
   const std::int32_t slot = m.slot[m.occurrence[begin]];
-  std::int64_t end = begin + 1;
+  int end = begin + 1;
   while (end < last && m.slot[m.occurrence[end]] == slot) ++end;
   return end;
 }
 
-// The vector number `k`, counted over the edges in the order of rows.
-__device__ inline std::int64_t vector_of(const MatrixRows& m, std::int64_t k, std::int64_t vectors) {
-  return m.occurrence[k / vectors] * vectors + k % vectors;
+// The vector number `k`, counted over the edges in the order of rows. In 32 bits, where division is quick.
+__device__ inline std::int64_t vector_of(const MatrixRows& m, int k, int vectors) {
+  const int i = k / vectors;
+  return std::int64_t{m.occurrence[i]} * vectors + (k - i * vectors);
 }
 
 // A warp makes kTimesRows elements of the products of a block's edges.
-__global__ void __launch_bounds__(kThreads)
-    times_kernel(MatrixRows m, const float* x, std::int64_t vectors, float* y, std::int64_t tiles) {
+__global__ void __launch_bounds__(kThreads, 3)
+    times_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::int64_t row = (blockIdx.x % tiles * kWarps + warp) * kTimesRows;
+  const std::int64_t row = (static_cast<int>(blockIdx.x) % tiles * kWarps + warp) * kTimesRows;
   if (row >= m.height) return;
-  const std::int64_t first = blockIdx.x / tiles * kPiece, last = first + kPiece < m.edges ? first + kPiece : m.edges;
-  for (std::int64_t begin = first, end; begin < last; begin = end) {
+  const int edges = static_cast<int>(m.edges), first = static_cast<int>(blockIdx.x) / tiles * kPiece;
+  const int last = first + kPiece < edges ? first + kPiece : edges;
+  for (int begin = first, end; begin < last; begin = end) {
     end = end_of_run(m, begin, last);
     const float* from[kTimesRows];
     const float* matrix = m.matrix(m.slot[m.occurrence[begin]]);
 #pragma unroll
     for (int r = 0; r < kTimesRows; ++r)  // beyond the last one: that again
       from[r] = matrix + (row + r < m.height ? row + r : m.height - 1) * m.width;
-    for (std::int64_t k = begin * vectors; k < end * vectors; k += kTimesVectors) {
+    for (int k = begin * vectors; k < end * vectors; k += kTimesVectors) {
       const float* vector[kTimesVectors];
       float* to[kTimesVectors];
       float sum[kTimesRows][kTimesVectors] = {};
@@ -85,15 +87,16 @@ __global__ void __launch_bounds__(kThreads)
 
 // A block makes kWarp elements of the products of its edges by transposed matrices: its warps share out the depth.
 __global__ void __launch_bounds__(kThreads)
-    back_kernel(MatrixRows m, const float* x, std::int64_t vectors, float* y, std::int64_t tiles) {
+    back_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
   __shared__ float parts[kWarps][kBackVectors][kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::int64_t column = blockIdx.x % tiles * kWarp + lane;
-  const std::int64_t first = blockIdx.x / tiles * kPiece, last = first + kPiece < m.edges ? first + kPiece : m.edges;
-  for (std::int64_t begin = first, end; begin < last; begin = end) {
+  const std::int64_t column = static_cast<int>(blockIdx.x) % tiles * kWarp + lane;
+  const int edges = static_cast<int>(m.edges), first = static_cast<int>(blockIdx.x) / tiles * kPiece;
+  const int last = first + kPiece < edges ? first + kPiece : edges;
+  for (int begin = first, end; begin < last; begin = end) {
     end = end_of_run(m, begin, last);
     const float* matrix = m.matrix(m.slot[m.occurrence[begin]]) + (column < m.width ? column : m.width - 1);
-    for (std::int64_t k = begin * vectors; k < end * vectors; k += kBackVectors) {
+    for (int k = begin * vectors; k < end * vectors; k += kBackVectors) {
       const float* vector[kBackVectors];
       float sum[kBackVectors] = {};
 #pragma unroll
@@ -124,18 +127,17 @@ static_assert(kWarps == kBackVectors, "each warp brings one vector's parts toget
 struct Place {
   std::int64_t u, tile, row, column;
 
-  __device__ Place(const MatrixRows& m, std::int64_t tiles)
-      : u(blockIdx.x / tiles), tile(blockIdx.x % tiles) {
-    const std::int64_t across = tiles_across(m.width);
-    row = tile / across * kStrip;
-    column = tile % across * kStrips + threadIdx.x;
+  __device__ Place(const MatrixRows& m, unsigned tiles) : u(blockIdx.x / tiles), tile(blockIdx.x % tiles) {
+    const unsigned across = static_cast<unsigned>(tiles_across(m.width));
+    row = blockIdx.x % tiles / across * kStrip;
+    column = blockIdx.x % tiles % across * kStrips + threadIdx.x;
   }
 };
 
 // A block takes the squares of all gradients by one tile.
-__global__ void __launch_bounds__(kStrips)
+__global__ void __launch_bounds__(kStrips, 5)
     squares_kernel(MatrixRows m, MatrixGradients gradients, MatrixPenalty penalty, float* squares, float* amounts,
-                   std::int64_t tiles) {
+                   unsigned tiles) {
   __shared__ float parts[kStripWarps][kSquares];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const Place at(m, tiles);
@@ -152,6 +154,13 @@ __global__ void __launch_bounds__(kStrips)
   };
   const bool mine = at.column < m.width;
   const MatrixStrip strip(m, at.u, at.row, mine ? at.column : 0, penalty);
+  if (amounts != nullptr) {
+    const float sum = warp_sum(mine ? strip.amount(penalty) : 0.0f);
+    if (lane == 0) parts[warp][0] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) amounts[at.tile * m.count + at.u] = bring_together(0);
+    __syncthreads();
+  }
   for (std::int64_t first = begin; first < end; first += kSquares) {
     const int count = static_cast<int>(end - first < kSquares ? end - first : kSquares);
 #pragma unroll 2
@@ -163,11 +172,6 @@ __global__ void __launch_bounds__(kStrips)
     if (threadIdx.x < count) squares[at.tile * m.edges + first + threadIdx.x] = bring_together(threadIdx.x);
     __syncthreads();
   }
-  if (amounts == nullptr) return;
-  const float sum = warp_sum(mine ? strip.amount(penalty) : 0.0f);
-  if (lane == 0) parts[warp][0] = sum;
-  __syncthreads();
-  if (threadIdx.x == 0) amounts[at.tile * m.count + at.u] = bring_together(0);
 }
 
 struct Entries {
@@ -192,7 +196,7 @@ __global__ void __launch_bounds__(kStateThreads)
 
 __global__ void __launch_bounds__(kStrips)
     move_kernel(MatrixRows m, Entries entries, MatrixPenalty penalty, float learning_rate, const float* deviations,
-                std::int64_t tiles) {
+                unsigned tiles) {
   const Place at(m, tiles);
   const std::int64_t begin = m.offset[at.u], end = m.offset[at.u + 1];
   if (begin == end || at.column >= m.width) return;
@@ -216,20 +220,21 @@ unsigned pieces(std::int64_t count, std::int64_t size) { return static_cast<unsi
 void matrix_products(const MatrixRows& m, bool transposed, const float* x, std::int64_t vectors, float* y,
                      const Launch& launch) {
   if (m.edges == 0) return;
-  const std::int64_t tiles = transposed ? pieces(m.width, kWarp) : pieces(m.height, kWarps * kTimesRows);
-  const unsigned blocks = pieces(m.edges, kPiece) * static_cast<unsigned>(tiles);
+  const unsigned tiles = transposed ? pieces(m.width, kWarp) : pieces(m.height, kWarps * kTimesRows);
+  const unsigned blocks = pieces(m.edges, kPiece) * tiles;
+  const int each = static_cast<int>(vectors), across = static_cast<int>(tiles);
   if (transposed)
-    back_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, vectors, y, tiles);
+    back_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, each, y, across);
   else
-    times_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, vectors, y, tiles);
+    times_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, each, y, across);
   cuda_check(cudaGetLastError(), "launching the products of " + std::to_string(m.edges) + " edges");
 }
 
 void matrix_squares(const MatrixRows& m, const MatrixGradients& gradients, const MatrixPenalty& penalty, float* squares,
                     float* amounts, const Launch& launch) {
   if (m.count == 0) return;
-  const std::int64_t tiles = matrix_tiles(m.height, m.width);
-  const unsigned blocks = static_cast<unsigned>(m.count * tiles);
+  const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
+  const unsigned blocks = static_cast<unsigned>(m.count) * tiles;
   squares_kernel<<<blocks, kStrips, 0, stream_of(launch)>>>(m, gradients, penalty, squares, amounts, tiles);
   cuda_check(cudaGetLastError(), "launching the squares of " + std::to_string(m.count) + " matrices");
 }
@@ -237,8 +242,8 @@ void matrix_squares(const MatrixRows& m, const MatrixGradients& gradients, const
 void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int count, const float* means,
                      const MatrixPenalty& penalty, float learning_rate, float* deviations, const Launch& launch) {
   if (m.count == 0) return;
-  const std::int64_t tiles = matrix_tiles(m.height, m.width);
-  const unsigned few = pieces(m.count, kStateThreads), blocks = static_cast<unsigned>(m.count * tiles);
+  const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
+  const unsigned few = pieces(m.count, kStateThreads), blocks = static_cast<unsigned>(m.count) * tiles;
   Entries all{};
   all.count = count;
   for (int e = 0; e < count; ++e) all.entry[e] = entries[e];

@@ -15,24 +15,29 @@ constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kAhead = 8;  // negatives that a thread loads before it replaces them
 constexpr std::int64_t kMostBlocks = 1 << 20;  // loops cover the rest
 
-// A warp for each distance.
+// A warp for the distances of a group's edges from one negative.
 __global__ void __launch_bounds__(kThreads)
     projected_distances_kernel(ProjectedShape s, const float* query, const float* projected, float* distances) {
   const int lane = threadIdx.x % kWarp;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < s.rows();
-       row += step) {
-    const std::int64_t pair = row / s.edges, group = pair / s.negatives;
-    const std::int64_t edge = group * s.edges + row % s.edges;
-    float sum = 0.0f;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+       i < s.groups * s.negatives; i += step) {
+    const std::int64_t group = i / s.negatives, negative = i - group * s.negatives;
+#pragma unroll 2
+    for (std::int64_t e = 0; e < s.edges; ++e) {
+      const std::int64_t edge = group * s.edges + e;
+      const float* const own = query + edge * s.columns;
+      const float* const other = projected + (i * s.edges + e) * s.columns;
+      float sum = 0.0f;
 #pragma unroll 4
-    for (std::int64_t k = lane; k < s.columns; k += kWarp) {
-      const float difference = query[edge * s.columns + k] - projected[row * s.columns + k];
-      sum += Term::distance(&difference);
-    }
+      for (std::int64_t k = lane; k < s.columns; k += kWarp) {
+        const float difference = own[k] - other[k];
+        sum += Term::distance(&difference);
+      }
 #pragma unroll
-    for (int other = kWarp / 2; other > 0; other /= 2) sum += __shfl_xor_sync(kAll, sum, other);
-    if (lane == 0) distances[edge * s.negatives + pair % s.negatives] = sum;
+      for (int by = kWarp / 2; by > 0; by /= 2) sum += __shfl_xor_sync(kAll, sum, by);
+      if (lane == 0) distances[edge * s.negatives + negative] = sum;
+    }
   }
 }
 
@@ -75,7 +80,7 @@ void projected_distances(const ProjectedShape& s, const float* query, const floa
                          const Launch& launch) {
   if (s.rows() == 0) return;
   const auto stream = reinterpret_cast<cudaStream_t>(launch.stream);
-  const unsigned blocks = blocks_for(s.rows(), kWarps);
+  const unsigned blocks = blocks_for(s.groups * s.negatives, kWarps);
   projected_distances_kernel<<<blocks, kThreads, 0, stream>>>(s, query, projected, distances);
   cuda_check(cudaGetLastError(), "launching the distances of " + std::to_string(s.rows()) + " projected rows");
 }

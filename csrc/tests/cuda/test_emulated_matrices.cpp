@@ -35,7 +35,8 @@ void expect_near(const Floats& found, const Floats& expected) {
 
 // Rows of a table in another order than there, the last two of which only pad, with 1 to 35 edges.
 struct Case {
-  static constexpr std::int64_t kRows = 7, kTable = 9, kTerms = 2, kGroup = 2;
+  static constexpr std::int64_t kRows = 7, kTable = 9;
+  static constexpr std::int32_t kTerms = 2, kGroup = 2;
   std::vector<std::int64_t> rows{4, 0, 3, 8, 1, 7, 7};
   std::vector<std::int32_t> offset{0}, occurrence, slot;
   MatrixRows m{};
