@@ -72,8 +72,9 @@ class TableMatrices:
 
     def side_by_side(self, group: int) -> torch.Tensor:
         """See EdgeMatrices.side_by_side."""
-        edges = self._table.index_select(0, self._ids.index_select(0, self._slot))
-        return edges.view(-1, group, *self._shape).transpose(1, 2).flatten(2)
+        edges = self._ids.index_select(0, self._slot).view(-1, 1, group)
+        rows = torch.arange(self._shape[0], device=edges.device)[:, None]
+        return self._table.unflatten(1, self._shape)[edges, rows].flatten(2)
 
     def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None) -> Factors:
         """See EdgeMatrices.gradient; here kept as Factors, which `update` takes."""
