@@ -11,7 +11,7 @@ from .model import DeviceModel, Positives
 
 
 class TransR(DeviceModel):
-    """Its negatives are projected for each positive, so it has a pass of its own: see device_gradients.ProjectedPass."""
+    """Negatives are projected for each positive, so it has a pass of its own: see device_gradients.ProjectedPass."""
 
     similarity = "l1"
 
