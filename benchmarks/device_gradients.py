@@ -6,7 +6,7 @@ The batches are those of benchmarks/train_step.py, on random tables that lie on 
 
     gather, gradients, update_entities, update_relations    one call each, behind one another in a graph
     all                                                     the four of them
-    kernels                                                 those of `gradients`, as the profiler sees them
+    kernels                                                 those of `all`, as the profiler sees them
     floor                                                   of `all`: the larger of its arithmetic at the measured rate
                                                             of a large product, and its distinct rows read and written
                                                             once at the measured copy rate
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 
 import numpy as np
@@ -33,7 +32,7 @@ from dglke_frugal.store.plan_kernels import LEAVE_CACHE, gather_rows, update_row
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 from . import machine
-from .device_step import rates
+from .device_step import kernel_microseconds, rates
 from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
 
 MODELS = ("TransE_l2", "DistMult", "ComplEx", "SimplE", "TransE_l1", "RotatE")
@@ -119,19 +118,6 @@ def microseconds(cases, part):
     return statistics.median(times[2:])
 
 
-def kernels(cases):
-    """Microseconds of each kernel of a call of `all`, by its name."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for i in range(CALLS):
-            cases[i % len(cases)].all()
-        torch.cuda.synchronize()
-    found = {}
-    for event in profile.key_averages():
-        name = (re.findall(r"\w+_kernel", event.key) or [event.key])[0]
-        found[name] = found.get(name, 0.0) + event.device_time_total / CALLS
-    return {name: round(us, 2) for name, us in sorted(found.items(), key=lambda item: -item[1]) if us > 0}
-
-
 def measure(model, batches, peak, device):
     dims = find_model(model).dims(*FLAGS.get(model, (HIDDEN, False, False)))
     config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
@@ -147,7 +133,8 @@ def measure(model, batches, peak, device):
     products = 3 * 2 * BATCH * NEGATIVES * dims.entity * OPERATIONS.get(model, 1.0)
     rows = statistics.mean(len(b.entities) * dims.entity + len(b.relations) * dims.relation for b in batches)
     found["floor"] = 1e6 * max(products / peak["product"], 8 * rows / peak["copy"])
-    return {**found, "all_over_floor": found["all"] / found["floor"], "kernels": kernels(cases)}
+    kernels = kernel_microseconds(lambda: [cases[i % len(cases)].all() for i in range(CALLS)], CALLS)
+    return {**found, "all_over_floor": found["all"] / found["floor"], "kernels": kernels}
 
 
 def main():

@@ -7,13 +7,15 @@ the packed batch. Per model, medians of several runs of N steps:
 
     ms          a step, the device waited for at the end of the run
     host_ms     what the host takes to enqueue one, where it need not wait for the device
-    floor_ms    the larger of the step's three products at the measured rate of a large product, and its distinct rows
-                read and written once at the measured copy rate of device memory
+    floor_ms    the larger of the step's arithmetic (see `operations`) at the measured rate of a large product, and its
+                distinct rows read and written once at the measured copy rate of device memory
+    kernels     with --kernels, on a GPU: microseconds of a step by kernel, as the profiler sees them
 """
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import time
 
@@ -58,7 +60,7 @@ def rates(device):
             "copy": rate_of(device, lambda: c.copy_(d), 8 * c.numel())}
 
 
-def measure(device, model, matmul, steps, batches, peak):
+def measure(device, model, matmul, steps, batches, peak, kernels):
     hidden, double_entity, double_relation = FLAGS.get(model, (HIDDEN, False, False))
     description = find_model(model)
     dims = description.dims(hidden, double_entity, double_relation)
@@ -91,9 +93,34 @@ def measure(device, model, matmul, steps, batches, peak):
     entities = statistics.mean(len(batch.entities) for batch in batches)
     relations = statistics.mean(len(batch.relations) for batch in batches)
     moved = 8 * (entities * dims.entity + relations * (dims.relation + (dims.projection or 0)))
-    products = 3 * 2 * BATCH * NEGATIVES * dims.entity if description.similarity in ("dot", "l2") else 0
-    return {"ms": 1e3 * statistics.median(whole), "host_ms": 1e3 * statistics.median(host),
-            "floor_ms": 1e3 * max(products / peak["product"], moved / peak["copy"])}
+    found = {"ms": 1e3 * statistics.median(whole), "host_ms": 1e3 * statistics.median(host),
+             "floor_ms": 1e3 * max(operations(description, dims) / peak["product"], moved / peak["copy"])}
+    return {**found, "kernels": kernel_microseconds(lambda: run(WARM_UP), WARM_UP)} if kernels else found
+
+
+def operations(model, dims):
+    """Floating-point operations of a step's products, at least: of models without any, 0.
+
+    Three of queries, negatives and slopes. Three vectors of a RESCAL edge meet its matrix, on average over both
+    directions, and each element of its gradients, of one term and a half, is made twice: ten operations. TransR's three
+    project its negatives, bring gradients back to them, and make the gradients by its matrices.
+    """
+    if model.name == "TransR":
+        return 3 * 2 * BATCH * NEGATIVES * dims.projection
+    of_pairs = 3 * 2 * BATCH * NEGATIVES * dims.entity if model.similarity in ("dot", "l2") else 0
+    return of_pairs + (16 * BATCH * dims.relation if model.name == "RESCAL" else 0)
+
+
+def kernel_microseconds(work, calls):
+    """Microseconds of each kernel of `work`, by its name, over `calls`: what work does that often."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work()
+        torch.cuda.synchronize()
+    found = {}
+    for event in profile.key_averages():
+        name = (re.findall(r"\w+_kernel", event.key) or [event.key])[0]
+        found[name] = found.get(name, 0.0) + event.device_time_total / calls
+    return {name: round(us, 2) for name, us in sorted(found.items(), key=lambda item: -item[1]) if us > 0}
 
 
 def main():
@@ -104,8 +131,9 @@ def main():
     parser.add_argument("--models", nargs="+", default=[name for name in model_names() if name != "TransE"])
     parser.add_argument("--matmul", choices=MATMULS, default="fp32")
     parser.add_argument("--steps", type=int, default=200, help="of a run (%(default)s)")
+    parser.add_argument("--kernels", action="store_true", help="also time each kernel, on a GPU")
     options = parser.parse_args()
-    devices = {"cpu": Device()}
+    devices, kernels = {"cpu": Device()}, options.kernels and options.device == "cuda"
     if options.device == "cuda":
         devices = {"graph": CudaDevice(0), "launches": CudaDevice(0, graphs=False)}
     peak = rates(next(iter(devices.values())))
@@ -113,11 +141,13 @@ def main():
     batches = make_batches(np.random.default_rng(0), 16)
     report = {"machine": machine.facts(), "matmul": options.matmul, "rates": peak, "models": {}}
     for model in options.models:
-        report["models"][model] = {way: measure(device, model, options.matmul, options.steps, batches, peak)
+        report["models"][model] = {way: measure(device, model, options.matmul, options.steps, batches, peak, kernels)
                                    for way, device in devices.items()}
         for way, found in report["models"][model].items():
             print(f"{model:10s} {way:9s} {found['ms']:8.3f} ms a step, {found['host_ms']:7.3f} ms of the host, "
                   f"floor {found['floor_ms']:.3f} ms", flush=True)
+            if kernels:
+                print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)
         with replace_file(options.json, "w") as file:
             json.dump(report, file, indent=1)
 

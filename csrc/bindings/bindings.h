@@ -17,5 +17,6 @@ void bind_step(nanobind::module_& module);
 void bind_step_block(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
 void bind_pairs(nanobind::module_& module);
+void bind_matrices(nanobind::module_& module);
 
 }  // namespace frugal

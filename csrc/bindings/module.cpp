@@ -15,4 +15,5 @@ NB_MODULE(_native, module) {
   frugal::bind_step_block(module);
   frugal::bind_kernels(module);
   frugal::bind_pairs(module);
+  frugal::bind_matrices(module);
 }

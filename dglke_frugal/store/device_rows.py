@@ -50,9 +50,12 @@ class DeviceRows:
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
         stalls: what the device has waited for rows.
+        resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
+            by their ids; else None.
     """
 
     planned = True
+    resident: Optional[torch.Tensor] = None
 
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0):
         """slots: rows that device memory holds; more: further ones behind those and the scratch row."""
@@ -170,6 +173,7 @@ class ResidentRows(DeviceRows):
 
     def __init__(self, table: _native.HostTable, device: Device):
         super().__init__(table, device, table.rows)
+        self.resident = self.cache
         self._announced = deque()
         self._in_place: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._uploaded = False

@@ -31,17 +31,22 @@ class DeviceBlock:
         block: (bytes,) uint8 in device memory.
         fields: its arrays by name.
         plans: of each table, out of them.
-        records: of each table (rows, stride): embedding, state, padding.
+        records: of each table (rows, stride): embedding, state, padding; None for the one that is in_place.
+        in_place: the number of the table whose rows the step works on where they lie, or None.
+        resident: that table.
     """
 
-    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
-        self.layout = layout
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
+                 in_place: Optional[int]):
+        self.layout, self.in_place = layout, in_place
+        self.resident = None if in_place is None else tables[in_place].resident
         self.block = device.zeros(layout.bytes, dtype=np.uint8)
         self.fields: Dict[str, torch.Tensor] = {
             name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
             for name, dtype, begin, length in layout.fields}
         self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
-        self.records = [device.zeros(len(plan.rows), rows.stride) for plan, rows in zip(self.plans, tables)]
+        self.records = [None if t == in_place else device.zeros(len(plan.rows), rows.stride)
+                        for t, (plan, rows) in enumerate(zip(self.plans, tables))]
 
 
 class _HostBlock:
@@ -66,9 +71,11 @@ class _HostBlock:
 class BlockTransfer:
     """Packs steps of one shape and takes them to the device, beside the steps that compute and depart there."""
 
-    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows]):
+    def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
+                 in_place: Optional[int] = None):
+        """in_place: see DeviceBlock."""
         self._device, self._layout, self._tables = device, layout, tables
-        self.blocks = [DeviceBlock(device, layout, tables) for _ in range(STEPS_ON_DEVICE)]
+        self.blocks = [DeviceBlock(device, layout, tables, in_place) for _ in range(STEPS_ON_DEVICE)]
         self._hosts = [_HostBlock(device, block, tables) for block in self.blocks]
         self._turn = -1
 

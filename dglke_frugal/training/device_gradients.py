@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
+from .. import _native
 from ..models import TorchModel
 from ..models.device import DeviceModel
 from ..models.device.model import Positives
@@ -17,7 +18,10 @@ from .step import LossConfig
 
 
 class Leaves(NamedTuple):
-    """Rows, or their gradients. B positives in chunks, N negatives in all."""
+    """Rows, or their gradients. B positives in chunks, N negatives in all.
+
+    Rows that are matrices may be given as models.device.matrices.TableMatrices; their gradients are then Factors.
+    """
 
     head: torch.Tensor  # (B, entity_dim)
     tail: torch.Tensor  # (B, entity_dim)
@@ -96,34 +100,38 @@ class SharedPass(GradientPass):
 class ProjectedPass(GradientPass):
     """For TransR, which projects every negative for each positive."""
 
+    GROUP = 8  # positives at most whose matrices lie side by side, so that products are large, and many
+
     def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
         super().__init__(loss, degree_negatives)
         self._model = model
 
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
-        products, (entity, relation) = model.products, (model.shape.entity_dim, model.shape.relation_dim)
-        query, positive, saved = model.forward(x)
+        products, relation = model.products, model.shape.relation_dim
+        matrices, (query, positive, saved) = model.matrices(x), model.forward(x)
         candidates = self._candidates(form, rows)
         columns, size = candidates.shape[1], form.positives // form.chunks
-        # A chunk's matrices side by side, so that one product projects its negatives for all its positives.
-        matrices = model.matrices(x).unflatten(0, (form.chunks, size)).permute(0, 2, 1, 3)
-        matrices = matrices.reshape(form.chunks, entity, -1)
-        projected = products.bmm(candidates, matrices).view(form.chunks, columns, size, relation)
-        projected = projected.permute(0, 2, 1, 3).reshape(form.positives, columns, relation)
-        scores, compared = model.compare.score(query[:, None], projected)
-        slopes = self._slopes(form, positive, scores.view(form.chunks, size, columns), weight)
-        of_query, of_projected = model.compare.gradients(query[:, None], projected, slopes.negative[:, None], compared)
-        of_query = of_query[:, 0]
+        group = max(count for count in range(1, self.GROUP + 1) if size % count == 0)
+        groups = (form.chunks, size // group)
+        # Groups of positives that share a projecting product: each with its own copy of its chunk's negatives.
+        candidates = candidates[:, None].expand(*groups, -1, -1).flatten(0, 1)
+        side_by_side = matrices.side_by_side(group)
+        projected = products.bmm(candidates, side_by_side)
 
-        of_projected = of_projected.view(form.chunks, size, columns, relation).permute(0, 2, 1, 3).flatten(2)
-        of_candidates = products.bmm(of_projected, matrices.transpose(1, 2))
-        of_matrices = products.bmm(candidates.transpose(1, 2), of_projected).view(form.chunks, entity, size, relation)
-        of_matrices = of_matrices.permute(0, 2, 1, 3).reshape(form.positives, entity, relation)
-        of_matrices += x.fixed[:, :, None] * of_query[:, None, :]
+        pairs, distances = projected.view(-1, columns, group, relation), query.new_empty(form.positives, columns)
+        _native.projected_distances(query, pairs, distances, products.stream)
+        scores = (model.shape.gamma - distances).view(form.chunks, size, columns)
+        slopes = self._slopes(form, positive, scores, weight)
+        of_query, of_projected = torch.empty_like(query), projected
+        _native.projected_gradients(query, slopes.negative.neg(), pairs, of_query, products.stream)
+
+        of_candidates = products.bmm(of_projected, side_by_side.transpose(1, 2)).unflatten(0, groups).sum(1)
+        of_matrices = products.bmm(candidates.transpose(1, 2), of_projected).unflatten(2, (group, relation))
+        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
         return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
-                             projection_of_negatives=of_matrices.flatten(1)), slopes
+                             projection_of_negatives=of_negatives), slopes
 
 
 class AutogradPass(GradientPass):

@@ -1,10 +1,11 @@
 """The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in six launches."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 from .. import _native
 from ..store.device import Device
+from ..store.device_rows import DeviceRows
 from .device_batch import BatchForm, DeviceBlock
 from .step import StepConfig, make_step
 
@@ -18,6 +19,9 @@ class KernelGradients:
         self._config, self._device, self._sums = config, device, sums
         self._step = make_step(config, threads=None if self._on_cpu else 1)  # elsewhere only asked what it computes
         self._buffers: Dict[BatchForm, Tuple] = {}  # steps run one by one, so those of one shape share theirs
+
+    def in_place(self, tables: Sequence[DeviceRows]) -> None:
+        """See TorchGradients.in_place: no table is."""
 
     def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
         """See TorchGradients.of_block."""

@@ -70,7 +70,8 @@ class _ShapedStep:
         sizes += [min(rows.table.rows, form.positives) for rows in tables[1:]]
         layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
             (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
-        self._transfer = BlockTransfer(self._device, layout, tables)
+        in_place = step._gradients.in_place(tables)
+        self._transfer = BlockTransfer(self._device, layout, tables, in_place)
         self._works = [
             self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks
         ]
@@ -81,10 +82,12 @@ class _ShapedStep:
 
         def compute(corrupt_head: bool):
             for rows, plan, records in zip(self._tables, at.plans, at.records):
-                rows.gather(plan, records)
+                if records is not None:
+                    rows.gather(plan, records)
             entries = gradients(corrupt_head)
             for rows, plan, records, entry in zip(self._tables, at.plans, at.records, entries):
-                rows.update(plan, records, entry, self._learning_rate)
+                if records is not None:
+                    rows.update(plan, records, entry, self._learning_rate)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
 

@@ -2,20 +2,26 @@
 kernels (device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
-from typing import Callable, List
+from typing import Callable, List, Optional, Sequence
 
 import torch
 
 from ..models import TorchModel, find_model
 from ..models.device import make_device_model
+from ..models.device.matrices import Factors, TableMatrices
 from ..models.device.model import ModelShape
 from ..models.device.products import Products, set_matmul
 from ..store.device import Device
+from ..store.device_rows import DeviceRows
 from ..store.plan_kernels import segment_sums
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
 from .device_loss import is_regularized, penalty
 from .step import StepConfig
+
+
+ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
+MATRIX_TABLES = {"RESCAL": RELATIONS, "TransR": PROJECTIONS}  # rows are matrices, far larger than what an edge needs
 
 
 def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
@@ -38,56 +44,85 @@ class TorchGradients:
         set_matmul(matmul)
         self._config, self._device, self._sums = config, device, sums
         self._pass = make_gradient_pass(config, matmul, device.stream)
+        self._matrix_table = MATRIX_TABLES.get(config.model)
+
+    def in_place(self, tables: Sequence[DeviceRows]) -> Optional[int]:
+        """Which table's rows are read and updated where they lie, and neither gathered nor updated by DeviceRows."""
+        table = self._matrix_table
+        return None if table is None or tables[table].resident is None else table
 
     def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
         """A function that computes the gradients of the batch in a block, whose direction of corruption it is told.
 
         It is called in submitted work, when the block has its records; it adds the losses to the sums, and returns the
-        entries of each table as DeviceRows.update takes them.
+        entries of each table as DeviceRows.update takes them. It updates itself the table that is `in_place`.
         """
-        return lambda corrupt_head: self._compute(form._replace(corrupt_head=corrupt_head), at)
+        matrices = self._matrices(at) if at.in_place is not None else None
+        return lambda corrupt_head: self._compute(form._replace(corrupt_head=corrupt_head), at, matrices)
 
-    def _compute(self, form: BatchForm, at: DeviceBlock) -> List[list]:
-        config, batch, records = self._config, at.fields, at.records
-        entity, relation = records[0][:, : config.entity_dim], records[1][:, : config.relation_dim]
-        leaves = Leaves(*(source.index_select(0, batch[f"{name}_slot"]) for name, source in
-                          (("head", entity), ("tail", entity), ("relation", relation), ("negative", entity))))
-        if len(records) == 3:
-            projection = records[2][:, : config.entity_dim * config.relation_dim]
-            leaves = leaves._replace(projection=projection.index_select(0, batch["relation_slot"]))
+    def _matrices(self, at: DeviceBlock) -> TableMatrices:
+        config, batch = self._config, at.fields
+        shape = config.entity_dim, config.relation_dim if at.in_place == PROJECTIONS else config.entity_dim
+        return TableMatrices(at.resident, at.plans[at.in_place].rows, shape, batch["relation_offset"],
+                             batch["relation_occurrence"], batch["relation_slot"], self._device.stream)
+
+    def _compute(self, form: BatchForm, at: DeviceBlock, matrices: Optional[TableMatrices]) -> List[list]:
+        config, batch = self._config, at.fields
+        dims = config.entity_dim, config.relation_dim, config.entity_dim * config.relation_dim
+        rows = [None if records is None else records[:, :dim] for records, dim in zip(at.records, dims)]
+
+        def read(table: int, slots: str):
+            return matrices if table == at.in_place else rows[table].index_select(0, batch[slots])
+
+        leaves = Leaves(*(read(ENTITIES if name != "relation" else RELATIONS, f"{name}_slot")
+                          for name in ("head", "tail", "relation", "negative")))
+        if len(rows) == 3:
+            leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
         gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
 
-        sums = torch.empty_like(entity, memory_format=torch.contiguous_format)
+        sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
         regularization = 0.0
         if is_regularized(config.loss):
-            regularization = self._regularize(batch, entity, relation, sums, gradients)
-        self._count(slopes, regularization)
-        by_edge = batch["relation_offset"], batch["relation_occurrence"]
-        return [
+            # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
+            reads = (batch["sum_offset"] + batch["negative_offset"]).diff()
+            regularization = self._penalize(rows[ENTITIES], reads,
+                                            [(sums, None), (gradients.negative, batch["negative_slot"])])
+            if at.in_place != RELATIONS:
+                regularization += self._penalize(rows[RELATIONS], batch["relation_offset"].diff(),
+                                                 [(gradients.relation, batch["relation_slot"])])
+        entries = [
             [(sums, batch["sum_offset"], batch["sum_order"]),
              (gradients.negative, batch["negative_offset"], batch["negative_occurrence"])],
-            [(gradients.relation, *by_edge)],
-            [(gradients.projection, *by_edge), (gradients.projection_of_negatives, *by_edge)],
+            [gradients.relation],
+            [gradients.projection, gradients.projection_of_negatives],
         ]
+        if matrices is not None:
+            regularization += self._update(matrices, entries[at.in_place], batch, at.in_place == RELATIONS)
+        self._count(slopes, regularization)
+        by_edge = batch["relation_offset"], batch["relation_occurrence"]
+        return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
 
-    def _regularize(self, batch, entity, relation, sums, gradients: Leaves) -> torch.Tensor:
-        """Adds the penalty's gradient to every gradient of an entity or a relation. Returns the penalty, () float64.
+    def _penalize(self, rows: torch.Tensor, times: torch.Tensor, entries) -> torch.Tensor:
+        """Adds the penalty's gradient to entries (gradient, slots of its rows), and returns the penalty, () float64.
 
-        A row counts once for being among the positives, and once for each time it is a negative, or a relation.
+        times: how often each of `rows` counts.
         """
-        reads = (batch["sum_offset"] + batch["negative_offset"]).diff()
-        total = 0.0
-        for rows, times, entries in (
-            (entity, reads, ((sums, None), (gradients.negative, batch["negative_slot"]))),
-            (relation, batch["relation_offset"].diff(), ((gradients.relation, batch["relation_slot"]),)),
-        ):
-            amounts, slopes = penalty(self._config.loss, rows)
-            total = total + (amounts.double() * times).sum()
-            for gradient, slots in entries:
-                gradient += slopes if slots is None else slopes.index_select(0, slots)
-        return total
+        amounts, slopes = penalty(self._config.loss, rows)
+        for gradient, slots in entries:
+            gradient += slopes if slots is None else slopes.index_select(0, slots)
+        return (amounts.double() * times).sum()
+
+    def _update(self, matrices: TableMatrices, entries: List[Factors], batch, penalized: bool):
+        """Updates the table that is in place, and returns its penalty: 0 or () float64."""
+        loss, rate = self._config.loss, self._config.learning_rate
+        if not (penalized and is_regularized(loss)):
+            matrices.update(entries, rate)
+            return 0.0
+        norm, coefficient = float(loss.regularization_norm), loss.regularization_coefficient
+        amounts = matrices.update(entries, rate, norm, coefficient * norm)
+        return coefficient * (amounts * batch["relation_offset"].diff()).sum()
 
     def _count(self, slopes, regularization) -> None:
         if slopes.positive_loss is None:

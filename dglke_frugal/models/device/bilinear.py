@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import torch
 
+from .matrices import matrices_of
 from .model import DeviceModel
 from .similarity import CLAMP
 
@@ -79,25 +80,21 @@ class Rescal(DeviceModel):
 
     similarity = "dot"
 
-    def _matrix(self, x):
-        return x.relation.unflatten(-1, (self.shape.entity_dim, self.shape.entity_dim))
-
-    def _times(self, matrix, vector):
-        return self.products.bmm(matrix, vector[:, :, None])[:, :, 0]
+    def _matrices(self, x):
+        return matrices_of(x.relation, self.shape.entity_dim, self.products)
 
     def forward(self, x):
-        matrix = self._matrix(x)
-        query = self._times(matrix, x.fixed)
-        through = query if x.corrupt_head else self._times(matrix, x.tail)  # M t
+        if x.corrupt_head:
+            query = through = self._matrices(x).times(x.tail[:, None])[:, 0]  # M t
+        else:
+            query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
         return query, (x.head * through).sum(-1), through
 
     def backward(self, x, through, slope, query):
-        matrix = self._matrix(x)
-        scaled = slope * x.head
-        of_head = slope * through
-        of_tail = self._times(matrix.transpose(1, 2), scaled)
-        through_query = self._times(matrix.transpose(1, 2), query)
-        relation = torch.baddbmm(scaled[:, :, None] * x.tail[:, None, :], query[:, :, None], x.fixed[:, None, :])
+        matrices, scaled, of_head = self._matrices(x), slope * x.head, slope * through
         if x.corrupt_head:
-            return of_tail + through_query, relation.flatten(1), of_head
-        return of_head + through_query, relation.flatten(1), of_tail
+            left, right = (scaled + query)[:, None], x.tail[:, None]
+            return matrices.back(left)[:, 0], matrices.gradient(left, right), of_head
+        left, right = torch.stack([scaled, query], 1), torch.stack([x.tail, x.head], 1)
+        of_tail, through_query = matrices.back(left).unbind(1)
+        return of_head + through_query, matrices.gradient(left, right), of_tail

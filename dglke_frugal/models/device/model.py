@@ -21,7 +21,10 @@ class ModelShape:
 
 
 class Positives(NamedTuple):
-    """The rows of the positives: all (B, ...). The corrupted entity is the side that negatives replace."""
+    """The rows of the positives: all (B, ...). The corrupted entity is the side that negatives replace.
+
+    Where a relation or projection is a matrix, all of them may be matrices.TableMatrices instead.
+    """
 
     fixed: torch.Tensor
     relation: torch.Tensor

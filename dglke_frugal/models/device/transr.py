@@ -6,29 +6,30 @@ from __future__ import annotations
 
 import torch
 
+from .matrices import matrices_of
 from .model import DeviceModel, Positives
 
 
 class TransR(DeviceModel):
-    """Its negatives are projected for each positive, so it has gradients of its own; see device_gradients.projected."""
+    """Negatives are projected for each positive, so it has a pass of its own: see device_gradients.ProjectedPass."""
 
     similarity = "l1"
 
-    def matrices(self, x: Positives) -> torch.Tensor:
-        """(B, entity_dim, relation_dim)"""
-        return x.projection.unflatten(-1, (self.shape.entity_dim, self.shape.relation_dim))
+    def matrices(self, x: Positives):
+        """Of each edge (entity_dim, relation_dim)."""
+        return matrices_of(x.projection, self.shape.entity_dim, self.products)
 
     def forward(self, x):
-        ends = self.products.bmm(torch.stack([x.fixed, x.head - x.tail], 1), self.matrices(x))
+        ends = self.matrices(x).back(torch.stack([x.fixed, x.head - x.tail], 1))
         translation = ends[:, 1] + x.relation
         return ends[:, 0] - x.relation, self.shape.gamma - translation.abs().sum(-1), translation
 
     def backward(self, x, translation, slope, query):
-        """query: (B, relation_dim). Also returns the gradient of M through the positive's own score, (B, -1)."""
-        positive = translation.sign() * -slope
-        back = self.products.bmm(torch.stack([positive, query], 1), self.matrices(x).transpose(1, 2))
-        of_head, through_query = back[:, 0], back[:, 1]
+        """query: (B, relation_dim). Also returns the gradient of M through the positive's own score, as matrices keep
+        it."""
+        matrices, positive = self.matrices(x), translation.sign() * -slope
+        of_head, through_query = matrices.times(torch.stack([positive, query], 1)).unbind(1)
         fixed = (-of_head if x.corrupt_head else of_head) + through_query
         corrupted = of_head if x.corrupt_head else -of_head
-        matrix = (x.head - x.tail)[:, :, None] * positive[:, None, :]
-        return fixed, positive - query, corrupted, matrix.flatten(1)
+        own = matrices.gradient((x.head - x.tail)[:, None], positive[:, None])
+        return fixed, positive - query, corrupted, own

@@ -1,0 +1,162 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "bindings/bindings.h"
+#include "kernels/check_plan.h"
+#include "kernels/cpu/matrix_kernels.h"
+#include "kernels/cuda/matrix_kernels.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+// On any device: where the table or the result lies decides which kernel runs.
+template <int kDims>
+using In = nb::ndarray<const float, nb::ndim<kDims>, nb::c_contig>;
+template <int kDims>
+using Out = nb::ndarray<float, nb::ndim<kDims>, nb::c_contig>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
+using Factors = std::tuple<In<3>, In<3>, std::optional<In<4>>>;  // left, right, dense
+
+void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+template <class Array>
+std::int64_t size(const Array& array, std::size_t dimension) {
+  return static_cast<std::int64_t>(array.shape(dimension));
+}
+
+// The rows of a block's steps, whose arrays stay where they are; keeps them alive.
+class Matrices {
+ public:
+  Matrices(Out<2> table, Vector<std::int64_t> rows, std::int64_t height, std::int64_t width,
+           Vector<std::int32_t> offset, Vector<std::int32_t> occurrence, Vector<std::int32_t> slot)
+      : table_(std::move(table)),
+        rows_(std::move(rows)),
+        offset_(std::move(offset)),
+        occurrence_(std::move(occurrence)),
+        slot_(std::move(slot)),
+        m_{table_.data(),  size(table_, 1),     rows_.data(), size(rows_, 0),  height, width,
+           offset_.data(), occurrence_.data(), slot_.data(), size(slot_, 0)} {
+    require(height >= 1 && width >= 1 && m_.elements() < m_.stride, "records must be a matrix and its state");
+    require(size(offset_, 0) == m_.count + 1 && size(occurrence_, 0) == m_.edges,
+            "offsets must have one number more than there are rows, and occurrences one for each edge");
+  }
+
+  std::int64_t tiles() const { return matrix_tiles(m_.height, m_.width); }
+
+  void products(bool transposed, const In<3>& x, const Out<3>& y, std::uintptr_t stream) const {
+    const std::int64_t in = transposed ? m_.height : m_.width, out = transposed ? m_.width : m_.height;
+    require(size(x, 0) == m_.edges && size(x, 2) == in, "vectors must be (edges, vectors, length)");
+    require(size(y, 0) == m_.edges && y.shape(1) == x.shape(1) && size(y, 2) == out,
+            "products must be (edges, vectors, length)");
+    const nb::gil_scoped_release release;
+    if (on_cuda()) return cuda::matrix_products(m_, transposed, x.data(), size(x, 1), y.data(), {stream, 0});
+    check();
+    cpu::matrix_products(m_, transposed, x.data(), size(x, 1), y.data());
+  }
+
+  void squares(const Factors& factors, float norm, float factor, const Out<2>& squares,
+               const std::optional<Out<2>>& amounts, std::uintptr_t stream) const {
+    const MatrixGradients gradients = gradients_of(factors);
+    require(size(squares, 0) == tiles() && size(squares, 1) == m_.edges, "squares must be (tiles, edges)");
+    require(!amounts || (size(*amounts, 0) == tiles() && size(*amounts, 1) == m_.count),
+            "amounts must be (tiles, rows)");
+    float* const of_rows = amounts ? amounts->data() : nullptr;
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::matrix_squares(m_, gradients, {norm, factor}, squares.data(), of_rows, {stream, 0});
+    check();
+    cpu::matrix_squares(m_, gradients, {norm, factor}, squares.data(), of_rows);
+  }
+
+  void update(const std::vector<Factors>& entries, const In<2>& means, float norm, float factor, float learning_rate,
+              const Out<2>& deviations, std::uintptr_t stream) const {
+    const std::size_t count = entries.size();
+    require(count <= kMaxEntries, "a step has at most two entries");
+    require(means.shape(0) == count && size(means, 1) == m_.edges, "means must be (entries, edges)");
+    require(deviations.shape(0) == count && size(deviations, 1) == m_.count, "deviations must be (entries, rows)");
+    std::vector<MatrixGradients> gradients;
+    for (const Factors& entry : entries) gradients.push_back(gradients_of(entry));
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::update_matrices(m_, gradients.data(), static_cast<int>(count), means.data(), {norm, factor},
+                                   learning_rate, deviations.data(), {stream, 0});
+    check();
+    cpu::update_matrices(m_, gradients.data(), static_cast<int>(count), means.data(), {norm, factor}, learning_rate,
+                         deviations.data());
+  }
+
+ private:
+  bool on_cuda() const { return table_.device_type() == nb::device::cuda::value; }
+
+  MatrixGradients gradients_of(const Factors& factors) const {
+    const auto& [left, right, dense] = factors;
+    require(size(left, 0) == m_.edges && size(right, 0) == m_.edges && left.shape(1) == right.shape(1) &&
+                size(left, 2) == m_.height && size(right, 2) == m_.width,
+            "factors must be (edges, terms, height) and (edges, terms, width)");
+    const auto terms = static_cast<std::int32_t>(left.shape(1));
+    if (!dense) return {left.data(), right.data(), terms};
+    const auto group = static_cast<std::int32_t>(dense->shape(2));
+    require(group >= 1 && size(*dense, 0) * group == m_.edges && size(*dense, 1) == m_.height &&
+                size(*dense, 3) == m_.width,
+            "dense gradients must be (edges / group, height, group, width)");
+    return {left.data(), right.data(), terms, dense->data(), group};
+  }
+
+  // Of the CPU's arrays, that they point inside. Throws as check_plan does.
+  void check() const {
+    check_occurrences(m_.offset, m_.count, m_.occurrence, m_.edges, m_.edges);
+    for (std::int64_t e = 0; e < m_.edges; ++e)
+      if (m_.slot[e] < 0 || m_.slot[e] >= m_.count) throw std::out_of_range("an edge has a row that is not there");
+    for (std::int64_t u = 0; u < m_.count; ++u)
+      if (m_.rows[u] < 0 || m_.rows[u] >= size(table_, 0)) throw std::out_of_range("a row is not in the table");
+  }
+
+  const Out<2> table_;
+  const Vector<std::int64_t> rows_;
+  const Vector<std::int32_t> offset_, occurrence_, slot_;
+  const MatrixRows m_;
+};
+
+}  // namespace
+
+void bind_matrices(nb::module_& module) {
+  nb::class_<Matrices>(
+      module, "MatrixRows",
+      "Rows of a table that are matrices, worked on where they lie: rows[u] (U,) int64 of table (n, stride), whose "
+      "records are a matrix (height, width) and its optimizer state. Row u has the edges "
+      "occurrence[offset[u] : offset[u + 1]], offset (U + 1,) int32, occurrence (B,) int32; slot (B,) int32 is the u "
+      "of an edge. Rows without edges are left alone. The arrays may change between calls; calls run where the table "
+      "lies. Factors are (left (B, k, height), right (B, k, width), dense (B / g, height, g, width) or None): an "
+      "edge's gradient is the sum over k of left times right, plus its matrix in dense, where those of g edges lie "
+      "side by side.")
+      .def(nb::init<Out<2>, Vector<std::int64_t>, std::int64_t, std::int64_t, Vector<std::int32_t>,
+                    Vector<std::int32_t>, Vector<std::int32_t>>(),
+           "table"_a, "rows"_a, "height"_a, "width"_a, "offset"_a, "occurrence"_a, "slot"_a)
+      .def_prop_ro("tiles", &Matrices::tiles, "Tiles of a matrix, over which `squares` sums.")
+      .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
+           "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
+           "for x (B, v, height).")
+      .def("squares", &Matrices::squares, "factors"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
+           "stream"_a = 0,
+           "squares (tiles, B): for each tile and occurrence (in the order of rows) the sum of squares of its "
+           "gradient, to which factor * |x|^(norm - 1) sign(x) is added. amounts (tiles, U) or None: the sum of "
+           "|x|^norm of a row; 0 without edges.")
+      .def("update", &Matrices::update, "entries"_a, "means"_a, "norm"_a, "factor"_a, "learning_rate"_a,
+           "deviations"_a, "stream"_a = 0,
+           "Row-wise Adagrad for at most two entries of factors, one after the other. means (entries, B): the mean "
+           "square of each occurrence's gradient, in the order of rows; deviations (entries, U): room for what divides.");
+}
+
+}  // namespace frugal

@@ -1,0 +1,102 @@
+"""The matrices of a batch's edges (RESCAL's relations, TransR's projections): products with them, and their gradients.
+
+M is an edge's matrix (height, width); B edges.
+"""
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ... import _native
+from .products import Products
+
+
+class Factors(NamedTuple):
+    """Gradients by the matrices: the sum over k of left_k times right_k, and what is in `dense`."""
+
+    left: torch.Tensor  # (B, k, height)
+    right: torch.Tensor  # (B, k, width)
+    dense: Optional[torch.Tensor] = None  # (B / g, height, g, width): those of g edges side by side
+
+
+class EdgeMatrices:
+    """Of each edge its own copy."""
+
+    def __init__(self, rows: torch.Tensor, height: int, products: Products):
+        """rows: (B, height * width)."""
+        self._matrices, self._products = rows.unflatten(-1, (height, -1)), products
+
+    def times(self, x: torch.Tensor) -> torch.Tensor:
+        """M x for x (B, k, width): (B, k, height)."""
+        return self._products.bmm(x, self._matrices.transpose(1, 2))
+
+    def back(self, x: torch.Tensor) -> torch.Tensor:
+        """M^T x for x (B, k, height): (B, k, width)."""
+        return self._products.bmm(x, self._matrices)
+
+    def side_by_side(self, group: int) -> torch.Tensor:
+        """(B / group, height, group * width): those of `group` edges as one matrix."""
+        return self._matrices.unflatten(0, (-1, group)).transpose(1, 2).flatten(2)
+
+    def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None):
+        """Gradients by the matrices, see Factors, as they are kept: here (B, height * width)."""
+        gradient = torch.bmm(left.transpose(1, 2), right)
+        if dense is not None:
+            gradient += dense.transpose(1, 2).flatten(0, 1)
+        return gradient.flatten(1)
+
+
+class TableMatrices:
+    """Where their table lies in device memory; nothing of an edge's is copied but by `side_by_side`."""
+
+    def __init__(self, table: torch.Tensor, rows: torch.Tensor, shape: Tuple[int, int], offset: torch.Tensor,
+                 occurrence: torch.Tensor, slot: torch.Tensor, stream: int):
+        """As _native.MatrixRows takes them, with shape = (height, width). stream: the device's."""
+        self._shape, self._stream = shape, stream
+        self._table, self._ids, self._slot = table[:, : shape[0] * shape[1]], rows, slot
+        self._rows = _native.MatrixRows(table, rows, *shape, offset, occurrence, slot)
+
+    def times(self, x: torch.Tensor) -> torch.Tensor:
+        """See EdgeMatrices.times."""
+        return self._products(False, x, self._shape[0])
+
+    def back(self, x: torch.Tensor) -> torch.Tensor:
+        """See EdgeMatrices.back."""
+        return self._products(True, x, self._shape[1])
+
+    def _products(self, transposed: bool, x: torch.Tensor, length: int) -> torch.Tensor:
+        y = x.new_empty(*x.shape[:2], length)
+        self._rows.products(transposed, x.contiguous(), y, self._stream)
+        return y
+
+    def side_by_side(self, group: int) -> torch.Tensor:
+        """See EdgeMatrices.side_by_side."""
+        edges = self._ids.index_select(0, self._slot).view(-1, 1, group)
+        rows = torch.arange(self._shape[0], device=edges.device)[:, None]
+        return self._table.unflatten(1, self._shape)[edges, rows].flatten(2)
+
+    def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None) -> Factors:
+        """See EdgeMatrices.gradient; here kept as Factors, which `update` takes."""
+        return Factors(left.contiguous(), right.contiguous(), dense)
+
+    def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0,
+               factor: float = 0.0) -> Optional[torch.Tensor]:
+        """Row-wise Adagrad, in place, for entries one after the other.
+
+        With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns the sum of |x|^norm
+        of each row of the step before it moved, (U,) float64; 0 for rows without edges.
+        """
+        tiles, rows, edges = self._rows.tiles, len(self._ids), len(self._slot)
+        new = self._table.new_empty
+        squares, amounts = new(len(entries), tiles, edges), new(tiles, rows) if factor else None
+        for entry, of_entry in zip(entries, squares):
+            self._rows.squares(entry, norm, factor, of_entry, amounts, self._stream)
+        means = squares.sum(1) / self._table.shape[1]
+        self._rows.update(entries, means, norm, factor, learning_rate, new(len(entries), rows), self._stream)
+        return None if amounts is None else amounts.sum(0, dtype=torch.float64)
+
+
+def matrices_of(rows, height: int, products: Products):
+    """EdgeMatrices of rows (B, height * width); TableMatrices as they are."""
+    return rows if isinstance(rows, TableMatrices) else EdgeMatrices(rows, height, products)

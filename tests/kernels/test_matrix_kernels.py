@@ -1,0 +1,127 @@
+"""Rows that are matrices: the kernels on the CPU and (marked cuda) on a device, against formulas in float64."""
+import numpy as np
+import pytest
+
+from dglke_frugal._native import MatrixRows, projected_distances, projected_gradients
+
+SHAPES = [(1, 1), (7, 7), (3, 130), (50, 33), (200, 200)]
+ROWS, TABLE, EDGES, TERMS, GROUP = [4, 0, 3, 8, 1, 7, 7], 9, [1, 3, 40, 9, 1, 0, 0], 2, 2
+PENALTIES = [(3.0, 0.0), (3.0, 0.3), (2.0, 0.2), (1.0, 0.1), (2.5, 0.3)]
+
+
+class Case:
+    """Rows of a table in another order than there, the last two of which only pad."""
+
+    def __init__(self, machine, height, width):
+        self.machine, self.shape, self.random = machine, (height, width), np.random.default_rng(2)
+        self.offset = np.concatenate([[0], np.cumsum(EDGES)]).astype(np.int32)
+        self.edges = int(self.offset[-1])
+        self.occurrence = self.random.permutation(self.edges).astype(np.int32)
+        self.slot = np.empty(self.edges, np.int32)
+        self.slot[self.occurrence] = np.repeat(np.arange(len(ROWS)), EDGES)
+        self.table = self.normal(TABLE, (height * width + 32) // 32 * 32)
+        self.table[:, height * width] = np.arange(TABLE) / 10
+        self.on_device = machine.put(self.table)
+        put = [machine.put(array) for array in (np.array(ROWS), self.offset, self.occurrence, self.slot)]
+        self.rows = MatrixRows(self.on_device, put[0], height, width, *put[1:])
+
+    def normal(self, *shape):
+        return self.random.normal(size=shape).astype(np.float32)
+
+    def empty(self, *shape):
+        return self.machine.put(np.full(shape, np.nan, np.float32))
+
+    def matrices(self):
+        """Of each edge, float64."""
+        matrices = self.table[ROWS, : self.shape[0] * self.shape[1]].reshape(-1, *self.shape)
+        return matrices.astype(np.float64)[self.slot]
+
+    def factors(self):
+        """Arrays for `squares` and `update`, and the gradients of the edges."""
+        height, width = self.shape
+        left, right = self.normal(self.edges, TERMS, height), self.normal(self.edges, TERMS, width)
+        dense = self.normal(self.edges // GROUP, height, GROUP, width)
+        gradients = np.einsum("bki,bkj->bij", left, right, dtype=np.float64)
+        return (left, right, dense), gradients + dense.transpose(0, 2, 1, 3).reshape(gradients.shape)
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products(machine, shape, vectors):
+    case = Case(machine, *shape)
+    for transposed, formula in ((False, "bij,bkj->bki"), (True, "bij,bki->bkj")):
+        x = case.normal(case.edges, vectors, shape[0 if transposed else 1])
+        y = case.empty(case.edges, vectors, shape[1 if transposed else 0])
+        case.rows.products(transposed, machine.put(x), y, machine.stream)
+        expected = np.einsum(formula, case.matrices(), x)
+        np.testing.assert_allclose(machine.get(y), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("norm, factor", PENALTIES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_update(machine, shape, norm, factor):
+    """Row-wise Adagrad as optim/row_adagrad.h says, for two entries."""
+    case, learning_rate, elements = Case(machine, *shape), 0.1, shape[0] * shape[1]
+    rising = np.sign(case.table) * np.abs(case.table.astype(np.float64)) ** (norm - 1)
+    penalty = factor * rising[ROWS, :elements].reshape(-1, *shape)[case.slot]
+    entries, means, gradients = [], [], []
+    for _ in range(2):
+        arrays, gradient = case.factors()
+        entries.append(tuple(map(machine.put, arrays)))
+        gradients.append(gradient + penalty)
+        squares, amounts = case.empty(case.rows.tiles, case.edges), case.empty(case.rows.tiles, len(ROWS))
+        case.rows.squares(entries[-1], norm, factor, squares, amounts, machine.stream)
+        means.append(machine.get(squares).sum(0) / elements)
+        expected = (gradients[-1] ** 2).mean((1, 2))[case.occurrence]
+        np.testing.assert_allclose(means[-1], expected, rtol=1e-4)
+        expected = np.where(EDGES, (np.abs(case.table[ROWS, :elements].astype(np.float64)) ** norm).sum(1), 0)
+        np.testing.assert_allclose(machine.get(amounts).sum(0), expected, rtol=1e-4)
+
+    case.rows.update(entries, machine.put(np.stack(means)), norm, factor, learning_rate,
+                     case.empty(2, len(ROWS)), machine.stream)
+    expected = case.table.astype(np.float64)
+    for gradient, mean in zip(gradients, means):
+        for u, row in enumerate(ROWS[:5]):
+            mine = slice(case.offset[u], case.offset[u + 1])
+            expected[row, elements] += mean[mine].sum()
+            total = gradient[case.occurrence[mine]].sum(0).reshape(-1)
+            expected[row, :elements] -= learning_rate * total / (np.sqrt(expected[row, elements]) + 1e-10)
+    np.testing.assert_allclose(machine.get(case.on_device), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 2, 7), (2, 19, 8, 100), (5, 40, 1, 33)], ids=str)
+def test_projected_pairs(machine, shape):
+    groups, negatives, edges, columns = shape
+    random = np.random.default_rng(3)
+    query, weight, projected = (random.normal(size=size).astype(np.float32) for size in (
+        (groups * edges, columns), (groups * edges, negatives), shape))
+    projected[0, 0, 0] = query[0]  # equal rows, whose distance has no slope
+    difference = query.reshape(groups, 1, edges, columns) - projected
+    pull = weight.reshape(groups, edges, negatives).transpose(0, 2, 1)[..., None] * np.sign(difference)
+
+    queries, rows = machine.put(query), machine.put(projected)
+    distances, of_query = (machine.put(np.full(like.shape, np.nan, np.float32)) for like in (weight, query))
+    projected_distances(queries, rows, distances, machine.stream)
+    expected = np.abs(difference).sum(-1).transpose(0, 2, 1).reshape(weight.shape)
+    np.testing.assert_allclose(machine.get(distances), expected, rtol=1e-5, atol=1e-6)
+    projected_gradients(queries, machine.put(weight), rows, of_query, machine.stream)
+    np.testing.assert_array_equal(machine.get(rows), -pull)
+    np.testing.assert_allclose(machine.get(of_query), pull.sum(1).reshape(query.shape), rtol=1e-4, atol=1e-5)
+
+
+def test_what_does_not_fit_is_refused():
+    case = Case(type("Cpu", (), {"put": staticmethod(np.array)}), 3, 4)
+    x = case.normal(case.edges, 1, 4)
+    with pytest.raises(ValueError, match="vectors must be"):
+        case.rows.products(True, x, np.empty((case.edges, 1, 4), np.float32))
+    with pytest.raises(ValueError, match="products must be"):
+        case.rows.products(False, x, np.empty((case.edges, 1, 4), np.float32))
+    left, right, dense = case.factors()[0]
+    squares = np.empty((case.rows.tiles, case.edges), np.float32)
+    with pytest.raises(ValueError, match="factors must be"):
+        case.rows.squares((right, left, None), 3.0, 0.0, squares, None)
+    with pytest.raises(ValueError, match="dense gradients"):
+        case.rows.squares((left, right, dense[1:]), 3.0, 0.0, squares, None)
+    with pytest.raises(IndexError):
+        MatrixRows(case.table, np.array([99] * 7), 3, 4, case.offset, case.occurrence, case.slot).products(
+            False, x, np.empty((case.edges, 1, 3), np.float32))
