@@ -111,6 +111,15 @@ def operations(model, dims):
     return of_pairs + (16 * BATCH * dims.relation if model.name == "RESCAL" else 0)
 
 
+def kernel_name(signature):
+    """What a profiler calls a kernel, without namespaces and arguments; all products of libraries are one."""
+    bare = signature.replace("(anonymous namespace)::", "")
+    if bare.startswith("void "):
+        bare = bare[len("void ") :]
+    name = re.split("[<(]", bare)[0].split("::")[-1].strip()
+    return "gemm" if "gemm" in name else name
+
+
 def kernel_microseconds(work, calls):
     """Microseconds of each kernel of `work`, by its name, over `calls`: what work does that often."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -118,7 +127,7 @@ def kernel_microseconds(work, calls):
         torch.cuda.synchronize()
     found = {}
     for event in profile.key_averages():
-        name = (re.findall(r"\w+_kernel", event.key) or [event.key])[0]
+        name = kernel_name(event.key)
         found[name] = found.get(name, 0.0) + event.device_time_total / calls
     return {name: round(us, 2) for name, us in sorted(found.items(), key=lambda item: -item[1]) if us > 0}
 

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from dglke_frugal.files import replace_file
 
+from . import machine
+
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 PUBLISHED_MRR = {
     "fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
@@ -61,6 +63,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     options = parser.parse_args()
     report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {"runs": {}}
+    report.update(machine=machine.facts(), at_once=options.at_once)
     flags = ["--data_path", options.data_path, *(["--gpu", str(options.gpu)] if options.gpu is not None else [])]
 
     def one(name):

@@ -181,7 +181,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=6, help="of each run, without its start (%(default)s)")
     parser.add_argument("--models", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     options = parser.parse_args()
-    rates = {"product": train_step.product_rate(options.threads), "copy": train_step.copy_rate(options.threads)}
+    rates = train_step.measured_rates(options.threads)
     print(
         f"{options.threads} threads: matrix product {rates['product'] / 1e9:.0f} GFLOP/s, copy "
         f"{rates['copy'] / 1e9:.1f} GB/s"
