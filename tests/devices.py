@@ -200,6 +200,16 @@ class _EventMark(Mark):
         self.event.point.wait()
 
 
+def run_step(step, number, batch, rows):
+    """Step `number` of a DeviceStep, on the DeviceRows of its tables, which it announces itself."""
+    for each, ids in zip(rows, (batch.entities, batch.relations, batch.relations)):
+        each.announce(number, ids)
+        each.begin(number)
+    step.run_rows(batch, *rows)
+    for each in rows:
+        each.end()
+
+
 def make_device(name):
     if name in STREAMS:
         return StreamsDevice(*STREAMS[name])

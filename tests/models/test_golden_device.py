@@ -1,7 +1,7 @@
 """Recorded runs of genuine DGL-KE replay to the same numbers through the step of devices."""
 import numpy as np
 import pytest
-from devices import device, queued_device  # noqa: F401
+from devices import device, queued_device, run_step  # noqa: F401
 from golden_trace import Trace, assert_losses_agree, assert_tables_agree
 from models.test_golden import RUNS
 
@@ -15,13 +15,7 @@ def replay(recorded, device, **options):
     rows = [ResidentRows(table, device) for table in tables]
     step, losses = DeviceStep(recorded.config(), device, **options), []
     for i in range(recorded.meta.steps):
-        batch = recorded.batch(i)
-        for each, ids in zip(rows, (batch.entities, batch.relations, batch.relations)):
-            each.announce(i, ids)
-            each.begin(i)
-        step.run_rows(batch, *rows)
-        for each in rows:
-            each.end()
+        run_step(step, i, recorded.batch(i), rows)
         losses.append(step.take_losses())
     for each in rows:
         each.drain()

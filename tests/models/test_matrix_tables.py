@@ -1,7 +1,7 @@
 """RESCAL and TransR on a device, whose matrices are updated where they lie, against the CPU's step."""
 import numpy as np
 import pytest
-from devices import device, queued_device  # noqa: F401
+from devices import device, queued_device, run_step  # noqa: F401
 from models.test_gradients import CHUNK, CHUNKS, ENTITIES, LOSSES, NEGATIVES, RELATIONS
 
 from dglke_frugal import _native
@@ -46,12 +46,7 @@ def train_on(device, config, batches):
     tables = make_tables(config)
     rows, step = [ResidentRows(table, device) for table in tables], DeviceStep(config, device)
     for i, batch in enumerate(batches):
-        for each, ids in zip(rows, (batch.entities, batch.relations, batch.relations)):
-            each.announce(i, ids)
-            each.begin(i)
-        step.run_rows(batch, *rows)
-        for each in rows:
-            each.end()
+        run_step(step, i, batch, rows)
     losses = step.take_losses()
     for each in rows:
         each.drain()
