@@ -156,7 +156,7 @@ void bind_matrices(nb::module_& module) {
       .def("update", &Matrices::update, "entries"_a, "means"_a, "norm"_a, "factor"_a, "learning_rate"_a,
            "deviations"_a, "stream"_a = 0,
            "Row-wise Adagrad for at most two entries of factors, one after the other. means (entries, B): the mean "
-           "square of each occurrence's gradient, in the order of rows; deviations (entries, U): room for what divides.");
+           "square of each occurrence's gradient, in the order of rows; deviations (entries, U): for what divides.");
 }
 
 }  // namespace frugal

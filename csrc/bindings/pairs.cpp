@@ -108,8 +108,8 @@ void bind_pairs(nb::module_& module) {
              "distance by the row of mine; 0 where two rows are equal. Runs where `gradients` lies, "
              "with the same bits everywhere.");
   module.def("projected_distances", &projected_distances, "query"_a, "projected"_a, "distances"_a, "stream"_a = 0,
-             "distances (g * e, n) = sum |query - projected|: query (g * e, k), projected (g, n, e, k) what each of the "
-             "e edges of a group makes of each of n negatives. Runs where `distances` lies.");
+             "distances (g * e, n) = sum |query - projected|: query (g * e, k), projected (g, n, e, k) what each of "
+             "the e edges of a group makes of each of n negatives. Runs where `distances` lies.");
   module.def("projected_gradients", &projected_gradients, "query"_a, "weight"_a, "projected"_a, "of_query"_a,
              "stream"_a = 0,
              "weight (g * e, n) = d loss / d distance. Turns each row of projected into d loss / d row, 0 where it "
