@@ -2,6 +2,7 @@
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -70,22 +71,31 @@ def test_every_model(model, options, data, tmp_path, capfd, one_thread):
     assert len(printed["vanilla"]) >= 5 and printed["vanilla"] == printed["frugal"]
 
 
-def test_whatever_the_store_does(data, tmp_path, capfd, one_thread):
-    """Caches, policies, lookahead, flush threads and modes; with validations, which draw from the sampler's numbers
-    too."""
-    common = ["--model_name", "TransE_l2", "--data_path", str(data), *SMALL, "--valid", "--eval_interval", "5",
-              "--neg_sample_size_eval", "30", "--gamma", "19.9", "--lr", "0.25", "-adv"]
+FULL = bool(os.environ.get("DGLKE_FRUGAL_FULL_TESTS"))
+SETTINGS = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"),
+                                  ("p2f", "sync")))
+FB15K = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "1000", "--neg_sample_size", "200", "--max_step",
+         "15", "--log_interval", "5", "--seed", "3"]
+
+
+@pytest.mark.parametrize("graph", ["small", *(["FB15k"] if FULL else [])])
+def test_whatever_the_store_does(graph, graphs, data, tmp_path, capfd, one_thread):
+    """Caches, policies, lookahead, flush threads and modes; on the small graph with validations, which draw from the
+    sampler's numbers too."""
+    common = ["--data_path", str(data), *SMALL, "--valid", "--eval_interval", "5", "--neg_sample_size_eval", "30"]
+    if graph == "FB15k":
+        common = ["--data_path", str(graphs), *FB15K]
+    common += ["--model_name", "TransE_l2", "--gamma", "19.9", "--lr", "0.25", "-adv"]
     main([*BACKENDS["vanilla"], *common, "--save_path", str(tmp_path / "vanilla")])
     expected, printed = files(tmp_path / "vanilla"), metrics(capfd.readouterr().out)
-    settings = list(itertools.product(("0", "0.01", "0.05", "1"), CACHE_POLICIES, ("1", "10"), ("1", "4"),
-                                      ("p2f", "sync")))
-    every = settings if os.environ.get("DGLKE_FRUGAL_FULL_TESTS") else settings[::7]
-    for i, (ratio, policy, lookahead, threads, flush) in enumerate(every):
+    assert len(expected) == 2 and printed
+    for i, (ratio, policy, lookahead, threads, flush) in enumerate(SETTINGS if FULL else SETTINGS[::7]):
         setting = ["--cache_ratio", ratio, "--cache_policy", policy, "--lookahead", lookahead, "--flush_threads",
                    threads, "--flush", flush]
         main([*BACKENDS["frugal"], *common, *setting, "--save_path", str(tmp_path / f"frugal{i}")])
         assert files(tmp_path / f"frugal{i}") == expected, setting
         assert metrics(capfd.readouterr().out) == printed, setting
+        shutil.rmtree(tmp_path / f"frugal{i}")
 
 
 @pytest.mark.slow
