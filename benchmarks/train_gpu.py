@@ -75,9 +75,10 @@ def main():
     report.update(machine=machine.facts(), threads=options.threads)
 
     def leg(part, name, flags, model, interval=2000):
+        legs = report.setdefault(part, {})
         if options.legs and part != "models" and name not in options.legs:
             return
-        report.setdefault(part, {})[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
+        legs[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
         said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
         print(f"{part} {name:20s} {said}", flush=True)
         with replace_file(options.json, "w") as file:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import deque
 
-import numpy as np
 import pytest
 import torch
 

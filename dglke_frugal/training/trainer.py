@@ -13,8 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
-import numpy as np
-
 from .. import _native
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
