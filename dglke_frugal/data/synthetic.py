@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..files import replace_file
 from ..progress import progress
 from .graph import KnowledgeGraph, Triples
+from .write_text import lines
 
 BLOCK = 1 << 20  # triples made at a time
 LAYOUTS = ("udd", "Freebase", "wikikg90Mv2")
@@ -165,9 +166,9 @@ def write(graph: SyntheticGraph, folder: Path, layout: str = "udd") -> Path:
 
 def _write_udd(graph: SyntheticGraph, target: Path) -> None:
     for role, count in (("entities", graph.n_entities), ("relations", graph.n_relations)):
-        _write_columns(target / f"{role}.tsv", _names(role[0], count))
+        _names(target / f"{role}.tsv", role[0], count)
     for split in graph.splits:
-        _write_columns(target / f"{split}.tsv", (tuple(block) for block in graph.blocks(split)))
+        _write_triples(target / f"{split}.tsv", graph.blocks(split))
 
 
 def _write_freebase(graph: SyntheticGraph, target: Path) -> None:
@@ -175,27 +176,20 @@ def _write_freebase(graph: SyntheticGraph, target: Path) -> None:
         with replace_file(target / f"{role}2id.txt", "w") as file:
             file.write(f"{count}\n")
     for split in graph.splits:
-        _write_columns(target / f"{split}.txt", ((b.head, b.tail, b.relation) for b in graph.blocks(split)))
+        _write_triples(target / f"{split}.txt", ((b.head, b.tail, b.relation) for b in graph.blocks(split)))
 
 
-def _names(letter: str, count: int) -> Iterator[Sequence]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for begin in range(0, count, BLOCK):
-        ids = pa.array(np.arange(begin, min(begin + BLOCK, count)))
-        yield ids, pc.binary_join_element_wise(letter, pc.cast(ids, pa.string()), "")
+def _names(path: Path, letter: str, count: int) -> None:
+    with replace_file(path) as file:
+        for begin in range(0, count, BLOCK):
+            ids = np.arange(begin, min(begin + BLOCK, count))
+            file.write(lines((ids, ids), ("", letter)))
 
 
-def _write_columns(path: Path, blocks: Iterator[Sequence]) -> None:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    options = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
+def _write_triples(path: Path, blocks: Iterator[Sequence[np.ndarray]]) -> None:
     with replace_file(path) as file:
         for columns in blocks:
-            table = pa.table([pa.array(column) for column in columns], [str(i) for i in range(len(columns))])
-            csv.write_csv(table, file, options)
+            file.write(lines(tuple(columns)))
 
 
 def _write_npy(graph: SyntheticGraph, target: Path) -> None:
