@@ -1,4 +1,4 @@
-"""Collects results of the benchmarks into docs/performance.md; every figure there comes from a JSON file.
+"""Collects results of the benchmarks into docs/performance.md, one page that is read, and docs/performance/, a page each.
 
     python -m benchmarks.train --json benchmarks/results/train.json       # and so on, each benchmark
     python -m benchmarks.report --stamp benchmarks/results/train.json     # there and then: adds machine and date
@@ -24,11 +24,11 @@ from . import machine, rank_model, targets
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
 MACHINE = "machine"
+RESULTS = "../../benchmarks/results"  # as seen from the pages
 ABOUT = (
     "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
-    "the JSON file named above it, and was put there by the command named with it. Rates are medians of several runs; "
-    "peers ran on the same machine in the same run. DGL-KE's published figures are in the "
-    "[recipes](../recipes/fb15k/README.md)."
+    "the JSON file named with it, and was put there by the command on its page. Rates are medians of several runs; "
+    "peers ran on the same machine in the same run. DGL-KE's published figures are in the recipes."
 )
 
 
@@ -138,36 +138,65 @@ def _on_paper(result: Mapping[str, Any]) -> List[str]:
     ]
 
 
-def page(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page. results: content of the files by their names."""
+def benchmark_page(file: str, result: Mapping[str, Any], title: str, command: str) -> str:
+    """The page of one result: what it measures, the command, the machine, all figures."""
+    name = Path(file).stem
+    return _text([
+        f"# {name}",
+        f"{title}. [`{Path(file).name}`]({RESULTS}/{Path(file).name})",
+        f"    {command}",
+        textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
+        *tables({key: value for key, value in result.items() if key != MACHINE}),
+        *(_on_paper(result) if name.split("-")[0] == "ranks" and rank_model.is_measured(result) else ()),
+    ])
+
+
+def pages(results: Mapping[str, Mapping[str, Any]], folder: str = "performance") -> Dict[str, str]:
+    """The summary, by the name "", and a page for each result, by its name. results: content of the files by their
+    names. folder: where the pages lie, as seen from the summary."""
     known = benchmarks()
+    found, listed = {}, []
+    for file, result in sorted(results.items()):
+        stem = Path(file).stem
+        name = stem.split("-")[0]
+        title, command = known.get(name, (name, f"python -m benchmarks.{name} --json FILE"))
+        found[stem] = benchmark_page(file, result, title, command)
+        facts = result.get(MACHINE, {})
+        listed.append([f"[{stem}]({folder}/{stem}.md)", title.replace("|", "\\|"), facts.get("gpu") or "no GPU",
+                       str(facts.get("date", "-"))])
     parts = ["# Performance", textwrap.fill(ABOUT, 120), "From a measured rate to eight GPUs: [ranks.md](ranks.md)."]
     if reached := targets.rows(results):
         heads = ["what", "key", "figure", "bar", "reached", "file"]
         parts += ["## At a glance", table(heads, [list(map(cell, row)) for row in reached])]
-    for file, result in sorted(results.items()):
-        name = Path(file).stem.split("-")[0]
-        title, command = known.get(name, (name, f"python -m benchmarks.{name} --json FILE"))
-        shown = {key: value for key, value in result.items() if key != MACHINE}
-        parts += [
-            f"## {Path(file).stem}",
-            f"{title}. [`{Path(file).name}`](../benchmarks/results/{Path(file).name})",
-            f"    {command}",
-            textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
-            *tables(shown),
-            *(_on_paper(result) if name == "ranks" and rank_model.is_measured(result) else ()),
-        ]
+    parts += ["## All figures", table(["page", "what", "GPU", "date"], listed)] if listed else []
     missing = [name for name in known if name not in {Path(file).stem.split("-")[0] for file in results}]
     if missing:
         rows = [[f"`{known[name][1]}`".replace("|", "\\|"), known[name][0]] for name in missing]
         parts += ["## Not measured yet", table(["command", "what"], rows)]
+    return {"": _text(parts), **found}
+
+
+def _text(parts: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
+
+
+def write(out: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """The summary into `out`, and a page for each result into the folder beside it that has its name."""
+    folder = out.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    written = pages(results, folder.name)
+    for old in folder.glob("*.md"):
+        if old.stem not in written:
+            old.unlink()
+    for name, text in written.items():
+        with replace_file(folder / f"{name}.md" if name else out, "w") as file:
+            file.write(text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="results; none make a page that says what is missing")
-    parser.add_argument("--out", type=Path, help="file for the page (default: print it)")
+    parser.add_argument("--out", type=Path, help="file for the summary; the pages go into a folder of its name (default: print all)")
     parser.add_argument(
         "--stamp", type=Path, nargs="+", default=[], metavar="FILE", help="results that were measured here and now"
     )
@@ -176,13 +205,12 @@ def main() -> None:
         stamp(path)
     if options.stamp and not options.files:
         return
-    text = page({path.name: json.loads(path.read_text(encoding="utf-8")) for path in options.files})
+    results = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in options.files}
     if options.out is None:
-        print(text, end="")
+        print("\n".join(pages(results).values()), end="")
         return
-    with replace_file(options.out, "w") as file:
-        file.write(text)
-    print(f"Saved {options.out}")
+    write(options.out, results)
+    print(f"Saved {options.out} and {options.out.with_suffix('')}/")
 
 
 if __name__ == "__main__":

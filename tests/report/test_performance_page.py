@@ -15,10 +15,22 @@ def figures(text):
     return [line for line in text.split("## Not measured yet")[0].splitlines() if line.startswith(("|", "## "))]
 
 
-def test_the_page_is_made_of_the_committed_results():
+def test_the_pages_are_made_of_the_committed_results():
     results = {path.name: json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results").glob("*.json")}
-    written = figures((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
-    assert written == figures(report.page(results)), f"run {report.__doc__.splitlines()[4].strip()}"
+    expected = report.pages(results)
+    folder = ROOT / "docs" / "performance"
+    assert {path.stem for path in folder.glob("*.md")} == set(expected) - {""}
+    for name, text in expected.items():
+        written = (folder / f"{name}.md" if name else folder.with_suffix(".md")).read_text(encoding="utf-8")
+        assert figures(written) == figures(text), f"{name}: run python -m benchmarks.report as docs/performance.md says"
+
+
+def test_pages_of_results_that_are_gone_go_too(tmp_path, result):
+    report.write(tmp_path / "performance.md", {"train-old.json": result})
+    assert "| `steps_per_s` | 1,235 |" in (tmp_path / "performance" / "train-old.md").read_text()
+    report.write(tmp_path / "performance.md", {"train-new.json": result})
+    assert [path.name for path in (tmp_path / "performance").iterdir()] == ["train-new.md"]
+    assert "[train-new](performance/train-new.md)" in (tmp_path / "performance.md").read_text()
 
 
 def test_every_benchmark_says_how_it_is_run():
@@ -80,12 +92,13 @@ def test_page_says_machine_and_what_is_missing(result, tmp_path):
     report.stamp(file)
     stamped = json.loads(file.read_text())
     assert {key: value for key, value in stamped.items() if key != "machine"} == result
-    text = report.page({file.name: stamped})
+    written = report.pages({file.name: stamped})
+    text = written["train-somewhere"]
     facts = machine.facts()
-    assert "## train-somewhere" in text and "python -m benchmarks.train --json FILE" in text
+    assert text.startswith("# train-somewhere") and "python -m benchmarks.train --json FILE" in text
     one_line = " ".join(text.split())
     assert f"{facts['cores']} cores" in one_line and f"torch {facts['versions']['torch']}" in one_line
-    missing = text[text.index("## Not measured yet") :]
+    missing = written[""][written[""].index("## Not measured yet") :]
     assert "benchmarks.eval" in missing and "benchmarks.train " not in missing
     assert "machine.versions" not in text
 
@@ -118,5 +131,5 @@ def test_several_gpus_on_paper(on_gpu):
     assert sentence == "4 ranks on 1 GPU, by the model: 9.50 ms a step; measured: 20.00 ms."
     on_gpu["host_memory_gb_s"] = 0.1  # then memory is the limit
     assert rank_model.rows(on_gpu)[1][2][4] == pytest.approx(100 * memory)
-    assert "### Several GPUs, on paper" in report.page({"ranks-here.json": on_gpu})
-    assert "on paper" not in report.page({"ranks.json": {**on_gpu, "gpus": []}})
+    assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": on_gpu})["ranks-here"]
+    assert "on paper" not in report.pages({"ranks.json": {**on_gpu, "gpus": []}})["ranks"]
