@@ -24,7 +24,6 @@ from . import machine, rank_model, targets
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
 MACHINE = "machine"
-RESULTS = "../../benchmarks/results"  # as seen from the pages
 ABOUT = (
     "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
     "the JSON file named with it, and was put there by the command on its page. Rates are medians of several runs; "
@@ -143,7 +142,7 @@ def benchmark_page(file: str, result: Mapping[str, Any], title: str, command: st
     name = Path(file).stem
     return _text([
         f"# {name}",
-        f"{title}. [`{Path(file).name}`]({RESULTS}/{Path(file).name})",
+        f"{title}. Source: `benchmarks/results/{Path(file).name}`.",
         f"    {command}",
         textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
         *tables({key: value for key, value in result.items() if key != MACHINE}),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import tempfile
 from pathlib import Path
 
 import dglke_frugal
@@ -57,7 +56,7 @@ def ask(run, data: Path) -> None:
     facts = read_facts(data / "test.txt")
     random.Random(SEED).shuffle(facts)
     asked = {relation: (head, relation) for head, relation, _ in facts if relation in QUESTIONS}
-    print("\nLinks that were not in the training data (most likely first):")
+    print("\n3. Links that were not in the training data (most likely first):")
     for head, relation in (asked[relation] for relation in QUESTIONS if relation in asked):
         print(f"\n{QUESTIONS[relation].format(head)}")
         known = sum(fact[:2] == (head, relation) for fact in trained)
@@ -68,19 +67,29 @@ def ask(run, data: Path) -> None:
             print(f"  {found.name:<30}{truth}")
 
 
+def say_next(folder: Path, data: Path) -> None:
+    """What to try now, as commands that work from where the user is."""
+    dataset = f"--data_path {data} --dataset families --format raw_udd_hrt --data_files train.txt valid.txt test.txt"
+    print(f"""
+The graph is in {data}, the run in {folder}. What to try next:
+  dglke_frugal report {folder}
+  dglke_eval --model_path {folder} {dataset} --model_name ComplEx --hidden_dim 128 --gamma 20
+  python -c "import dglke_frugal; print(dglke_frugal.load('{folder}').entity_names[:5])"
+(with the commands of .venv/bin, or after `. .venv/bin/activate`); docs/tutorial.md goes on from here.""")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="folder for graph and run (default: a temporary one)")
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder of data/ and ckpts/ (default: this one)")
     parser.add_argument("--steps", type=int, default=4000, help="training steps (%(default)s)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        out = arguments.out or Path(temporary)
-        data = out / "families"
-        families.main(["--out", str(data)])
-        folder = train(training_run(data, out / "ckpts", arguments.steps))
-        ask(dglke_frugal.load(folder), data)
-        if arguments.out:
-            print(f"\nThe run is in {folder}; ask it more with dglke_predict, dglke_emb_sim or dglke_frugal.load.")
+    data = arguments.out / "data" / "families"
+    print(f"1. A graph of families, made up by datasets/families.py, goes to {data}:", flush=True)
+    families.main(["--out", str(data)])
+    print(f"\n2. Training ComplEx for {arguments.steps} steps, then ranking the facts that were held out:", flush=True)
+    folder = train(training_run(data, arguments.out / "ckpts", arguments.steps))
+    ask(dglke_frugal.load(folder), data)
+    say_next(folder, data)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class KnowledgeGraph:
     entity_map, relation_map: files with the names (id TAB name), None where the data set has none.
     entity_names, relation_names: the names by id, read on first use, or None.
     candidates: what a data set with its own evaluation protocol says to rank against, by split and array name
-        (arrays of OGB, e.g. candidates["test"]["head_neg"] (n, 500)), each a function that loads it.
+        (arrays of OGB, e.g. `candidates["test"]["head_neg"]` (n, 500)), each a function that loads it.
     """
 
     name: str

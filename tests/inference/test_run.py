@@ -1,7 +1,6 @@
 """The Python interface to a trained run, and its exports."""
 
 import json
-import runpy
 import struct
 import subprocess
 import sys
@@ -129,11 +128,3 @@ def test_an_export_that_cannot_be_written(tmp_path, model, capsys, output, form)
     with pytest.raises(SystemExit) as stopped:
         export.main([str(folder), str(tmp_path / output), "--format", form])
     assert stopped.value.code == 2 and "cannot write" in capsys.readouterr().err
-
-
-def test_the_example_answers(tmp_path, model, capsys, monkeypatch):
-    folder = write_run(tmp_path / "run", model)
-    monkeypatch.setattr(sys, "argv", ["ask_a_run.py", str(folder)])
-    run = runpy.run_path(str(Path(__file__).resolve().parents[2] / "examples" / "ask_a_run.py"))["run"]
-    printed = capsys.readouterr().out
-    assert f"entity 0 -- relation 0 -> {run.tails(0, 0, 1)[0].name}" in printed and "tail ranks" in printed
