@@ -130,6 +130,7 @@ class RunConfig:
     checkpoint_interval: int = 0
     early_stop_patience: int = 0
     trackers: Sequence[str] = ()
+    report: Optional[str] = None
 
 
 @dataclass(frozen=True)

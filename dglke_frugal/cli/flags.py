@@ -46,6 +46,8 @@ def new_flags() -> argparse.ArgumentParser:
                             "(default: never)")
     group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
                        help="where metrics go besides metrics.jsonl in the run's folder")
+    group.add_argument("--report", choices=["live", "end"],
+                       help="write report.html into the run's folder: while the run trains, or at its end")
     group.add_argument("--config", metavar="FILE.yaml",
                        help="read flags from a file; flags on the command line go before it")
     group.add_argument("--partition", choices=PARTITIONS,

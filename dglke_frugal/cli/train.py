@@ -21,14 +21,24 @@ def main(argv):
         return
     own, config = configuration(argv)
     if own.trainer == "dglke":
-        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers")
+        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers",
+                "report")
         from ..adapter.trainer import train
 
         train(config)
     else:
         from ..training.trainer import train
 
-        train(config, Path(own.resume) if own.resume else None)
+        train(config, Path(own.resume) if own.resume else None, trackers=_reports(own.report))
+
+
+def _reports(wanted):
+    """What makes the report that --report asks for, as trackers of the run."""
+    if wanted is None:
+        return []
+    from ..report.live import LiveReport
+
+    return [lambda folder: LiveReport(folder, live=wanted == "live")]
 
 
 def configuration(argv):
@@ -71,7 +81,8 @@ def _refuse(own, why, *names):
 def _vanilla(own, argv):
     from .. import compat
 
-    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config")
+    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
+            "report")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")

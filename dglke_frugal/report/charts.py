@@ -8,8 +8,8 @@ from typing import List, Sequence, Tuple
 from .run_log import RunLog
 
 # Okabe and Ito's palette, which people with colour blindness can tell apart; yellow left out, it is faint on white.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#444444")
-DASHES = ("", "6 3", "2 3", "8 3 2 3")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8a8f98")
+DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 4", "14 3 4 3")  # with the colours, 56 styles
 MOST_POINTS = 800  # of a curve; longer ones are averaged
 LONGEST_LABEL = 60
 
@@ -60,7 +60,8 @@ class Panel:
                 if len(runs) == 1:
                     colour, dash, text = COLOURS[place % len(COLOURS)], "", label
                 else:
-                    colour, dash = COLOURS[number % len(COLOURS)], DASHES[place % len(DASHES)]
+                    turn = number // len(COLOURS) * len(metrics) + place
+                    colour, dash = COLOURS[number % len(COLOURS)], DASHES[turn % len(DASHES)]
                     text = name if len(metrics) == 1 else f"{name}: {label}"
                 curves.append(Curve(text, colour, dash, thinned(run.metric(metric))))
         return Chart(self.title, self.note, curves, self.percent, self.from_zero)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..data import KnowledgeGraph, load_graph, ogb
-from ..errors import InputError
-from ..inference.run import Run
+from ..data import KnowledgeGraph
 from .charts import COLOURS
+from .trained import Namer, Trained
 
 ENTITIES = 1500  # on the map
 SHADES = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#e0c81c")  # dark to light, as in matplotlib's viridis
@@ -52,73 +50,25 @@ def principal_components(rows: np.ndarray) -> Tuple[np.ndarray, Tuple[float, flo
     return points, (float(shares[0]), float(shares[1]))
 
 
-def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
+def map_entities(trained: Trained) -> Optional[EntityMap]:
     """The map of a run; None if it saved no tables. Where the graph is gone, the points have one colour."""
-    try:
-        run = Run.load(folder, check_values=False)
-    except InputError:
+    if trained.run is None:
         return None
-    count = len(run.model.entity)
-    chosen = np.sort(np.random.default_rng(0).choice(count, min(count, ENTITIES), replace=False))
-    rows = np.asarray(run.model.entity[chosen])
+    table, graph = trained.run.model.entity, trained.graph
+    chosen = np.sort(np.random.default_rng(0).choice(len(table), min(len(table), ENTITIES), replace=False))
+    rows = np.asarray(table[chosen])
     if len(rows) < 3 or not np.isfinite(rows).all():
         return None
     points, explained = principal_components(rows)
-    names = list(map(namer("entity", lambda: run.entity_names), chosen.tolist()))
-    graph = _graph(flags, count)
+    names = list(map(trained.entity, chosen.tolist()))
     if graph is None:
         plain = ColouredMap("Entities", points, np.zeros(len(points), int), [("entity", COLOURS[0])], names)
         return EntityMap(explained, [plain])
     degrees, relation = _degree_and_relation(graph, chosen)
     labels = [f"{name}, {degree:,} triples" for name, degree in zip(names, degrees.tolist())]
     by_degree = ColouredMap("By degree", points, *_degree_groups(degrees), labels)
-    by_relation = ColouredMap(
-        "By most frequent relation",
-        points,
-        *_relation_groups(relation, namer("relation", lambda: graph.relation_names)),
-        labels,
-    )
+    by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, trained.relation), labels)
     return EntityMap(explained, [by_degree, by_relation])
-
-
-def namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Callable[[int], str]:
-    """A function from ids to names, or to "entity 7" where there are none.
-
-    names: fetches them; that, or their first use, may raise InputError, for files of names may hold a count alone.
-    """
-    try:
-        found = names()
-        known = 0 if found is None else len(found)
-    except InputError:
-        known = 0
-    return lambda number: found[number] if number < known else f"{what} {number}"
-
-
-def _graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
-    """The graph that the run was trained on, if it is still where it was; it is not downloaded."""
-    dataset, path, layout = (
-        str(flags.get("dataset")),
-        Path(str(flags.get("data_path"))),
-        flags.get("format", "built_in"),
-    )
-    if (
-        layout == "built_in"
-        and not (path / dataset).exists()
-        and not (dataset in ogb.NAMES and ogb.find(dataset, path))
-    ):
-        return None
-    try:
-        graph = load_graph(
-            dataset,
-            path,
-            layout,
-            flags.get("data_files"),
-            flags.get("delimiter", "\t"),
-            bool(flags.get("has_edge_importance")),
-        )
-    except InputError:
-        return None
-    return graph if graph.n_entities == entities else None
 
 
 def _degree_and_relation(graph: KnowledgeGraph, chosen: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
@@ -158,7 +108,7 @@ def _degree_groups(degrees: np.ndarray):
     return np.searchsorted(used, groups), list(zip(legend, shades))
 
 
-def _relation_groups(relation: np.ndarray, name_of: Callable[[int], str]):
+def _relation_groups(relation: np.ndarray, name_of: Namer):
     """The relations that are most often the most frequent have colours of their own."""
     present, counts = np.unique(relation[relation >= 0], return_counts=True)
     shown = present[np.argsort(-counts, kind="stable")][: len(COLOURS)]

@@ -11,6 +11,7 @@ from ..files import replace_file
 from .charts import Chart, charts, short_label
 from .entity_map import EntityMap, map_entities
 from .run_log import RunLog, unique_names
+from .trained import find_trained
 
 
 def write_images(runs: Sequence[RunLog], folder: Path) -> List[Path]:
@@ -29,7 +30,7 @@ def write_images(runs: Sequence[RunLog], folder: Path) -> List[Path]:
     names = unique_names(list(runs))
     figures = {_file_name(chart.title): _draw(Figure, chart) for chart in charts(runs, names)}
     for run, name in zip(runs, names):
-        found = map_entities(run.folder, run.flags)
+        found = map_entities(find_trained(run))
         if found is not None:
             figures[_file_name("entities" if len(runs) == 1 else f"entities {name}")] = _draw_map(Figure, found)
     for name, figure in figures.items():

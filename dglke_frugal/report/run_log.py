@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
 from ..training.run_folder import read_result
@@ -25,6 +25,7 @@ class RunLog:
         flags: by DGL-KE's names; empty if the run did not say.
         curves: (step, value) pairs in order of the step, by the names that training/report.py gives.
         result: result.json; empty if the run is not finished.
+        began: seconds since 1970 at which it was started first; None if it did not say.
         by_relation: rows of evaluation/breakdown.py as dictionaries; empty if there is no evaluation.json with them.
     """
 
@@ -34,6 +35,7 @@ class RunLog:
     curves: Dict[str, List[Tuple[int, float]]] = field(default_factory=dict)
     result: Dict[str, Any] = field(default_factory=dict)
     by_relation: List[Dict[str, Any]] = field(default_factory=list)
+    began: Optional[float] = None
 
     @classmethod
     def read(cls, folder) -> "RunLog":
@@ -41,8 +43,9 @@ class RunLog:
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder; give the folder of a run, as the training printed it")
-        flags, curves = _read_metrics(folder / METRICS_FILE)
-        return cls(folder, folder.resolve().name, flags, curves, read_result(folder) or {}, _read_breakdown(folder))
+        flags, curves, began = _read_metrics(folder / METRICS_FILE)
+        name = folder.resolve().name
+        return cls(folder, name, flags, curves, read_result(folder) or {}, _read_breakdown(folder), began)
 
     def metric(self, name: str) -> List[Tuple[int, float]]:
         """The curve of a metric; empty where the run has none."""
@@ -50,7 +53,7 @@ class RunLog:
 
 
 def _read_metrics(path: Path):
-    """Flags and curves. Lines that a kill cut short are left out; steps after a resume replace those from before it."""
+    """Flags, curves and the time of the first start. Lines that a kill cut short are left out; steps after a resume replace those from before it."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -61,6 +64,7 @@ def _read_metrics(path: Path):
         raise InputError(f"cannot read {path}: {error.strerror}; give the folder of a run") from error
     flags: Dict[str, Any] = {}
     curves: Dict[str, Dict[int, float]] = {}
+    began: Optional[float] = None
     found = False
     for line in lines:
         try:
@@ -71,6 +75,7 @@ def _read_metrics(path: Path):
         found = True
         if entry.get("event") == "start":
             flags = entry.get("config") if isinstance(entry.get("config"), dict) else flags
+            began = entry.get("time") if began is None and isinstance(entry.get("time"), float) else began
             for curve in curves.values():
                 for later in [at for at in curve if at > step]:
                     del curve[later]
@@ -79,7 +84,7 @@ def _read_metrics(path: Path):
                 curves.setdefault(name, {})[step] = float(value)
     if not found:
         raise InputError(f"{path} holds no line of metrics; it is empty or damaged, so train the run again")
-    return flags, {name: sorted(curve.items()) for name, curve in curves.items() if curve}
+    return flags, {name: sorted(curve.items()) for name, curve in curves.items() if curve}, began
 
 
 def _read_breakdown(folder: Path) -> List[Dict[str, Any]]:

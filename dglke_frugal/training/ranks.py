@@ -16,7 +16,7 @@ import traceback
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -34,13 +34,13 @@ from .peers import Follower, Leader, Peers, RankError
 from .rank_report import RankReport
 from .rank_tables import RankTables, attach_tables, host_tables
 from .ranker import Ranker
-from .tracker import Trackers
+from .tracker import MakeTracker, Trackers
 from .trainer import Run, carry_out, load, open_device
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
 
-def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
+def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
     """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
@@ -56,7 +56,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
         if processes.rank > 0:
             raise SystemExit(follow(processes.connect(), processes.rank))
         device = open_device(config)
-        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device))
+        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
         sys.stderr.write(f"dglke_train: {error}\n")
         raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
@@ -78,8 +78,9 @@ class RankRun(Run):
     peers: Peers
     tables: RankTables
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device):
-        super().__init__(config, graph, folder, device)
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device,
+                 trackers: Sequence[MakeTracker] = ()):
+        super().__init__(config, graph, folder, device, trackers)
         self.ranker = RankRanker(self)
 
     @property
@@ -146,11 +147,12 @@ class LeaderRun(RankRun):
 
     peers: Leader
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes, device):
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes, device,
+                 trackers: Sequence[MakeTracker]):
         self._processes = processes
         self._partition: EdgePartition = partition_of_run(folder, config.device.edge_partition, graph, processes.ranks)
         self._peers: Optional[Leader] = None
-        super().__init__(config, graph, folder, device)
+        super().__init__(config, graph, folder, device, trackers)
         self.tables.still = True  # the others have not come yet
 
     @property

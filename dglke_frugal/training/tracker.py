@@ -142,14 +142,16 @@ class Trackers:
             tracker.close()
 
 
-OPTIONAL: Dict[str, Callable[[Path], Tracker]] = {
+MakeTracker = Callable[[Path], Tracker]  # from the run's folder
+
+OPTIONAL: Dict[str, MakeTracker] = {
     "tensorboard": lambda folder: TensorBoardTracker(folder / "tensorboard"),
     "wandb": WandbTracker,
 }
 
 
-def make_tracker(run_folder: os.PathLike, names: Sequence[str] = ()) -> Tracker:
-    """metrics.jsonl in the run's folder, and the optional trackers of these names.
+def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Tracker:
+    """metrics.jsonl in the run's folder, the optional trackers of these names, and those that `more` makes.
 
     Raises InputError for an unknown name or one whose package is not installed.
     """
@@ -157,7 +159,8 @@ def make_tracker(run_folder: os.PathLike, names: Sequence[str] = ()) -> Tracker:
     unknown = [name for name in names if name not in OPTIONAL]
     if unknown:
         raise InputError(f"there is no tracker {unknown[0]!r}; choose from {', '.join(OPTIONAL)}")
-    return Trackers([JsonLinesTracker(folder / "metrics.jsonl"), *(OPTIONAL[name](folder) for name in names)])
+    return Trackers([JsonLinesTracker(folder / "metrics.jsonl"), *(OPTIONAL[name](folder) for name in names),
+                     *(make(folder) for make in more)])
 
 
 def _missing(package: str) -> InputError:

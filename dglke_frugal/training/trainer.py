@@ -11,9 +11,9 @@ import time
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
-from .. import _native
+from .. import _native, hardware
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..errors import DeviceLost, InputError, first_line
@@ -31,13 +31,14 @@ from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, 
 from .sampler import Sampler, SamplerConfig
 from .step import LossConfig, StepConfig, make_step
 from .tables import Tables, hot_entities
-from .tracker import make_tracker
+from .tracker import MakeTracker, make_tracker
 
 
-def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Path:
+def train(config: TrainConfig, resume: Optional[Path] = None, device=None, trackers: Sequence[MakeTracker] = ()) -> Path:
     """Train as the configuration says, or go on with the run in the folder `resume`. Returns the run's folder.
 
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
+    trackers: make trackers besides those that the configuration names.
 
     Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
@@ -46,8 +47,8 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Pa
     if several_ranks(config):
         from .ranks import train_ranks
 
-        return train_ranks(config, resume)
-    return carry_out(config, resume, partial(Run, device=device or open_device(config)))
+        return train_ranks(config, resume, trackers)
+    return carry_out(config, resume, partial(Run, device=device or open_device(config), trackers=trackers))
 
 
 def several_ranks(config: TrainConfig) -> bool:
@@ -151,7 +152,8 @@ class Run:
 
     rank = 0  # the number in front of the lines of this process
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None):
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None,
+                 trackers: Sequence[MakeTracker] = ()):
         """device: a store.device.Device that steps compute on; without one, csrc/step does."""
         self.config, self.graph, self.folder, self.device = config, graph, folder, device
         self.steps_done = 0
@@ -165,7 +167,7 @@ class Run:
         self.step = make_step(step_config(config), device=device, matmul=config.device.matmul)
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
         self.ranker = Ranker(config, graph, device)
-        self.tracker = make_tracker(folder, config.run.trackers)
+        self.tracker = make_tracker(folder, config.run.trackers, trackers)
 
     def _make_tables(self) -> Tables:
         config, graph = self.config, self.graph
@@ -340,6 +342,7 @@ class Run:
         run = self.config.run
         write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
                                    "best_validation": self.best, "seconds": self.seconds,
+                                   "hardware": hardware.describe([gpu for gpu in self.config.device.gpu if gpu >= 0]),
                                    "peak_host_bytes": available_memory.peak_host_bytes()})
 
     def _take_best(self) -> None:

@@ -1,0 +1,60 @@
+"""What a report knows of a run beside its log: the trained tables and the graph, where they still are."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional, Sequence
+
+from ..data import KnowledgeGraph, load_graph, ogb
+from ..errors import InputError
+from ..inference.run import Run
+from .run_log import RunLog
+
+Namer = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """run: None if it saved no tables. graph: the one that it was trained on, None if it is not where it was.
+
+    entity, relation: functions from ids to names, or to "entity 7" where there are none.
+    """
+
+    run: Optional[Run]
+    graph: Optional[KnowledgeGraph]
+    entity: Namer
+    relation: Namer
+
+
+def find_trained(log: RunLog) -> Trained:
+    """The tables and the graph of a run; nothing is downloaded."""
+    try:
+        run = Run.load(log.folder, check_values=False)
+    except InputError:
+        return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None))
+    graph = _find_graph(log.flags, len(run.model.entity))
+    return Trained(run, graph, _namer("entity", lambda: run.entity_names), _namer("relation", lambda: run.relation_names))
+
+
+def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:
+    """names: fetches them; that, or their first use, may raise InputError, for files of names may hold a count alone."""
+    try:
+        found = names()
+        known = 0 if found is None else len(found)
+    except InputError:
+        known = 0
+    return lambda number: found[number] if number < known else f"{what} {number}"
+
+
+def _find_graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
+    dataset, path = str(flags.get("dataset")), Path(str(flags.get("data_path")))
+    layout = flags.get("format", "built_in")
+    is_there = (path / dataset).exists() or dataset in ogb.NAMES and ogb.find(dataset, path)
+    if layout == "built_in" and not is_there:
+        return None
+    try:
+        graph = load_graph(dataset, path, layout, flags.get("data_files"), flags.get("delimiter", "\t"),
+                           bool(flags.get("has_edge_importance")))
+    except InputError:
+        return None
+    return graph if graph.n_entities == entities else None
