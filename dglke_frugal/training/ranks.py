@@ -58,7 +58,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
         device = open_device(config)
         return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device))
     except (EngineError, RankError, DeviceFailure) as error:
-        sys.stderr.write(f"dglke_train: {error}\n")
+        sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
         raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
     finally:
         processes.close()
@@ -235,11 +235,9 @@ class AgreedInterrupt(Interrupt):
         agreed = self._run.peers.stop_signal
         return 128 + agreed if agreed else 0
 
-    def _receive(self, number, frame):
-        if self.signal is None and not self._run.leads:
-            self.signal = number  # the leader says it for all
-        else:
-            super()._receive(number, frame)
+    def _announce(self) -> None:
+        if self._run.leads:  # for all
+            super()._announce()
 
 
 class RankRanker(Ranker):
