@@ -40,7 +40,7 @@ class RankChild:
             for line in lines:
                 self._last_line = line.decode(errors="replace").strip() or self._last_line
                 with contextlib.suppress(OSError):  # nobody reads ours
-                    os.write(2, line)
+                    os.write(2, line if line.endswith(b"\n") else line + b"\n")
 
     def end(self) -> str:
         """How the process has ended and what it said last, as the end of a sentence."""

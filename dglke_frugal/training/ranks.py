@@ -27,6 +27,7 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import SIDES, Evaluation
 from ..evaluation.ranking import Comparison
 from ..store.engine import EngineError
+from .available_threads import shortage_as_input_error
 from .edge_partition import EdgePartition, SharedArray, partition_of_run
 from .interrupt import Interrupt
 from .launch import find_processes
@@ -287,11 +288,12 @@ def follow(connection: Connection, rank: int) -> int:
         hello = peers.hello()
         _end_with(hello["pid"])
         config = TrainConfig.from_flags(hello["flags"])
-        _native.set_num_threads(config.device.num_thread)
-        with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
-            peers.ready()
-            run.train()
-            run.finish()
+        with shortage_as_input_error():
+            _native.set_num_threads(config.device.num_thread)
+            with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
+                peers.ready()
+                run.train()
+                run.finish()
         return 0
     except SystemExit as stopped:
         return int(stopped.code)

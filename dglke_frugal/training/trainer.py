@@ -21,6 +21,7 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
 from . import available_memory
+from .available_threads import check_threads, shortage_as_input_error, threads_of_run
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .lock import alone
@@ -45,11 +46,13 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Pa
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
     ended the run after a checkpoint was written.
     """
-    if several_ranks(config):
-        from .ranks import train_ranks
+    check_threads(threads_of_run(config, thread_count(config)))
+    with shortage_as_input_error():
+        if several_ranks(config):
+            from .ranks import train_ranks
 
-        return train_ranks(config, resume)
-    return carry_out(config, resume, partial(Run, device=device or open_device(config)))
+            return train_ranks(config, resume)
+        return carry_out(config, resume, partial(Run, device=device or open_device(config)))
 
 
 def several_ranks(config: TrainConfig) -> bool:
