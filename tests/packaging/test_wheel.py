@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from benchmarks import commit
 from conftest import ROOT
 
 
@@ -22,8 +23,12 @@ def build(kind, out):
 
 
 def test_the_source_distribution_holds_the_sources(tmp_path):
+    own = (ROOT / ".commit").read_bytes()
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
+        file = next((name for name in archive.getnames() if name.partition("/")[2] == ".commit"), None)
+        written = archive.extractfile(file).read().decode().strip() if file else None
+    assert written == commit.commit(ROOT) and (ROOT / ".commit").read_bytes() == own
     assert {"CMakeLists.txt", "setup.py", "csrc/engine/engine.cpp", "csrc/bindings/CMakeLists.txt", "LICENSE"} <= names
 
 

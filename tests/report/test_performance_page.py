@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, rank_model, report, targets
+from benchmarks import machine, rank_model, report, result_file, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,11 +76,10 @@ def test_bars_are_beside_the_figures():
 
 def test_page_says_machine_and_what_is_missing(result, tmp_path):
     file = tmp_path / "train-somewhere.json"
-    file.write_text(json.dumps(result))
-    report.stamp(file)
-    stamped = json.loads(file.read_text())
-    assert {key: value for key, value in stamped.items() if key != "machine"} == result
-    text = report.page({file.name: stamped})
+    result_file.write(file, result)
+    written = result_file.read(file)
+    assert {key: value for key, value in written.items() if key != "machine"} == result
+    text = report.page({file.name: written})
     facts = machine.facts()
     assert "## train-somewhere" in text and "python -m benchmarks.train --json FILE" in text
     one_line = " ".join(text.split())
