@@ -21,6 +21,23 @@ def test_the_page_is_made_of_the_committed_results():
     assert written == figures(report.page(results)), f"run {report.__doc__.splitlines()[4].strip()}"
 
 
+def test_the_readme_marks_figures_without_a_clean_origin():
+    origins = [report.has_clean_origin(result_file.read(path).get("machine", {}))
+               for path in (ROOT / "benchmarks" / "results").glob("*.json")]
+    assert ("†" in (ROOT / "README.md").read_text(encoding="utf-8")) == (not all(origins))
+
+
+def test_no_figure_is_of_flushing_where_nothing_is_flushed():
+    """One GPU stores values itself; what waits are staged values. The engine's ratios are of a simulation."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    (waiting,) = [line for line in lines if "flushed by P²F" in line and line.startswith("|")]
+    legs = [json.loads((ROOT / "benchmarks" / "results" / "train_gpu-h200.json").read_text())[part]
+            for part in ("fb15k", "large")]
+    stalls = [leg["frugal_staged"]["metrics"]["train/stall_share"] for leg in legs]
+    assert "{:.0%} and {:.0%} of the time".format(*stalls).replace("%", " %") in waiting
+    assert all("simulation" in line for line in lines if "211x" in line or "87x" in line)
+
+
 def test_every_benchmark_says_how_it_is_run():
     known = report.benchmarks()
     assert {"compat", "engine", "eval", "kernels", "load", "sampler", "train", "train_step"} <= set(known)
