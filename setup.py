@@ -6,12 +6,14 @@ Environment variables:
     DGLKE_FRUGAL_MARCH       target processor of the C++ code, e.g. "native" (default x86-64-v3 on x86-64)
 """
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 STABLE_ABI = sys.version_info >= (3, 12) and sys.implementation.name == "cpython"
 
@@ -44,8 +46,17 @@ class CMakeBuild(build_ext):
         subprocess.run(["cmake", "--build", ".", "--target", "install"], cwd=build, check=True, env=environment)
 
 
+class SourceDistribution(sdist):
+    """With the commit that it was made from, which benchmarks record."""
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        commit = runpy.run_path(str(Path(__file__).resolve().parent / "benchmarks" / "commit.py"))
+        commit["write"](Path(base_dir))
+
+
 setup(
     ext_modules=[CMakeExtension("dglke_frugal._native")],
-    cmdclass={"build_ext": CMakeBuild},
+    cmdclass={"build_ext": CMakeBuild, "sdist": SourceDistribution},
     options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE_ABI else {},
 )

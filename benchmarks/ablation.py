@@ -22,14 +22,12 @@ file already and are not asked for are kept.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from pathlib import Path
 
-from dglke_frugal.files import replace_file
 
-from . import engine, machine, train_gpu
+from . import engine, result_file, train_gpu
 from .train import graph_flags
 
 CACHE = "0.1"
@@ -81,7 +79,7 @@ def simulate(program, edges, options, **settings):
 def main():
     names = [*TRAINED, "queue_vs_heap"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", required=True)
+    parser.add_argument("--json", type=result_file.result_file, required=True)
     parser.add_argument("--run", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--gpu", type=int, default=-1, help="GPU of the training legs (default: none)")
@@ -91,15 +89,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="of each training leg (%(default)s)")
     parser.add_argument("--steps", type=int, default=100, help="of each simulated leg (%(default)s)")
     options = parser.parse_args()
-    report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {}
-    report.update(machine=machine.facts(), threads=options.threads)
+    report = result_file.read(options.json)
+    report.update(threads=options.threads)
     programs = engine.build(options.build) if "programs" in options.place else None
 
     def keep(name, part, setting, values):
         report.setdefault(name, {}).setdefault(part, {})[setting] = values
         print(name, part, setting, {key: value for key, value in values.items() if value is not None}, flush=True)
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=1)
+        result_file.write(options.json, report)
 
     with tempfile.TemporaryDirectory() as folder:
         graph = graph_flags(options.data_path, folder)
@@ -126,8 +123,7 @@ def main():
             elif programs:
                 for threads in sorted({1, options.threads}):
                     keep(name, "operations_per_second", f"{threads} threads", queue(programs, threads))
-    with replace_file(options.json, "w") as file:
-        json.dump(report, file, indent=1)
+    result_file.write(options.json, report)
 
 
 def queue(programs, threads):

@@ -18,6 +18,8 @@ from collections import defaultdict
 
 from dglke_frugal import compat
 
+from . import result_file
+
 STEPS, WARM_UP = 240, 40
 
 
@@ -82,13 +84,12 @@ def measure(data_path: str) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_path", default="data", help="folder that holds FB15k")
-    parser.add_argument("--json", help="file to write the figures to")
+    parser.add_argument("--json", type=result_file.result_file, help="file to write the figures to")
     arguments = parser.parse_args()
     figures = measure(arguments.data_path)
     print(json.dumps(figures, indent=2))
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=2)
+        result_file.write(arguments.json, figures)
 
 
 if __name__ == "__main__":

@@ -18,20 +18,18 @@ and L2 models, and as many times more instructions as OPERATIONS says for the ot
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 
 import numpy as np
 import torch
 
 from dglke_frugal import _native
-from dglke_frugal.files import replace_file
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device import CudaDevice
 from dglke_frugal.store.plan_kernels import LEAVE_CACHE, gather_rows, update_rows
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
-from . import machine
+from . import result_file
 from .device_step import kernel_microseconds, rates
 from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
 
@@ -139,21 +137,20 @@ def measure(model, batches, peak, device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     options = parser.parse_args()
     device = CudaDevice(0)
     peak = rates(device)
     batches = make_batches(np.random.default_rng(0), 4)
-    report = {"machine": machine.facts(), "rates": peak, "models": {}}
+    report = {"rates": peak, "models": {}}
     for model in options.models:
         found = report["models"][model] = measure(model, batches, peak, device)
         print(f"{model:10s} " + "".join(f"{part} {found[part]:7.1f}  " for part in (*PARTS, "floor"))
               + f"ratio {found['all_over_floor']:.1f}")
         print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)
     if options.json:
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=1)
+        result_file.write(options.json, report)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ the packed batch. Per model, medians of several runs of N steps:
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import time
@@ -24,14 +23,13 @@ import torch
 
 from dglke_frugal import _native
 from dglke_frugal.config import MATMULS
-from dglke_frugal.files import replace_file
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store.device import CudaDevice, Device
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, ResidentRows
 from dglke_frugal.training.device_step import DeviceStep
 from dglke_frugal.training.step import LossConfig, StepConfig
 
-from . import machine
+from . import result_file
 from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches
 
 REPEATS, WARM_UP = 5, 16
@@ -134,7 +132,7 @@ def kernel_microseconds(work, calls):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, required=True, help="write the results here")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
                         help="cpu tries the benchmark itself (%(default)s)")
     parser.add_argument("--models", nargs="+", default=[name for name in model_names() if name != "TransE"])
@@ -148,7 +146,7 @@ def main():
     peak = rates(next(iter(devices.values())))
     print(f"product {peak['product'] / 1e12:.2f} TFLOP/s, copy {peak['copy'] / 1e9:.0f} GB/s")
     batches = make_batches(np.random.default_rng(0), 16)
-    report = {"machine": machine.facts(), "matmul": options.matmul, "rates": peak, "models": {}}
+    report = {"matmul": options.matmul, "rates": peak, "models": {}}
     for model in options.models:
         report["models"][model] = {way: measure(device, model, options.matmul, options.steps, batches, peak, kernels)
                                    for way, device in devices.items()}
@@ -157,8 +155,7 @@ def main():
                   f"floor {found['floor_ms']:.3f} ms", flush=True)
             if kernels:
                 print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=1)
+        result_file.write(options.json, report)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import result_file
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ["engine_queue", "engine_flush", "engine_stall", "engine_plan"]
 PLANNED_ROWS = {"15k": 14_951, "20m": 20_000_000, "86m": 86_000_000}
@@ -96,7 +98,7 @@ def planning(program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", required=True)
+    parser.add_argument("--json", type=result_file.result_file, required=True)
     parser.add_argument("--data_path")
     parser.add_argument("--build", default=str(ROOT / "build" / "benchmarks"))
     parser.add_argument("--steps", type=int, default=300)
@@ -120,8 +122,7 @@ def main():
     result["stall_sync_over_p2f_fb15k"] = lowest_ratio(fb15k)
     result["stall_sync_over_p2f_freebase"] = lowest_ratio(freebase)
     result["engine_bytes_86m"] = max(run[mode]["memory_bytes"] for run in freebase["runs"] for mode in ("p2f", "sync"))
-    with open(options.json, "w") as file:
-        json.dump(result, file, indent=1)
+    result_file.write(options.json, result)
     for key, value in result.items():
         if not isinstance(value, (list, dict)):
             print(f"{key}: {value:.4g}")

@@ -24,12 +24,13 @@ from dglke_frugal.data import load_graph
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Metrics, Protocol, evaluate
 from dglke_frugal.inference.tables import read_config, read_model
 
+from . import result_file
 from .eval_on_gpu import gpu_leg, random_model
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", help="file for the results")
+    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--run", help="folder of a trained run of that dataset")
@@ -168,7 +169,7 @@ def main():
     text = json.dumps(result, indent=2)
     print(text)
     if options.json:
-        Path(options.json).write_text(text + "\n")
+        result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

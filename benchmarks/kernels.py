@@ -9,7 +9,6 @@ counted, padding is not.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 
@@ -21,6 +20,8 @@ from dglke_frugal.store.cache_index import make_index
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, LEAVE_HOST_ROW, LEAVE_VALUE, gather_rows, pack_host_rows, update_rows,
 )
+
+from . import result_file
 
 DIMS = (32, 64, 128, 256, 400, 1000)
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
@@ -292,7 +293,7 @@ def show(name, result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
     parser.add_argument("--data_path", default="data", help="folder of FB15k and wn18rr, for the table of policies")
     parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
     parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
@@ -319,8 +320,7 @@ def main():
     if "policies" in options.part:
         result["policies"] = policy_table(options.data_path, steps=300 if options.quick else 3000)
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=2)
+        result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
-from dglke_frugal.files import replace_file
+
+from . import result_file
 
 STEPS = 200
 FREEBASE_RELATIONS, FREEBASE_ENTITIES = 14_824, 86_054_151
@@ -45,7 +46,7 @@ def train(data: Path, runs: Path, hidden_dim: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
     parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
     parser.add_argument("--triples", type=int, default=100_000_000, help="to train on (%(default)s)")
     parser.add_argument("--hidden_dim", type=int, default=95, help="(%(default)s)")
@@ -71,8 +72,7 @@ def main() -> None:
     }  # fmt: skip
     print(json.dumps(result, indent=2))
     if options.json:
-        with replace_file(options.json, "w") as file:
-            file.write(json.dumps(result, indent=1) + "\n")
+        result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import result_file
+
 LOADS = {  # dataset, format, files, cache
     "ids": ("Freebase", "built_in", None, False),
     "names": ("named", "raw_udd_htr", ["named.txt"], False),
@@ -108,7 +110,7 @@ def python_lists(path, lines=1_000_000):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--json", type=result_file.result_file, help="file for the results")
     parser.add_argument("--triples", type=int, default=20_000_000, help="%(default)s")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count()), help="%(default)s")
     parser.add_argument("--repeats", type=int, default=3, help="%(default)s")
@@ -134,7 +136,7 @@ def main():
     for key, value in result.items():
         print(f"{key:32} {value:,.2f}")
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        result_file.write(options.json, result)
 
 
 if __name__ == "__main__":

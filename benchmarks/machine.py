@@ -1,14 +1,16 @@
-"""What a benchmark ran on: processor, memory, GPU, versions, date; `benchmarks.report --stamp` adds it to a result."""
+"""What a benchmark ran on: processor, memory, GPU, versions, commit, date; result_file.py adds it to every result."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
-import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Dict, Optional
+
+from .commit import commit as find_commit
 
 PACKAGES = ("dglke-frugal", "torch", "numpy", "dgl", "dglke")
 
@@ -17,7 +19,7 @@ def facts() -> Dict[str, Any]:
     """This machine, as plain data."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "commit": _commit(),
+        "commit": commit(),
         "processor": _line_after("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
@@ -37,13 +39,10 @@ def _line_after(path: str, key: str) -> Optional[str]:
     return None
 
 
-def _commit() -> Optional[str]:
-    """The commit of the checkout, with a plus if it has changes."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=10"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or None
-    except (OSError, subprocess.CalledProcessError):
-        return None
+@functools.lru_cache(maxsize=None)
+def commit() -> Optional[str]:
+    """The commit that runs, as it was when this was first asked for: see commit.py."""
+    return find_commit()
 
 
 def _gpu() -> Optional[str]:

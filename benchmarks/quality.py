@@ -22,7 +22,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dglke_frugal.files import replace_file
+from . import result_file
+
 
 RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000",
           "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9", "-adv", "--log_interval",
@@ -62,9 +63,9 @@ def train_and_rank(trainer, seed, options):
 
 
 def earlier(path, settings):
-    """Runs in a file of results with the same settings, by trainer and seed."""
-    report = json.loads(Path(path).read_text()) if Path(path).is_file() else {}
-    return report["runs"] if report and all(report.get(name) == value for name, value in settings.items()) else {}
+    """What a file of results has of the same settings: runs, by trainer and seed, and their machine."""
+    report = result_file.read(path)
+    return report if report and all(report.get(name) == value for name, value in settings.items()) else {"runs": {}}
 
 
 def summary(runs):
@@ -86,7 +87,8 @@ def within_noise(one, other, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="results; runs of the same settings that are there are kept")
+    parser.add_argument("--json", type=result_file.result_file, required=True,
+                        help="results; runs of the same settings that are there are kept")
     parser.add_argument("--data_path", required=True, help="folder with FB15k in it")
     parser.add_argument("--num_proc", type=int, default=1, help="processes that train together; vanilla and native")
     parser.add_argument("--batch_size", type=int, help="of a process, instead of the recipe's 1000")
@@ -100,7 +102,8 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     settings = {name: getattr(options, name) for name in SETTINGS}
-    runs = earlier(options.json, settings)
+    report = earlier(options.json, settings)
+    runs = report["runs"]
 
     def one(run):
         trainer, seed = run
@@ -111,8 +114,9 @@ def main():
 
     with ThreadPoolExecutor(options.at_once) as pool:
         list(pool.map(one, [(trainer, seed) for seed in options.seeds for trainer in options.trainers]))
-    report = {**settings, "threads": options.threads, "runs": runs,
+    report = {**report, **settings, "threads": options.threads,
               "summary": {trainer: summary(found) for trainer, found in runs.items()}}
+    report.pop("within_noise", None)
     for trainer, found in report["summary"].items():
         shown = "  ".join(f"{name} {found[name]['mean']:.4f} +- {found[name]['deviation']:.4f}" for name in METRICS)
         print(f"{trainer:8s} mean:   {shown}")
@@ -120,8 +124,7 @@ def main():
         report["within_noise"] = within_noise(report["summary"]["native"], report["summary"]["vanilla"],
                                               min(map(len, runs.values())))
         print("within noise:", report["within_noise"])
-    with replace_file(options.json, "w") as file:
-        json.dump(report, file, indent=1)
+    result_file.write(options.json, report)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,8 @@ import tempfile
 from pathlib import Path
 
 from dglke_frugal.data import load_graph
-from dglke_frugal.files import replace_file
 
-from . import rank_counts
+from . import rank_counts, result_file
 
 BATCH, NEGATIVES = 1000, 200
 FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim",
@@ -104,7 +103,7 @@ def median(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", required=True)
+    parser.add_argument("--json", type=result_file.result_file, required=True)
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
@@ -146,9 +145,7 @@ def main():
                                             "large": rank_counts.large_graph()}, COUNTED, BATCH, NEGATIVES)
     results["gradients_per_second"] = rank_counts.gradients_per_second()
     results["host_memory_gb_s"] = rank_counts.host_memory_gb_s()
-    with replace_file(options.json, "w") as file:
-        json.dump(results, file, indent=2)
-        file.write("\n")
+    result_file.write(options.json, results)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dglke_frugal.files import replace_file
 
-from . import machine
+from . import result_file
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 PUBLISHED_MRR = {
@@ -53,7 +52,8 @@ def train(name, flags, threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here; runs that are there already are kept")
+    parser.add_argument("--json", type=result_file.result_file, required=True,
+                        help="write the results here; runs that are there already are kept")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
     parser.add_argument(
         "--runs", nargs="+", default=list(PUBLISHED_MRR), help="FOLDER/NAME each (all with a published level)"
@@ -62,8 +62,8 @@ def main():
     parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     options = parser.parse_args()
-    report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {"runs": {}}
-    report.update(machine=machine.facts(), at_once=options.at_once)
+    report = {"runs": {}, **result_file.read(options.json)}
+    report.update(at_once=options.at_once)
     flags = ["--data_path", options.data_path, *(["--gpu", str(options.gpu)] if options.gpu is not None else [])]
 
     def one(name):
@@ -73,8 +73,7 @@ def main():
             f"{name:20s} {shown}  in {found['train_seconds']:.0f} s; published MRR {found.get('published_mrr')}",
             flush=True,
         )
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=1)
+        result_file.write(options.json, report)
 
     with ThreadPoolExecutor(options.at_once) as pool:
         list(pool.map(one, options.runs))

@@ -1,7 +1,6 @@
 """Collects results of the benchmarks into docs/performance.md, one page that is read, and docs/performance/, a page each.
 
     python -m benchmarks.train --json benchmarks/results/train.json       # and so on, each benchmark
-    python -m benchmarks.report --stamp benchmarks/results/train.json     # there and then: adds machine and date
     python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md
 
 A file is named after its benchmark; what follows a hyphen tells several machines or settings apart (train-h200.json).
@@ -19,11 +18,16 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from dglke_frugal.files import replace_file
 
-from . import machine, rank_model, targets
+from . import rank_model, targets
+from .result_file import MACHINE
 
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
-MACHINE = "machine"
+LOST = ("45daae87c7", "97b62ce90d")  # commits of copies of trees, which are in no history
+NO_CLEAN_ORIGIN = (
+    "**No clean origin:** these figures are of a tree with changes that were not committed, or of a commit that is in "
+    "no history; they are to be measured again."
+)
 ABOUT = (
     "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
     "the JSON file named with it, and was put there by the command on its page. Rates are medians of several runs; "
@@ -31,11 +35,10 @@ ABOUT = (
 )
 
 
-def stamp(path: Path) -> None:
-    """Add this machine's facts to a result."""
-    result = json.loads(path.read_text(encoding="utf-8"))
-    with replace_file(path, "w") as file:
-        file.write(json.dumps({**result, MACHINE: machine.facts()}, indent=1) + "\n")
+def has_clean_origin(facts: Mapping[str, Any]) -> bool:
+    """Whether all of a result was measured on commits that can be had again. facts: its machine."""
+    commits = [facts.get("commit"), *facts.get("earlier_commits", ())]
+    return all(commit and not commit.endswith(("+", "unknown")) and commit not in LOST for commit in commits)
 
 
 def benchmarks() -> Dict[str, Tuple[str, str]]:
@@ -120,10 +123,12 @@ def machine_text(facts: Mapping[str, Any]) -> str:
         return "Machine and date were not recorded."
     versions = ", ".join(f"{name} {version}" for name, version in facts.get("versions", {}).items())
     gpu = facts.get("gpu") or "no GPU"
-    return (
-        f"{facts.get('date')}, commit {facts.get('commit')}: {facts.get('processor')}, {facts.get('cores')} cores, "
-        f"{facts.get('memory_gib')} GiB, {gpu}, {facts.get('system')}; {versions}."
+    earlier = "".join(f" (parts of it: {commit})" for commit in facts.get("earlier_commits", ()))
+    sentence = (
+        f"{facts.get('date')}, commit {facts.get('commit')}{earlier}: {facts.get('processor')}, {facts.get('cores')} "
+        f"cores, {facts.get('memory_gib')} GiB, {gpu}, {facts.get('system')}; {versions}."
     )
+    return sentence if has_clean_origin(facts) else f"{sentence} {NO_CLEAN_ORIGIN}"
 
 
 def _on_paper(result: Mapping[str, Any]) -> List[str]:
@@ -165,8 +170,10 @@ def pages(results: Mapping[str, Mapping[str, Any]], folder: str = "performance")
                        str(facts.get("date", "-"))])
     parts = ["# Performance", textwrap.fill(ABOUT, 120), "From a measured rate to eight GPUs: [ranks.md](ranks.md)."]
     if reached := targets.rows(results):
-        heads = ["what", "key", "figure", "bar", "reached", "file"]
-        parts += ["## At a glance", table(heads, [list(map(cell, row)) for row in reached])]
+        heads = ["what", "key", "figure", "bar", "reached", "file", "clean origin"]
+        rows = [[*map(cell, row), "yes" if has_clean_origin(results[row[-1].strip("`")].get(MACHINE, {})) else "**no**"]
+                for row in reached]
+        parts += ["## At a glance", table(heads, rows)]
     parts += ["## All figures", table(["page", "what", "GPU", "date"], listed)] if listed else []
     missing = [name for name in known if name not in {Path(file).stem.split("-")[0] for file in results}]
     if missing:
@@ -195,15 +202,9 @@ def write(out: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="results; none make a page that says what is missing")
-    parser.add_argument("--out", type=Path, help="file for the summary; the pages go into a folder of its name (default: print all)")
-    parser.add_argument(
-        "--stamp", type=Path, nargs="+", default=[], metavar="FILE", help="results that were measured here and now"
-    )
+    parser.add_argument("--out", type=Path,
+                        help="file for the summary; the pages go into a folder of its name (default: print all)")
     options = parser.parse_args()
-    for path in options.stamp:
-        stamp(path)
-    if options.stamp and not options.files:
-        return
     results = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in options.files}
     if options.out is None:
         print("\n".join(pages(results).values()), end="")

@@ -13,13 +13,14 @@ graph.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 
 import numpy as np
 
 from dglke_frugal.training.sampler import Sampler, SamplerConfig
+
+from . import result_file
 
 BATCH, NEGATIVES = 1000, 200
 ARRAYS = ["head", "relation", "tail", "negative", "entities", "head_slot", "tail_slot", "negative_slot", "relations",
@@ -106,7 +107,7 @@ def measure(name, edges, entities, relations, table, threads, batches):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
     parser.add_argument("--edges", type=int, default=338_000_000, help="edges of the large graph (12 bytes each)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--batches", type=int, default=3000)
@@ -122,8 +123,7 @@ def main():
         print(f"{result['graph']} as {result['layout']}: {rates}; floor {floor['read']:.0f} + {floor['write']:.0f} us; "
               f"NumPy {result['numpy_batches_per_s']:,.0f}/s, {result['over_numpy']:.1f}x", flush=True)
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"batch_size": BATCH, "neg_sample_size": NEGATIVES, "batches_per_s": results}, file, indent=2)
+        result_file.write(options.json, {"batch_size": BATCH, "neg_sample_size": NEGATIVES, "batches_per_s": results})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ over the measured copy rate, whichever is more.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -31,10 +30,9 @@ import numpy as np
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.synthetic import SyntheticGraph, write
-from dglke_frugal.files import replace_file
 from dglke_frugal.training.sampler import Sampler, SamplerConfig
 
-from . import train_step
+from . import result_file, train_step
 from .training_run import run
 
 BATCH, NEGATIVES = 1024, 256
@@ -174,7 +172,7 @@ def timed(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, required=True, help="write the results here")
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeats", type=int, default=3, help="runs of each leg (%(default)s)")
@@ -218,8 +216,7 @@ def main():
             show(model, legs, alone, over)
             if model == "TransE_l2":
                 report.update(headline(legs, over))
-            with replace_file(options.json, "w") as file:  # after each model: all of them take a quarter of an hour
-                json.dump(report, file, indent=1)
+            result_file.write(options.json, report)  # after each model: all of them take a quarter of an hour
 
 
 def headline(legs, over):

@@ -14,16 +14,14 @@ A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of w
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 from pathlib import Path
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
-from dglke_frugal.files import replace_file
 
-from . import machine
+from . import result_file
 from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
 from .training_run import run
 
@@ -62,7 +60,8 @@ def over(legs, ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here; parts that are there already are kept")
+    parser.add_argument("--json", type=result_file.result_file, required=True,
+                        help="write the results here; parts that are there already are kept")
     parser.add_argument("--part", nargs="+", choices=["fb15k", "models", "large"], default=["fb15k", "models", "large"])
     parser.add_argument("--legs", nargs="+", help="of fb15k and large, by name (all)")
     parser.add_argument("--data_path", help="folder with FB15k in it")
@@ -71,8 +70,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=8, help="of each leg, without its start (%(default)s)")
     parser.add_argument("--gpu", default="0", help="-1 tries the benchmark itself (%(default)s)")
     options = parser.parse_args()
-    report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {}
-    report.update(machine=machine.facts(), threads=options.threads)
+    report = result_file.read(options.json)
+    report.update(threads=options.threads)
 
     def leg(part, name, flags, model, interval=2000):
         legs = report.setdefault(part, {})
@@ -81,8 +80,7 @@ def main():
         legs[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
         said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
         print(f"{part} {name:20s} {said}", flush=True)
-        with replace_file(options.json, "w") as file:
-            json.dump(report, file, indent=1)
+        result_file.write(options.json, report)
 
     with tempfile.TemporaryDirectory() as folder:
         graph = graph_flags(options.data_path, folder) if {"fb15k", "models"} & set(options.part) else []
@@ -107,8 +105,7 @@ def main():
                 leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2", 500)
             leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)
             report["frugal_over_vanilla_mix"] = over(report["large"], "frugal", "vanilla_mix")
-    with replace_file(options.json, "w") as file:
-        json.dump(report, file, indent=1)
+    result_file.write(options.json, report)
     print({name: report.get(name) for name in ("frugal_over_vanilla_gpu", "frugal_over_vanilla_mix", "stall_share")})
 
 

@@ -20,16 +20,16 @@ scores of the whole chunk.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.files import replace_file
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+
+from . import result_file
 
 ENTITIES, RELATIONS, HIDDEN, BATCH, NEGATIVES = 14951, 1345, 400, 1024, 256
 PHASES = ("queries", "scores", "negatives", "updates")
@@ -164,7 +164,7 @@ def measure(name, batches, steps, threads, rates):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, help="write the results here")
     parser.add_argument("--models", nargs="+", default=[n for n in model_names() if n != "TransE"])
     parser.add_argument("--threads", type=int, default=_native.num_threads())
     parser.add_argument("--steps", type=int, default=60)
@@ -191,8 +191,7 @@ def main():
             "models": results,
             "step_ms": {name: result["ms"] for name, result in results.items()},
         }
-        with replace_file(args.json) as file:
-            file.write(json.dumps(report, indent=1).encode())
+        result_file.write(args.json, report)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include "engine/planner.h"
 #include "engine/segment.h"
 #include "engine/shard.h"
+#include "parallel/start_thread.h"
 
 namespace frugal {
 namespace {
@@ -100,7 +101,7 @@ struct Engine::Parts {
 
   // A thread of the engine. What it throws becomes the sticky error.
   void start(std::string name, std::function<void()> body) {
-    threads.emplace_back([this, name = std::move(name), body = std::move(body)] {
+    threads.push_back(start_thread([this, name = std::move(name), body = std::move(body)] {
       // Flush threads look at a device's counters after sleeps of some microseconds, which the system stretches by 50.
       prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
       try {
@@ -110,7 +111,7 @@ struct Engine::Parts {
       } catch (...) {
         segment->fail("The engine's " + name + " failed.");
       }
-    });
+    }));
   }
 
   void stop() {

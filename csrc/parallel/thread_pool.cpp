@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/start_thread.h"
+
 namespace frugal {
 namespace {
 
@@ -53,10 +55,18 @@ std::unique_ptr<ThreadPool> pool;  // guarded by pool_mutex
 ThreadPool::ThreadPool(int threads) {
   if (threads < 1) throw std::invalid_argument("a thread pool needs at least one thread");
   workers_.reserve(threads - 1);
-  for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker)
+      workers_.push_back(start_thread([this, worker] { work(worker); }));
+  } catch (...) {  // end those that run, the destructor will not be called
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

@@ -17,7 +17,7 @@ namespace frugal {
 
 class ThreadPool {
  public:
-  // threads >= 1, the calling thread included.
+  // threads >= 1, the calling thread included. Throws ThreadShortage (parallel/start_thread.h), with none left running.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -34,6 +34,7 @@ class ThreadPool {
                     const std::function<void(std::int64_t begin, std::int64_t end)>& body);
 
  private:
+  void stop();
   void work(int worker);
   void execute(int worker) noexcept;
 

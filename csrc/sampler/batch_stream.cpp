@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/start_thread.h"
+
 namespace frugal {
 
 // Batches nobody uses, for the sake of their memory. Outlives the stream as long as a batch is held.
@@ -39,7 +41,7 @@ BatchStream::BatchStream(std::shared_ptr<const Sampler> sampler, std::int64_t fi
   if (lookahead < 1) throw std::invalid_argument("a batch stream needs a lookahead of at least 1");
   ring_.resize(lookahead);
   try {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
   } catch (...) {  // the system gives no more threads: end those that run, the destructor will not be called
     close();
     throw;

@@ -17,9 +17,10 @@ import numpy as np
 from .. import _native, compat
 from ..config import TrainConfig
 from ..errors import InputError
+from ..training.available_threads import check_threads, threads_of_run
 from ..training.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
-from ..training.trainer import load
+from ..training.trainer import load, thread_count
 from .embedding import DGLKEAdapter
 from .lookahead import AnnouncingIterator
 
@@ -31,6 +32,7 @@ def train(config: TrainConfig) -> None:
     loop does not have.
     """
     _check(config)
+    check_threads(threads_of_run(config, thread_count(config)))
     compat.install()
     graph = load(config)
     config = _without_crashes(config, graph)

@@ -111,6 +111,7 @@ def main(argv):
     from ..data import load_graph
     from ..evaluation.device import on_device
     from ..inference.tables import read_config, read_model
+    from ..training.available_threads import check_threads, shortage_as_input_error
 
     settings = _settings(given, read_config)
     graph = load_graph(
@@ -126,8 +127,11 @@ def main(argv):
     )
     if given["neg_sample_size_eval"] < 0 and not own.ogb:  # lists of candidates are ranked on the CPU
         model = on_device(model, given["gpu"])
-    if given["num_proc"] * given["num_thread"] > 1:
-        _native.set_num_threads(given["num_proc"] * given["num_thread"])
+    threads = given["num_proc"] * given["num_thread"]
+    if threads > 1:
+        check_threads({f"--num_proc {given['num_proc']} --num_thread {given['num_thread']}": threads})
+        with shortage_as_input_error():
+            _native.set_num_threads(threads)
     if own.ogb:
         _run_ogb(model, graph, own)
     elif graph.test is None:

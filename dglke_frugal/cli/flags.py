@@ -58,7 +58,8 @@ def new_flags() -> argparse.ArgumentParser:
         "--matmul",
         choices=MATMULS,
         default="fp32",
-        help="precision of matrix products; tf32 and bf16 are faster and no longer DGL-KE's numbers (%(default)s)",
+        help="precision of matrix products; tf32 and bf16 no longer give DGL-KE's numbers, and were measured slower than "
+        "the kernels for fp32 (%(default)s)",
     )
     gpu.add_argument("--cuda_graphs", type=switch, nargs="?", const=True, default=True, metavar="on|off",
                      help="launch a step as one CUDA graph (on)")

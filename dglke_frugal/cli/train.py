@@ -5,10 +5,12 @@ from pathlib import Path
 
 from ..config import TrainConfig, check
 from ..errors import InputError
+from ..output import tolerant_output
 from . import config_file, flags
 from .errors import reports_input_errors
 
 
+@tolerant_output()  # what cannot be printed is no reason to lose a training
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""

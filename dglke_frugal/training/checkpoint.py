@@ -8,8 +8,6 @@ step; `best.json` names the best one. A table of any size passes through in bloc
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import re
@@ -23,6 +21,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import replace_file
+from .lock import hold
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -276,17 +275,12 @@ class CheckpointFolder:
 
 def _lock(folder: Path) -> int:
     """Hold the folder for this process until it ends, however it ends."""
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise InputError(
-                f"another process is writing checkpoints to {folder}; wait for it, stop it, or choose another " "folder"
-            ) from error
-        raise
-    return lock
+        return hold(folder / ".lock")
+    except BlockingIOError as error:
+        raise InputError(
+            f"another process is writing checkpoints to {folder}; wait for it, stop it, or choose another folder"
+        ) from error
 
 
 def _file_stem(name: str) -> str:

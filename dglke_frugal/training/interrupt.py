@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that the training loop meets between two steps."""
+"""Ctrl-C and other signals as a request that the training loop meets between two steps."""
 from __future__ import annotations
 
 import contextlib
@@ -7,11 +7,13 @@ import signal
 import threading
 from typing import Optional
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BY_HAND = (signal.SIGINT, signal.SIGTERM)
+ANNOUNCED = (signal.SIGHUP, signal.SIGUSR1)  # by a terminal that goes (which sends it twice), by Slurm before a limit
 
 
 class Interrupt:
-    """While entered, the first SIGINT or SIGTERM only makes this object true; a second one raises KeyboardInterrupt.
+    """While entered, the first signal only makes this object true. A second SIGINT or SIGTERM raises KeyboardInterrupt;
+    SIGHUP and SIGUSR1 never do, and after one of them the first SIGINT or SIGTERM does not either.
 
         with Interrupt() as interrupt:
             while step < max_step and not interrupt:
@@ -22,6 +24,7 @@ class Interrupt:
 
     def __init__(self):
         self.signal: Optional[signal.Signals] = None
+        self._by_hand = False  # whether a SIGINT or SIGTERM has come
         self._previous = {}
 
     def __bool__(self) -> bool:
@@ -34,7 +37,7 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in (*BY_HAND, *ANNOUNCED):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: it was to be ignored
                     self._previous[number] = signal.signal(number, self._receive)
         return self
@@ -46,9 +49,16 @@ class Interrupt:
         self._previous = {}
 
     def _receive(self, number, _frame):
-        if self.signal is not None:
-            raise KeyboardInterrupt
-        self.signal = signal.Signals(number)
+        if number in BY_HAND:
+            if self._by_hand:
+                raise KeyboardInterrupt
+            self._by_hand = True
+        if self.signal is None:
+            self.signal = signal.Signals(number)
+            self._announce()
+
+    def _announce(self) -> None:
         # Not print: the signal may have come in the middle of one, and buffered output cannot be entered twice.
+        again = "; once more to stop at once" if self._by_hand else ""
         with contextlib.suppress(OSError):
-            os.write(2, f"\n{self.signal.name}: stopping after this step; once more to stop at once\n".encode())
+            os.write(2, f"\n{self.signal.name}: stopping after this step{again}\n".encode())

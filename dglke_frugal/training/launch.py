@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
-import subprocess
-import sys
 import time
 from multiprocessing.connection import Connection, Pipe
-from typing import Dict, List, Mapping
+from typing import Dict, Mapping
 
 from ..config import TrainConfig
 from ..errors import InputError
 from .peers import Leader, RankError
+from .rank_child import RankChild
 
 CONNECT_SECONDS = 60.0
 
@@ -23,18 +23,23 @@ class OwnProcesses:
 
     def __init__(self, ranks: int):
         self.rank, self.ranks = 0, ranks
+        self._children: Dict[int, RankChild] = {}
 
     def start(self) -> Leader:
         """Start the other ranks."""
         connections: Dict[int, Connection] = {}
-        processes: List[subprocess.Popen] = []
         for rank in range(1, self.ranks):
             here, there = Pipe()
             with there:
-                command = [sys.executable, "-m", f"{__package__}.rank_process", str(there.fileno()), str(rank)]
-                processes.append(subprocess.Popen(command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL))
+                self._children[rank] = RankChild(there, rank)
             connections[rank] = here
-        return Leader(connections, processes)
+        return Leader(connections, [child.process for child in self._children.values()])
+
+    def explain(self, sentence: str) -> str:
+        """A sentence that says that a rank has ended, with how it ended and what it said last."""
+        ended = re.match(r"Rank (\d+)\b.* has ended\.$", sentence)
+        child = self._children.get(int(ended[1])) if ended else None
+        return f"{sentence[:-1]} {child.end()}" if child else sentence
 
     def close(self) -> None:
         """Nothing is held before start()."""
@@ -84,6 +89,10 @@ class TorchrunProcesses:
             connection = Connection(accepted.detach())
             connections[int(connection.recv_bytes())] = connection
         return Leader(connections)
+
+    def explain(self, sentence: str) -> str:
+        """The sentence: how other ranks end is torchrun's to say."""
+        return sentence
 
     def connect(self) -> Connection:
         """Another rank: the way to rank 0."""

@@ -27,6 +27,7 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import SIDES, Evaluation
 from ..evaluation.ranking import Comparison
 from ..store.engine import EngineError
+from .available_threads import shortage_as_input_error
 from .edge_partition import EdgePartition, SharedArray, partition_of_run
 from .interrupt import Interrupt
 from .launch import find_processes
@@ -58,7 +59,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         device = open_device(config)
         return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
-        sys.stderr.write(f"dglke_train: {error}\n")
+        sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
         raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
     finally:
         processes.close()
@@ -237,11 +238,9 @@ class AgreedInterrupt(Interrupt):
         agreed = self._run.peers.stop_signal
         return 128 + agreed if agreed else 0
 
-    def _receive(self, number, frame):
-        if self.signal is None and not self._run.leads:
-            self.signal = number  # the leader says it for all
-        else:
-            super()._receive(number, frame)
+    def _announce(self) -> None:
+        if self._run.leads:  # for all
+            super()._announce()
 
 
 class RankRanker(Ranker):
@@ -291,11 +290,12 @@ def follow(connection: Connection, rank: int) -> int:
         hello = peers.hello()
         _end_with(hello["pid"])
         config = TrainConfig.from_flags(hello["flags"])
-        _native.set_num_threads(config.device.num_thread)
-        with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
-            peers.ready()
-            run.train()
-            run.finish()
+        with shortage_as_input_error():
+            _native.set_num_threads(config.device.num_thread)
+            with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
+                peers.ready()
+                run.train()
+                run.finish()
         return 0
     except SystemExit as stopped:
         return int(stopped.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
@@ -20,8 +21,10 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
 from . import available_memory
+from .available_threads import check_threads, shortage_as_input_error, threads_of_run
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
+from .lock import alone
 from .loop import TrainingLoop
 from .memory_plan import HOST, GraphSize, plan_memory
 from .ranker import Ranker
@@ -44,11 +47,13 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None, track
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
     ended the run after a checkpoint was written.
     """
-    if several_ranks(config):
-        from .ranks import train_ranks
+    check_threads(threads_of_run(config, thread_count(config)))
+    with shortage_as_input_error():
+        if several_ranks(config):
+            from .ranks import train_ranks
 
-        return train_ranks(config, resume, trackers)
-    return carry_out(config, resume, partial(Run, device=device or open_device(config), trackers=trackers))
+            return train_ranks(config, resume, trackers)
+        return carry_out(config, resume, partial(Run, device=device or open_device(config), trackers=trackers))
 
 
 def several_ranks(config: TrainConfig) -> bool:
@@ -58,9 +63,16 @@ def several_ranks(config: TrainConfig) -> bool:
 
 def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "Run"]) -> Path:
     """As train, with the run that make_run(config, graph, folder) returns."""
-    began = time.perf_counter()
-    if resume and is_finished(resume, config):
+    if not resume:
+        return _carry_out(config, None, make_run)
+    if is_finished(resume, config):
         return resume
+    with alone(resume):
+        return _carry_out(config, resume, make_run)
+
+
+def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "Run"]) -> Path:
+    began = time.perf_counter()
     threads = thread_count(config)
     _native.set_num_threads(threads)
     graph = load(config)
@@ -69,9 +81,11 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
     folder = resume or create_run_folder(config)
-    if not resume:
-        write_flags(folder, config)
-    with make_run(config, graph, folder) as run:
+    with contextlib.ExitStack() as stack:
+        if not resume:
+            stack.enter_context(alone(folder))
+            write_flags(folder, config)
+        run = stack.enter_context(make_run(config, graph, folder))
         if resume:
             run.restore()
             write_flags(folder, config)

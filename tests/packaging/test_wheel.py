@@ -10,14 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import commit
 from conftest import ROOT
 
 
 def test_the_source_distribution_holds_the_sources(tmp_path):
+    own = (ROOT / ".commit").read_bytes()
     subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", str(tmp_path), str(ROOT)],
                    check=True, stdout=subprocess.DEVNULL)
     with tarfile.open(next(tmp_path.iterdir())) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
+        file = next((name for name in archive.getnames() if name.partition("/")[2] == ".commit"), None)
+        written = archive.extractfile(file).read().decode().strip() if file else None
+    assert written == commit.commit(ROOT) and (ROOT / ".commit").read_bytes() == own
     assert {"CMakeLists.txt", "setup.py", "csrc/engine/engine.cpp", "csrc/bindings/CMakeLists.txt", "LICENSE"} <= names
 
 

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 
 import pytest
 from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
@@ -39,7 +41,7 @@ def test_a_rank_that_is_killed_stops_all(ranks, number):
     os.kill(others[2], number)
     output = finish(process, others)
     assert process.returncode == 1
-    assert "Rank 2" in output.splitlines()[-1] and "has ended" in output.splitlines()[-1]
+    assert "Rank 2" in output.splitlines()[-1] and f"has ended by {number.name}" in output.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("left_behind")
@@ -72,6 +74,30 @@ def test_a_rank_that_cannot_start_is_reported(ranks):
 
 
 @pytest.mark.usefixtures("left_behind")
+def test_what_a_rank_said_last_is_said(ranks):
+    arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
+    process = ranks.start(arguments, first="if rank == 1: os.write(2, b'so many words\\nno libmagic.so'); os._exit(7)")
+    output = finish(process, {})
+    assert process.returncode == 1 and "so many words\n" in output
+    assert output.splitlines()[-1] == (
+        "dglke_train: Rank 1 has ended with exit code 7; it said last: no libmagic.so"
+    )
+
+
+def test_ranks_run_the_package_of_rank_0(ranks, tmp_path):
+    """The current folder may hold another checkout of this project."""
+    other, script = tmp_path / "other" / "dglke_frugal", tmp_path / "bin" / "dglke_train"
+    other.mkdir(parents=True)
+    script.parent.mkdir()
+    (other / "__init__.py").write_text("raise RuntimeError('the package of the current folder')")
+    script.write_text("from dglke_frugal.cli.train import main\nmain()")  # as pip writes it
+    arguments, folder = ranks.arguments("--num_proc", 2, "--max_step", 7)
+    done = subprocess.run([sys.executable, script, *arguments], cwd=other.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 2, steps=7))
+
+
+@pytest.mark.usefixtures("left_behind")
 def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
     given = ["--num_proc", 2, "--checkpoint_interval", 7]
     process, folder, others = start(ranks, *given, *LONG)
@@ -83,15 +109,16 @@ def test_what_a_killed_run_lacks_is_made_up_from_its_checkpoint(ranks):
 
 
 @pytest.mark.usefixtures("left_behind")
-@pytest.mark.parametrize("whom", ["all", "one"])
-def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom):
+@pytest.mark.parametrize("whom, number", [("all", signal.SIGINT), ("all", signal.SIGUSR1), ("one", signal.SIGTERM),
+                                          ("one", signal.SIGHUP)])
+def test_an_interrupt_of_any_rank_stops_all_after_the_same_step(ranks, whom, number):
     process, folder, others = start(ranks, "--num_proc", 3, *LONG)
     if whom == "all":
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal's Ctrl-C
+        os.killpg(process.pid, number)  # as a terminal's Ctrl-C
     else:
-        os.kill(others[1], signal.SIGTERM)
+        os.kill(others[1], number)
     output = finish(process, others)
-    assert process.returncode == 128 + (signal.SIGINT if whom == "all" else signal.SIGTERM), output
+    assert process.returncode == 128 + number, output
     assert "go on with: dglke_train --resume" in output
     (checkpoint,) = (folder / "checkpoints").glob("step-*")
     steps = int(checkpoint.name[5:]) + 5

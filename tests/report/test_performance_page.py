@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, rank_model, report, targets
+from benchmarks import machine, rank_model, report, result_file, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +31,23 @@ def test_pages_of_results_that_are_gone_go_too(tmp_path, result):
     report.write(tmp_path / "performance.md", {"train-new.json": result})
     assert [path.name for path in (tmp_path / "performance").iterdir()] == ["train-new.md"]
     assert "[train-new](performance/train-new.md)" in (tmp_path / "performance.md").read_text()
+
+
+def test_the_readme_marks_figures_without_a_clean_origin():
+    origins = [report.has_clean_origin(result_file.read(path).get("machine", {}))
+               for path in (ROOT / "benchmarks" / "results").glob("*.json")]
+    assert ("†" in (ROOT / "README.md").read_text(encoding="utf-8")) == (not all(origins))
+
+
+def test_no_figure_is_of_flushing_where_nothing_is_flushed():
+    """One GPU stores values itself; what waits are staged values. The engine's ratios are of a simulation."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    (waiting,) = [line for line in lines if "flushed by P²F" in line and line.startswith("|")]
+    legs = [json.loads((ROOT / "benchmarks" / "results" / "train_gpu-h200.json").read_text())[part]
+            for part in ("fb15k", "large")]
+    stalls = [leg["frugal_staged"]["metrics"]["train/stall_share"] for leg in legs]
+    assert "{:.0%} and {:.0%} of the time".format(*stalls).replace("%", " %") in waiting
+    assert all("simulation" in line for line in lines if "211x" in line or "87x" in line)
 
 
 def test_every_benchmark_says_how_it_is_run():
@@ -88,9 +105,8 @@ def test_bars_are_beside_the_figures():
 
 def test_page_says_machine_and_what_is_missing(result, tmp_path):
     file = tmp_path / "train-somewhere.json"
-    file.write_text(json.dumps(result))
-    report.stamp(file)
-    stamped = json.loads(file.read_text())
+    result_file.write(file, result)
+    stamped = result_file.read(file)
     assert {key: value for key, value in stamped.items() if key != "machine"} == result
     written = report.pages({file.name: stamped})
     text = written["train-somewhere"]

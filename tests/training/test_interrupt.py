@@ -24,6 +24,17 @@ def test_the_first_signal_is_noted_and_the_second_raises(number, capfd):
     assert f"{signal.Signals(number).name}: stopping after this step" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("second", [signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM])
+def test_a_signal_that_only_announces_the_end_leaves_time_for_it(first, second, capfd):
+    with Interrupt() as interrupt:
+        os.kill(os.getpid(), first)
+        os.kill(os.getpid(), second)
+        signal.sigtimedwait([], 0)
+        assert interrupt.signal == first and interrupt.exit_code == 128 + first
+    assert f"{signal.Signals(first).name}: stopping after this step\n" in capfd.readouterr().err
+
+
 def test_handlers_come_back_after_an_exception():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(RuntimeError), Interrupt():

@@ -37,13 +37,25 @@ def test_killed_at_twenty_moments(runs):
     assert results[0]["best_validation"] == results[1]["best_validation"]
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
-    arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
-    process = runs.process(arguments)
-    while not (folder / "metrics.jsonl").exists() or len((folder / "metrics.jsonl").read_text().splitlines()) < 2:
+def started(runs, arguments, folder, **options):
+    """A process that has begun to train in the folder."""
+    before = logged_lines(folder)
+    process = runs.process(arguments, **options)
+    while logged_lines(folder) < before + 2:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
+    return process
+
+
+def logged_lines(folder):
+    path = folder / "metrics.jsonl"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)])
+def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
+    arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
+    process = started(runs, arguments, folder)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code
@@ -52,6 +64,25 @@ def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
     step = int(checkpoint.name[5:])
     runs.resume(folder, "--max_step", step + 7)
     assert tables(folder) == tables(runs("--max_step", step + 7))
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_run_that_is_being_trained_cannot_be_resumed(runs, resumed):
+    arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
+    first = started(runs, arguments, folder)
+    if resumed:
+        first.terminate()
+        assert first.wait() == 143
+        first = started(runs, ["--resume", str(folder)], folder)
+    try:
+        second = runs.process(["--resume", str(folder)])
+        output, _ = second.communicate(timeout=60)
+        assert second.returncode == 2 and first.poll() is None
+        assert f"another process is training the run in {folder}" in output and "Traceback" not in output
+    finally:
+        first.kill()  # and nothing that it held outlives it
+    first.communicate()
+    runs.resume(folder, "--max_step", max([int(path.name[5:]) for path in folder.glob("checkpoints/step-*")], default=3))
 
 
 def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys):

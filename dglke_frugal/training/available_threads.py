@@ -1,0 +1,71 @@
+"""How many threads a run may ask for on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+from typing import Dict, Iterator, Mapping
+
+from .. import _native
+from ..config import TrainConfig
+from ..errors import InputError
+
+FEW = 1024  # that any machine is asked for
+PER_CORE = 16  # beyond which threads only wait for each other
+SYSTEM = ("/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max")
+TABLES = 2  # with flush threads of their own: entities and relations
+
+
+def most_threads() -> int:
+    """What a run can use here: some for each core, and no more than the system allows."""
+    return min(max(FEW, PER_CORE * len(os.sched_getaffinity(0))), *_limits())
+
+
+def _limits() -> Iterator[int]:
+    """What system, user and control groups (version 1 or 2) allow."""
+    user, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if user != resource.RLIM_INFINITY and os.geteuid() != 0:
+        yield user
+    files = [Path(path) for path in SYSTEM]
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "pids"):
+                root = Path("/sys/fs/cgroup") / controllers
+                group = root / path.lstrip("/")
+                files += [folder / "pids.max" for folder in (group, *group.parents) if folder.is_relative_to(root)]
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+            yield int(file.read_text())
+
+
+def check_threads(wanted: Mapping[str, int]) -> None:
+    """Raise InputError if the threads are more than most_threads() in all. wanted: how many, by what asks for them."""
+    total, most = sum(wanted.values()), most_threads()
+    if total > most:
+        name = max(wanted, key=lambda each: wanted[each])
+        raise InputError(f"{name} makes this {total} threads in all, and this machine takes {most}; give fewer")
+
+
+def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
+    """Threads of all processes of a run, for check_threads. of_process: those of each one's kernels."""
+    ranks = max(config.device.ranks, int(os.environ.get("WORLD_SIZE", 1)))
+    source = "--num_thread" if config.device.ranks > 1 else "OMP_NUM_THREADS"
+    store = config.store
+    return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,
+            f"--sampler_threads {store.sampler_threads}": ranks * store.sampler_threads,
+            f"--flush_threads {store.flush_threads}": TABLES * store.flush_threads}  # fmt: skip
+
+
+@contextlib.contextmanager
+def shortage_as_input_error() -> Iterator[None]:
+    """InputError if the system gives fewer threads than were asked for, whatever its limits say."""
+    try:
+        yield
+    except _native.ThreadShortage as error:
+        raise InputError(
+            "the system gives this process no more threads; give fewer with --num_thread, --flush_threads or "
+            "--sampler_threads, or end other processes"
+        ) from error

@@ -1,0 +1,108 @@
+"""Each result says which commit was measured, also where there is no git, and published ones are those of commits."""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import commit, machine, report, result_file
+from conftest import ROOT
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    done = subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository with what this one has for the purpose."""
+    folder = tmp_path / "checkout"
+    for name in (".commit", ".gitattributes", "benchmarks/commit.py", "benchmarks/results/README.md", "setup.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "all")
+    return folder
+
+
+def test_a_checkout_has_gits_commit_and_a_plus_if_its_sources_have_changed(checkout):
+    digits = git(checkout, "rev-parse", "--short=10", "HEAD")
+    assert commit.commit(checkout) == digits
+    (checkout / "benchmarks" / "results" / "new.json").write_text("{}")
+    (checkout / "notes.txt").touch()
+    assert commit.commit(checkout) == digits  # nothing that figures depend on
+    (checkout / "benchmarks" / "new.py").touch()
+    assert commit.commit(checkout) == digits + "+"
+    (checkout / "benchmarks" / "new.py").unlink()
+    (checkout / "setup.py").write_text("# changed")
+    assert commit.commit(checkout) == digits + "+"
+
+
+def test_an_archive_has_its_commit(checkout, tmp_path):
+    archive, tree = tmp_path / "a.tar", tmp_path / "tree"
+    git(checkout, "archive", "-o", archive, "HEAD")
+    shutil.unpack_archive(archive, tree)
+    assert commit.commit(tree) == commit.commit(checkout)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_copy_has_the_commit_that_was_written_into_it(checkout, tmp_path, changed):
+    outer = tmp_path / "another repository"
+    copy = outer / "copy"
+    shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
+    git(outer, "init", "-q")
+    assert commit.commit(copy) is None  # the file was not filled in, and the repository around it is another one
+    if changed:
+        (checkout / "setup.py").write_text("# changed")
+    subprocess.run([sys.executable, "-m", "benchmarks.commit", copy], cwd=checkout, check=True)
+    expected = git(checkout, "rev-parse", "--short=10", "HEAD") + "+" * changed
+    assert commit.commit(copy) == commit.commit(checkout) == expected
+    (copy / ".commit").write_text(git(checkout, "rev-parse", "HEAD") + "\n" + "+\n" * changed)  # as a script may
+    assert commit.commit(copy) == expected
+
+
+@pytest.mark.parametrize("found, why", [("0123456789+", "changed since 0123456789;"), (None, "nobody knows")])
+def test_published_results_are_those_of_commits(found, why, monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "commit", lambda: found)
+    with pytest.raises(argparse.ArgumentTypeError, match=f"train.json is among the published results, but .*{why}"):
+        result_file.result_file(str(ROOT / "benchmarks" / "results" / "train.json"))
+    assert result_file.result_file(str(tmp_path / "train.json")) == tmp_path / "train.json"
+    monkeypatch.setattr(machine, "commit", lambda: "0123456789")
+    assert result_file.result_file("benchmarks/results/train.json").name == "train.json"
+
+
+def test_every_benchmark_asks_before_it_measures():
+    for name in report.benchmarks():
+        text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+        assert '"--json", type=result_file.result_file' in text and "result_file.write(" in text, name
+
+
+def test_parts_of_earlier_commits_are_named(tmp_path, monkeypatch):
+    path = tmp_path / "train_gpu.json"
+    for now, earlier in (("1111111111", None), ("2222222222", ["1111111111"]), ("2222222222", ["1111111111"]),
+                         ("3333333333+", ["1111111111", "2222222222"])):
+        monkeypatch.setattr(machine, "commit", lambda now=now: now)
+        result_file.write(path, {**result_file.read(path), "rate": 1})
+        facts = json.loads(path.read_text())["machine"]
+        assert facts["commit"] == now and facts.get("earlier_commits") == earlier
+        assert report.has_clean_origin(facts) == ("+" not in now)
+    assert "commit 3333333333+ (parts of it: 1111111111) (parts of it: 2222222222)" in report.machine_text(facts)
+    assert report.NO_CLEAN_ORIGIN in report.machine_text(facts)
+
+
+def test_results_without_a_clean_origin_are_known_to_be():
+    """A commit that is called clean is in the history, where there is one to look into."""
+    if not (ROOT / ".git").exists() or git(ROOT, "rev-parse", "--is-shallow-repository") == "true":
+        assert not report.has_clean_origin({"commit": None})
+        return
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        facts = result_file.read(path)["machine"]
+        if report.has_clean_origin(facts):
+            for each in (facts["commit"], *facts.get("earlier_commits", ())):
+                assert git(ROOT, "merge-base", each, "HEAD").startswith(each), path.name

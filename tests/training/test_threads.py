@@ -1,0 +1,53 @@
+"""Threads that the system does not give: one sentence, exit code 2, and no thread is left."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from dglke_frugal.errors import InputError
+from dglke_frugal.training import available_threads
+from dglke_frugal.training.available_threads import check_threads
+
+# What a container with a small limit does, also for root: address space for 60 stacks of 1 GiB, and no more.
+LIMITED = """
+import os, resource, sys
+import numpy, torch
+from dglke_frugal.cli.train import main
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 30), used + (60 << 30)))
+try:
+    main(sys.argv[1:])
+finally:
+    print("threads left:", len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.parametrize("flags", [["--sampler_threads", 200], ["--flush", "p2f", "--flush_threads", 200],
+                                   ["--num_proc", 2, "--num_thread", 200], []])
+def test_a_refusal_of_the_system_is_one_sentence(runs, flags, monkeypatch):
+    if not flags:
+        monkeypatch.setenv("OMP_NUM_THREADS", "200")
+    arguments, _ = runs.arguments("--max_step", 3, *flags)
+    soft = 1 << 30  # glibc takes a thread's stack size from here
+    done = subprocess.run([sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, timeout=120,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft, resource.RLIM_INFINITY)))
+    assert done.returncode == 2, done.stderr
+    assert "the system gives this process no more threads" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert int(done.stdout.split("threads left:")[1]) < 20
+
+
+def test_too_many_in_all_are_refused_by_the_flag_that_asks_for_most(monkeypatch):
+    monkeypatch.setattr(available_threads, "most_threads", lambda: 100)
+    check_threads({"--num_thread 40": 80, "--flush_threads 10": 20})
+    with pytest.raises(InputError, match="--num_thread 40 makes this 101 threads in all, and this machine takes 100"):
+        check_threads({"--num_thread 40": 80, "--flush_threads 10": 21})
+
+
+def test_the_systems_limits_count(monkeypatch, tmp_path):
+    limit = tmp_path / "threads-max"
+    limit.write_text("77\n")
+    monkeypatch.setattr(available_threads, "SYSTEM", (str(limit), str(tmp_path / "missing")))
+    assert available_threads.most_threads() <= 77
