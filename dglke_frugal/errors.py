@@ -12,6 +12,15 @@ class InputError(Exception):
     """
 
 
+def shown(value: object) -> str:
+    """A value that somebody gave, for a sentence: not longer than a line can be read."""
+    try:
+        text = str(value)
+    except ValueError:  # Python refuses to write integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, without the lines behind it: those of CUDA are advice for programmers."""
     return str(error).partition("\n")[0] or type(error).__name__

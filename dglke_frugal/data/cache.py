@@ -26,7 +26,7 @@ Arrays = Dict[str, np.ndarray]
 Where = Union[None, bool, str, os.PathLike]
 
 WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
-_VERSION = 1
+_VERSION = 2
 _MARK = b"dglkegr1"
 _DTYPES = ("uint8", "int32", "int64", "float32")
 

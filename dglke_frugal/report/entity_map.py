@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..data import KnowledgeGraph, load_graph, ogb
+from ..data.fingerprint import Fingerprint
 from ..errors import InputError
 from ..inference.run import Run
 from .charts import COLOURS
@@ -65,7 +66,7 @@ def map_entities(folder: Path, flags: Dict[str, Any]) -> Optional[EntityMap]:
         return None
     points, explained = principal_components(rows)
     names = list(map(namer("entity", lambda: run.entity_names), chosen.tolist()))
-    graph = _graph(flags, count)
+    graph = _graph(flags, run)
     if graph is None:
         plain = ColouredMap("Entities", points, np.zeros(len(points), int), [("entity", COLOURS[0])], names)
         return EntityMap(explained, [plain])
@@ -94,8 +95,8 @@ def namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Callable[[
     return lambda number: found[number] if number < known else f"{what} {number}"
 
 
-def _graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
-    """The graph that the run was trained on, if it is still where it was; it is not downloaded."""
+def _graph(flags: Dict[str, Any], run: Run) -> Optional[KnowledgeGraph]:
+    """The graph that the run was trained on, if it is still what and where it was; it is not downloaded."""
     dataset, path, layout = (
         str(flags.get("dataset")),
         Path(str(flags.get("data_path"))),
@@ -118,7 +119,8 @@ def _graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
         )
     except InputError:
         return None
-    return graph if graph.n_entities == entities else None
+    changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(run.config.get("data")))
+    return None if changed or graph.n_entities != len(run.model.entity) else graph
 
 
 def _degree_and_relation(graph: KnowledgeGraph, chosen: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:

@@ -290,7 +290,7 @@ def follow(connection: Connection, rank: int) -> int:
         _end_with(hello["pid"])
         config = TrainConfig.from_flags(hello["flags"])
         _native.set_num_threads(config.device.num_thread)
-        with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
+        with FollowerRun(config, load(config), peers, hello) as run:
             peers.ready()
             run.train()
             run.finish()
