@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
-from .errors import InputError, shown
+from .errors import InputError, shown, unencodable
 
 MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
@@ -217,8 +217,12 @@ def check_dataset(name: str) -> None:
     if name in ("", ".", "..") or re.search(r"[/\x00-\x1f\x7f]", name):
         raise InputError(f"--dataset {shown(repr(name))} cannot be used: files are named after it, so give a name "
                          "without slashes; the folder of the data is --data_path")
-    if len(os.fsencode(name)) > 150:
-        raise InputError(f"--dataset has {len(os.fsencode(name))} bytes; files are named after it, so give at most 150")
+    try:
+        size = len(os.fsencode(name))
+    except UnicodeEncodeError as error:
+        raise unencodable(error) from None
+    if size > 150:
+        raise InputError(f"--dataset has {size} bytes; files are named after it, so give at most 150")
 
 
 def _check_sizes(flags: Mapping[str, Any]) -> None:

@@ -161,5 +161,5 @@ def _open(path: Path, key: dict) -> Optional[Tuple[dict, Arrays]]:
                     return None
                 arrays[name] = np.frombuffer(data, dtype, count, begin)
             return footer["meta"], arrays
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -176,6 +176,9 @@ class Run:
     def _ids(self, role: str, items: Items) -> np.ndarray:
         """(n,) int64."""
         table = self.model.entity if role == "entity" else self.model.relation
+        if isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype == np.int64:
+            check_range(role, items, len(table))
+            return items
         ids = []
         for item in [items] if _is_single(items) else items:
             if isinstance(item, str):

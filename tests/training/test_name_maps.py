@@ -162,7 +162,7 @@ def test_names_that_have_changed_are_noticed(tmp_path):
     (folder / "entities.tsv").write_text("\n".join(text) + "\n")
     run = dglke_frugal.load(folder)
     for ask in (lambda: run.tails(text[0][2:], 0), lambda: run.entity_names[0], lambda: run.nearest(0)[0]):
-        with pytest.raises(InputError, match="entities.tsv has changed since .* was trained .*--entity_mfile"):
+        with pytest.raises(InputError, match="entities.tsv has changed since .* was trained.*--entity_mfile"):
             ask()
     assert dglke_frugal.load(folder, entity_map=folder / "entities.tsv").entity_names[0] == text[0][2:]
 
