@@ -38,7 +38,8 @@ def train(config: TrainConfig) -> None:
     graph = load(config)
     config = _without_crashes(config, graph)
     folder = create_run_folder(config)
-    graph = keep_name_maps(graph, folder, Path(config.graph.data_path))
+    if not config.run.no_save_emb:
+        graph = keep_name_maps(graph, folder, Path(config.graph.data_path))
     with _replaced(config, graph, folder):
         compat.run("train", _arguments(config), seed=config.run.seed)
 

@@ -79,7 +79,9 @@ def _arguments(where: str, key: str, value: Any, default: Any) -> list[str]:
     for item in values:
         if isinstance(item, (Mapping, list, set, bool)) or item is None:
             kind = "must be a value or a list of values" if takes_list else "must be a value"
-            raise InputError(f"{where}: '{key}' is {_said(item)}; it {kind} (quote text that YAML reads as another kind)")
+            raise InputError(
+                f"{where}: '{key}' is {_said(item)}; it {kind} (quote text that YAML reads as another kind)"
+            )
         if isinstance(item, str) and "\0" in item:
             raise InputError(f"{where}: '{key}' has a NUL character; remove it")
     return [f"--{key}", *map(str, values)] if isinstance(value, list) else [f"--{key}={value}"]

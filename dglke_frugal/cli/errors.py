@@ -34,7 +34,7 @@ def reports_input_errors(command):
 
 
 def _print_whatever_the_locale() -> None:
-    """Names that the terminal's encoding lacks are printed with escapes, rather than ending a command at its results."""
+    """Print names that the terminal's encoding lacks with escapes, rather than end a command at its results."""
     codecs.register_error("frugal_escape", _escape)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and "utf" not in (stream.encoding or "").lower():

@@ -54,8 +54,9 @@ class Fingerprint:
     def difference(self, earlier: "Fingerprint") -> str:
         """What has changed since an earlier fingerprint, in words; empty if nothing that both know."""
         then = {name: value for name, value in earlier.to_dict().items() if value is not None}
-        changed = [name for name, value in self.to_dict().items() if value is not None and then.get(name, value) != value]
-        said = [f"{then[name]:,} {what} then and {getattr(self, name):,} now"
+        now = {name: value for name, value in self.to_dict().items() if value is not None}
+        changed = [name for name, value in now.items() if then.get(name, value) != value]
+        said = [f"{then[name]:,} {what} then and {now[name]:,} now"
                 for name, what in (("entities", "entities"), ("relations", "relations"),
                                    ("training_triples", "training triples")) if name in changed]
         if not said and "training_checksum" in changed:

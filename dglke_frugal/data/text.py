@@ -206,11 +206,13 @@ def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable
     _fill(path, out, parse, error)
 
 
-def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False, exact: bool = False) -> Tuple[np.ndarray, np.ndarray]:
+def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False,
+                  exact: bool = False) -> Tuple[np.ndarray, np.ndarray]:
     """Names of a map file (id delimiter name, or name delimiter id), in the order of their ids, as `Names` packs them.
 
     count_line: the first line is a count, to be skipped. exact: white space at the end of a line belongs to its name,
-    as in the maps that `name_maps` writes; else it does not, as in DGL-KE. Ids must be 0 .. n - 1, each once, in any order.
+    as in the maps that `name_maps` writes; else it does not, as in DGL-KE. Ids must be 0 .. n - 1, each once, in any
+    order.
     """
     skip = int(count_line)
     count = count_lines(path) - skip

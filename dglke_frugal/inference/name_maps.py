@@ -43,7 +43,9 @@ def names_of_run(folder: Path, config: Dict[str, Any], role: str, path: Path, ro
 def names_of_file(folder: Path, role: str, path: Path, rows: int) -> Names:
     """The names in a file that the user gives, read when the first one is asked for. InputError if it is not there."""
     if not path.is_file():
-        raise InputError(f"there is no map file {path}; give the file with an id and a name per line that training wrote")
+        raise InputError(
+            f"there is no map file {path}; give the file with an id and a name per line that training wrote"
+        )
     return Names(partial(_read, folder, role, path, rows, None))
 
 

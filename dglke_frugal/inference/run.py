@@ -186,7 +186,9 @@ class Run:
             try:
                 ids.append(operator.index(item))
             except TypeError:
-                raise InputError(f"{item!r} is neither the id nor the name of one {role}; give integers or text") from None
+                raise InputError(
+                    f"{shown(repr(item))} is neither the id nor the name of one {role}; give integers or text"
+                ) from None
         try:
             found = np.array(ids, dtype=np.int64)
         except OverflowError:

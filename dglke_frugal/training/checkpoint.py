@@ -58,8 +58,9 @@ class Checkpoint:
         """Raise InputError, naming each difference, unless the checkpoint was written under the same configuration,
         or one that differs in the keys `apart_from` alone."""
         now = _as_json(config)
+        keys = sorted({*self.config, *now} - {*apart_from})
         differences = [f"{key} was {_show(self.config, key)} and is {_show(now, key)}"
-                       for key in sorted({*self.config, *now} - {*apart_from}) if _show(self.config, key) != _show(now, key)]
+                       for key in keys if _show(self.config, key) != _show(now, key)]
         if differences:
             raise InputError(f"{self.path} is of another configuration: {'; '.join(differences)}; "
                              "resume with the same flags or start a new run")

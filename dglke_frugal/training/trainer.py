@@ -225,8 +225,9 @@ class Run:
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
 
     def keep_names(self) -> None:
-        """Write the id maps of a raw_udd graph, without which nobody could say later what the ids mean."""
-        self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
+        """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
+        if not self.config.run.no_save_emb:
+            self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
 
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""

@@ -303,10 +303,11 @@ def test_a_tab_in_a_name(tmp_path, delimiter):
     """An id map of such names could not be read again, for its columns are separated by tabs."""
     lines = [delimiter.join(("e0", "r0", "e1"))] * 3
     write(tmp_path / "train.txt", [*lines, delimiter.join(("e0", "r\t0", "e1"))])
-    refused(tmp_path, dict(dataset="mine", path=tmp_path, format="raw_udd_hrt", files=["train.txt"], delimiter=delimiter),
+    given = dict(dataset="mine", path=tmp_path, delimiter=delimiter)
+    refused(tmp_path, dict(given, format="raw_udd_hrt", files=["train.txt"]),
             r"train.txt, line 4, column 2: the name 'r\\t0' has a tab in it")
     write(tmp_path / "entities", [delimiter.join(("0", "e0")), delimiter.join(("1", "e\t1"))])
     write(tmp_path / "relations", [delimiter.join(("0", "r0"))])
     write(tmp_path / "ids.txt", [delimiter.join(("0", "0", "1"))])
-    refused(tmp_path, dict(dataset="mine", path=tmp_path, format="udd_hrt", delimiter=delimiter,
-                           files=["entities", "relations", "ids.txt"]), "entities, line 2, column 2: .* has a tab in it")
+    refused(tmp_path, dict(given, format="udd_hrt", files=["entities", "relations", "ids.txt"]),
+            "entities, line 2, column 2: .* has a tab in it")

@@ -47,7 +47,8 @@ CHANGES = {
         (d / "entities.tsv").read_text().replace("e1\n", "x\n").replace("e2\n", "e1\n")), "other names of entities"),
     "raw: other names": (RAW, lambda d: [(d / f"{split}.txt").write_text((d / f"{split}.txt").read_text().replace(
         "\t1\t", "\tx\t")) for split in ("train", "valid", "test")], "other names of relations"),
-    "raw: an entity more in the test": (RAW, lambda d: add(d / "test.txt", "99\t1\t1\n"), "12 entities then and 13 now"),
+    "raw: an entity more in the test": (RAW, lambda d: add(d / "test.txt", "99\t1\t1\n"),
+                                        "12 entities then and 13 now"),
 }
 
 

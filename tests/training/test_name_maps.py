@@ -56,8 +56,8 @@ def test_an_earlier_run_keeps_its_names(tmp_path, capsys, trainer):
         assert list(run.entity_names) == entities and list(run.relation_names) == relations
         assert {answer.name for answer in run.tails(entities[3], relations[0], 5)} <= set(entities)
         (tmp_path / "heads").write_text(f"{entities[3]}\n")
-        predict(["--model_path", str(folder), "--format", "h_*_*", "--data_files", str(tmp_path / "heads"), "--raw_data",
-                 "--output", str(tmp_path / "out.tsv")])
+        predict(["--model_path", str(folder), "--format", "h_*_*", "--data_files", str(tmp_path / "heads"),
+                 "--raw_data", "--output", str(tmp_path / "out.tsv")])
         assert {line.split("\t")[2] for line in (tmp_path / "out.tsv").read_text().splitlines()[1:]} <= set(entities)
     beside_data = (tmp_path / "data" / "entities.tsv").read_text()
     assert beside_data == "".join(f"{i}\t{name}\n" for i, name in enumerate(expected[0][0]))  # of the first run

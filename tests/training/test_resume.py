@@ -84,7 +84,10 @@ def test_a_finished_run_without_checkpoints_cannot_be_prolonged(runs):
         (["--seed", "4"], "seed was 3 and is 4"),
         (["-adv"], "neg_adversarial_sampling was false and is true"),
         (["--data_files", "valid.txt", "train.txt", "test.txt"], "11,397 training triples then and 1,154 now"),
-        (["--data_files", "reordered.txt", "valid.txt", "test.txt"], "as many training triples as then, but other ones"),
+        (
+            ["--data_files", "reordered.txt", "valid.txt", "test.txt"],
+            "as many training triples as then, but other ones",
+        ),
     ],
 )
 def test_another_configuration_is_refused_and_the_run_left_alone(runs, small, change, said, capsys):
