@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
-from .errors import InputError
+from .errors import InputError, shown, unencodable
 
 MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
@@ -16,6 +18,7 @@ FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
+LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 MATMULS = ("fp32", "tf32", "bf16")
 
 
@@ -206,13 +209,40 @@ class TrainConfig:
 def _at_least(flags: Mapping[str, Any], minimum: float, *names: str) -> None:
     for name in names:
         value = flags[name]
-        if not (math.isfinite(value) and value >= minimum):
-            raise InputError(f"--{name} is {value}; give a number that is at least {minimum:g}")
+        if not minimum <= value < math.inf:
+            raise InputError(f"--{name} is {shown(value)}; give a number that is at least {minimum:g}")
+
+
+def check_dataset(name: str) -> None:
+    """Raise InputError for a --dataset that files cannot be named after."""
+    if name in ("", ".", "..") or re.search(r"[/\x00-\x1f\x7f]", name):
+        raise InputError(f"--dataset {shown(repr(name))} cannot be used: files are named after it, so give a name "
+                         "without slashes; the folder of the data is --data_path")
+    try:
+        size = len(os.fsencode(name))
+    except UnicodeEncodeError as error:
+        raise unencodable(error) from None
+    if size > 150:
+        raise InputError(f"--dataset has {size} bytes; files are named after it, so give at most 150")
+
+
+def _check_sizes(flags: Mapping[str, Any]) -> None:
+    """Integers that 64 bits hold, and numbers with which scores and gradients stay within float32."""
+    for name, value in flags.items():
+        for number in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(number, int) and not -(2**63) <= number < 2**63:
+                raise InputError(f"--{name} is {shown(number)}; give a number below 2**63")
+    for name in ("gamma", "margin", "adversarial_temperature", "regularization_coef", "regularization_norm"):
+        if not abs(flags[name]) <= LARGEST:
+            raise InputError(f"--{name} is {shown(flags[name])}; give a number between {-LARGEST:.0f} and "
+                             f"{LARGEST:.0f}, beyond which float32 overflows")
 
 
 def check(config: TrainConfig) -> None:
     """Raise InputError for values that no run can use and for flags that contradict each other."""
     flags = config.to_flags()
+    check_dataset(config.graph.dataset)
+    _check_sizes(flags)
     _at_least(
         flags,
         1,
@@ -228,11 +258,8 @@ def check(config: TrainConfig) -> None:
     _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
     _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
-    for name in ("lr", "gamma", "margin"):
-        if not math.isfinite(flags[name]):
-            raise InputError(f"--{name} is {flags[name]}; give a finite number")
-    if config.loss.lr <= 0:
-        raise InputError(f"--lr is {config.loss.lr}; give a learning rate above 0")
+    if not 0 < config.loss.lr < math.inf:
+        raise InputError(f"--lr is {config.loss.lr}; give a finite learning rate above 0")
     if not 0 < config.evaluation.eval_percent <= 1:
         raise InputError(f"--eval_percent is {config.evaluation.eval_percent}; give a share in (0, 1]")
     if config.evaluation.neg_sample_size_eval == 0 or config.evaluation.neg_sample_size_eval < -1:
@@ -253,8 +280,13 @@ def check(config: TrainConfig) -> None:
         raise InputError(f"--cache_ratio is {config.store.cache_ratio}; give a share of the rows, at most 1")
     if config.run.early_stop_patience and not config.evaluation.valid:
         raise InputError("--early_stop_patience watches the validation metrics; add --valid")
+    if config.run.early_stop_patience and config.evaluation.eval_interval > config.run.max_step:
+        raise InputError(
+            f"--early_stop_patience watches validations, and there are none: --eval_interval "
+            f"{config.evaluation.eval_interval} is more than --max_step {config.run.max_step}; give a smaller one"
+        )
     if config.run.seed is not None and not 0 <= config.run.seed < 2**32:
-        raise InputError(f"--seed is {config.run.seed}; give a number in [0, 2**32)")
+        raise InputError(f"--seed is {shown(config.run.seed)}; give a number in [0, 2**32)")
 
 
 def _check_model(model: ModelConfig) -> None:

@@ -12,6 +12,23 @@ class InputError(Exception):
     """
 
 
+def shown(value: object) -> str:
+    """A value that somebody gave, for a sentence: not longer than a line can be read."""
+    try:
+        text = str(value)
+    except ValueError:  # Python refuses to write integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"
+
+
+def unencodable(error: UnicodeEncodeError) -> InputError:
+    """What to say of text that the file names of this locale cannot hold."""
+    return InputError(
+        f"{ascii(shown(error.object))} cannot be written in this locale's encoding ({error.encoding}); "
+        "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
+    )
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, without the lines behind it: those of CUDA are advice for programmers."""
     return str(error).partition("\n")[0] or type(error).__name__

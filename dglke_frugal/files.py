@@ -1,12 +1,16 @@
-"""Writing files so that a reader, a crash or a full disk never meets a half-written one."""
+"""Writing files so that a reader, a crash or a full disk never meets a half-written one; reading JSON."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
+import stat
+import sys
 import tempfile
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO, Any, Iterator, Optional
 
 from .errors import InputError
 
@@ -15,29 +19,111 @@ from .errors import InputError
 def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
     """Open a temporary file beside `path` that takes its place when the block ends without an exception.
 
-    Raises InputError if the folder cannot be written or the disk is full; then `path` is as it was before.
+    A symbolic link stays, and what it points to is replaced; a file keeps its permissions. What is no regular file (a
+    device, a FIFO, this process's standard output) cannot be replaced and is written to as the block goes on.
+
+    Raises InputError if the folder cannot be written or the disk is full; then a regular file is as it was before.
     """
     path = Path(path)
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
-        ) from error
-    try:
-        with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
+    with contextlib.ExitStack() as stack:
+        try:
+            status = _status(path)
+            if status is not None and (_standard_stream(status) is not None or not _is_file_or_folder(status)):
+                file = stack.enter_context(_written_through(path, status, mode))
+            else:
+                file = stack.enter_context(_written_beside(Path(os.path.realpath(path)), status, mode))
+        except OSError as error:
+            raise InputError(
+                f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
+            ) from error
+        try:
+            with stack.pop_all():
+                yield file
+        except OSError as error:
             raise InputError(
                 f"cannot write {path}: {error.strerror}; free some space or choose another folder"
             ) from error
+
+
+def is_standard_output(path: str | os.PathLike) -> bool:
+    """Whether what is written to `path` goes where this process prints, as with /dev/stdout."""
+    with contextlib.suppress(OSError):
+        status = _status(Path(path))
+        return status is not None and _standard_stream(status) == 1
+    return False
+
+
+def read_json(path: str | os.PathLike, remedy: str) -> Any:
+    """What a JSON file holds. FileNotFoundError if there is none; InputError, with the remedy, if it cannot be read."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
         raise
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except OSError as error:
+        reason = error.strerror
+    except ValueError as error:
+        reason = str(error).partition("; use sys.")[0]  # Python's advice on long integers is for programmers
+    raise InputError(f"cannot read {path}: {reason}; {remedy}")
+
+
+def _status(path: Path) -> Optional[os.stat_result]:
+    """Of what `path` leads to, None if that is not there (yet)."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_file_or_folder(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+
+
+def _standard_stream(status: os.stat_result) -> Optional[int]:
+    """1 or 2 if this is what standard output or standard error is connected to, be it a file, a pipe or a terminal."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(status, os.fstat(descriptor)):
+                return descriptor
+    return None
+
+
+@contextlib.contextmanager
+def _written_through(path: Path, status: os.stat_result, mode: str) -> Iterator[IO]:
+    stream = _standard_stream(status)
+    if stream is None:
+        target = os.open(path, os.O_WRONLY)
+    else:  # the same position in the file as that of what is printed
+        (sys.stdout if stream == 1 else sys.stderr).flush()
+        target = os.dup(stream)
+    with _as_file(target, mode) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, status: Optional[os.stat_result], mode: str) -> Iterator[IO]:
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    try:
+        with _as_file(descriptor, mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask() if status is None else stat.S_IMODE(status.st_mode))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _as_file(descriptor: int, mode: str) -> IO:
+    return os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8")
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

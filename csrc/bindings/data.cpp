@@ -31,7 +31,7 @@ nb::object adopt(T* data, std::size_t size) {
 nb::object to_python(const std::optional<Complaint>& complaint) {
   if (!complaint) return nb::none();
   static constexpr const char* kKinds[] = {"columns",      "not_integer", "negative", "out_of_range",
-                                           "unknown_name", "empty_name",  "weight",   "duplicate"};
+                                           "unknown_name", "empty_name",  "tab",      "weight",   "duplicate"};
   return nb::make_tuple(kKinds[static_cast<int>(complaint->kind)], complaint->line, complaint->column,
                         nb::bytes(complaint->text.data(), complaint->text.size()));
 }
@@ -122,12 +122,12 @@ void bind_data(nb::module_& module) {
   module.def("parse_name_triples", &parse_names, "block"_a, "delimiter"_a, "order"_a, "number_new"_a, "entities"_a,
              "relations"_a, "head"_a.noconvert(), "relation"_a.noconvert(), "tail"_a.noconvert(),
              "weight"_a.noconvert().none(), kParse);
-  module.def("parse_name_map", [](const Text& block, const std::string& delimiter, bool name_first, NameTable& names,
-                                  const Column<std::int64_t>& ids) {
+  module.def("parse_name_map", [](const Text& block, const std::string& delimiter, bool name_first, bool exact,
+                                  NameTable& names, const Column<std::int64_t>& ids) {
                if (delimiter.empty() || static_cast<std::int64_t>(ids.size()) < count_newlines(view(block)))
                  throw nb::value_error("delimiter is empty or ids is shorter than the block has lines");
-               return to_python(parse_name_map(view(block), delimiter, name_first, names, ids.data()));
-             }, "block"_a, "delimiter"_a, "name_first"_a, "names"_a, "ids"_a.noconvert(), kParse);
+               return to_python(parse_name_map(view(block), delimiter, name_first, exact, names, ids.data()));
+             }, "block"_a, "delimiter"_a, "name_first"_a, "exact"_a, "names"_a, "ids"_a.noconvert(), kParse);
 }
 
 }  // namespace frugal

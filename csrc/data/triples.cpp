@@ -51,6 +51,8 @@ std::optional<Kind> read_integer(std::string_view field, std::int64_t& value) {
   return {};
 }
 
+bool has_tab(std::string_view name) { return name.find('\t') != std::string_view::npos; }
+
 bool read_weight(std::string_view field, float& weight) {
   field = strip(field);
   if (!field.empty() && field.front() == '+') field.remove_prefix(1);
@@ -180,11 +182,16 @@ MaybeComplaint look_up_range(const LineRange& range, const LineFormat& format, b
     return {};
   };
   constexpr std::size_t kRows = 64;
+  const bool may_have_tabs = format.delimiter != "\t";
   auto complaint = first_of_lines(range, [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
     Fields fields;
     auto fault = split_triple(line, number, format, out.weight != nullptr, fields);
     for (int column : {format.head, format.relation, format.tail})
       if (!fault && fields.at[column].empty()) fault = complain(Kind::kEmptyName, number, column, line);
+    if (!fault && number_new && may_have_tabs)
+      for (int column : {format.head, format.relation, format.tail})
+        if (!fault && has_tab(fields.at[column]))
+          fault = complain(Kind::kTabInName, number, column, fields.at[column]);
     if (!fault && out.weight && !read_weight(fields.at[3], out.weight[number]))
       fault = complain(Kind::kWeight, number, 3, fields.at[3]);
     if (fault) {
@@ -237,15 +244,16 @@ MaybeComplaint parse_name_triples(std::string_view block, const LineFormat& form
   return {};
 }
 
-MaybeComplaint parse_name_map(std::string_view block, std::string_view delimiter, bool name_first, NameTable& names,
-                              std::int64_t* ids) {
+MaybeComplaint parse_name_map(std::string_view block, std::string_view delimiter, bool name_first, bool exact,
+                              NameTable& names, std::int64_t* ids) {
   return first_of_lines({block}, [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
-    line = strip(line);
+    if (!exact || strip(line).empty()) line = strip(line);
     const Fields fields = split(line, delimiter);
     if (fields.count != 2) return complain(Kind::kColumns, number, line.empty() ? 0 : fields.count, line);
     const std::string_view id = fields.at[name_first ? 1 : 0], name = fields.at[name_first ? 0 : 1];
     if (auto fault = read_integer(id, ids[number])) return complain(*fault, number, name_first ? 1 : 0, id);
     if (name.empty()) return complain(Kind::kEmptyName, number, name_first ? 0 : 1, line);
+    if (has_tab(name)) return complain(Kind::kTabInName, number, name_first ? 0 : 1, name);
     const std::int64_t before = names.size();
     if (names.add(name) < before) return complain(Kind::kDuplicate, number, name_first ? 0 : 1, name);
     return {};

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Iterator
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from .. import _native, compat
 from ..config import TrainConfig
+from ..data.fingerprint import Fingerprint
+from ..data.name_maps import keep_name_maps
 from ..errors import InputError
 from ..training.available_threads import check_threads, threads_of_run
 from ..training.run_folder import create_run_folder, write_config
@@ -37,6 +40,8 @@ def train(config: TrainConfig) -> None:
     graph = load(config)
     config = _without_crashes(config, graph)
     folder = create_run_folder(config)
+    if not config.run.no_save_emb:
+        graph = keep_name_maps(graph, folder, Path(config.graph.data_path))
     with _replaced(config, graph, folder):
         compat.run("train", _arguments(config), seed=config.run.seed)
 
@@ -117,7 +122,7 @@ def _dataset(graph) -> SimpleNamespace:
 def _save(config, graph, folder, model) -> None:
     print(f"Save model to {folder}")
     model.save_emb(str(folder), config.graph.dataset)
-    write_config(folder, config, _map_name(graph.entity_map), _map_name(graph.relation_map))
+    write_config(folder, config, graph, Fingerprint.of(graph))
 
 
 class _Stores:
@@ -147,10 +152,6 @@ def _reading_ahead(original, config, stores):
         return original(args, model, train_sampler, valid_samplers, *rest, **options)
 
     return train
-
-
-def _map_name(path):
-    return None if path is None else path.name
 
 
 def _loader(load_model):

@@ -3,48 +3,89 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping, Tuple
 
-from ..errors import InputError
+from ..errors import InputError, shown
 
 ON_BY_DEFAULT = ("deterministic", "cuda_graphs")
 
 
-def arguments_from(path, names) -> list[str]:
+def arguments_from(path, defaults: Mapping[str, Any]) -> list[str]:
     """The flags of a YAML file as command-line arguments, so that they are checked as those are.
 
-    names: what may stand in the file. Raises InputError for a file that cannot be read and for unknown keys.
+    defaults: what may stand in the file; the kind of a default is that of the flag's values. Raises InputError, with
+    file and line, for a file that cannot be read, keys that are unknown or stand there twice, and values of another
+    kind.
     """
-    import yaml
-
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; give a YAML file of flags") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{where} is not YAML; write one 'flag: value' per line") from error
-    if content is None:
-        return []
-    if not isinstance(content, Mapping):
-        raise InputError(f"{path} must hold one 'flag: value' per line")
-    arguments = []
-    for key, value in content.items():
-        if key not in names:
-            raise InputError(f"{path}: there is no flag '{key}'; see dglke_train --help for the names")
-        arguments += _arguments(path, key, value)
+    arguments, lines = [], {}
+    for line, key, value in _entries(path):
+        where = f"{path}, line {line}"
+        if not isinstance(key, str) or key not in defaults:
+            raise InputError(f"{where}: there is no flag '{shown(key)}'; see dglke_train --help for the names")
+        if key in lines:
+            raise InputError(f"{where}: '{key}' stands on line {lines[key]}, too; remove one of them")
+        lines[key] = line
+        arguments += _arguments(where, key, value, defaults[key])
     return arguments
 
 
-def _arguments(path, key: str, value: Any) -> list[str]:
-    if value is False and key in ON_BY_DEFAULT:
-        return [f"--{key}=off"]
-    if value is None or value is False or value == []:
+def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
+    """(line from 1, key, value) of each entry of the file's mapping."""
+    import yaml
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        loader = yaml.SafeLoader(text)
+        try:
+            content = loader.get_single_node()
+            if content is None:
+                return
+            if not isinstance(content, yaml.MappingNode):
+                raise InputError(f"{path} must hold one 'flag: value' per line")
+            line = None
+            for key, value in content.value:
+                line = key.start_mark.line + 1
+                yield line, loader.construct_object(key, deep=True), loader.construct_object(value, deep=True)
+        finally:
+            loader.dispose()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; give a YAML file of flags") from error
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply; write one 'flag: value' per line") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{where} is not YAML; write one 'flag: value' per line") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text; write one 'flag: value' per line") from error
+    except ValueError as error:  # an integer of thousands of digits, or a date that there is not
+        reason = str(error).partition("; use sys.")[0]
+        raise InputError(f"{path}, line {line}: {reason}; give another value") from error
+
+
+def _arguments(where: str, key: str, value: Any, default: Any) -> list[str]:
+    if value is None or value == []:
         return []
-    if value is True:
-        return [f"--{key}"]
+    if key in ON_BY_DEFAULT and not isinstance(value, list):
+        return [f"--{key}={value}"]
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise InputError(f"{where}: '{key}' is {_said(value)}; write true or false, without quotes")
+        return [f"--{key}"] if value else []
+    takes_list = isinstance(default, (list, tuple)) or key == "data_files"
+    if isinstance(value, list) and not takes_list:
+        raise InputError(f"{where}: '{key}' is {_said(value)}; it takes one value, so write it without brackets")
     values = value if isinstance(value, list) else [value]
-    if any(isinstance(item, (Mapping, list)) for item in values):
-        raise InputError(f"{path}: '{key}' must be a value or a list of values")
-    return [f"--{key}", *(str(item) for item in values)] if isinstance(value, list) else [f"--{key}={value}"]
+    for item in values:
+        if isinstance(item, (Mapping, list, set, bool)) or item is None:
+            kind = "must be a value or a list of values" if takes_list else "must be a value"
+            raise InputError(
+                f"{where}: '{key}' is {_said(item)}; it {kind} (quote text that YAML reads as another kind)"
+            )
+        if isinstance(item, str) and "\0" in item:
+            raise InputError(f"{where}: '{key}' has a NUL character; remove it")
+    return [f"--{key}", *map(str, values)] if isinstance(value, list) else [f"--{key}={value}"]
+
+
+def _said(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(repr(value))

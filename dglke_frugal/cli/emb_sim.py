@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .errors import reports_input_errors
-from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse
+from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
 
 _FORMATS = ("l_r", "l_*", "*_r", "*")
 
@@ -41,8 +41,7 @@ def main(argv):
     if options.raw_data and options.mfile is None:
         raise InputError("--raw_data needs --mfile, the file with an id and a name per line")
     _search(options, own.index)
-    print("Inference Done")
-    print(f"The result is saved in {options.output}")
+    say_saved(options.output)
 
 
 def _search(options, index):

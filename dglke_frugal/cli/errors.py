@@ -1,11 +1,12 @@
 """How a command ends when its input is wrong."""
 from __future__ import annotations
 
+import codecs
 import functools
 import os
 import sys
 
-from ..errors import DeviceLost, InputError
+from ..errors import DeviceLost, InputError, unencodable
 
 
 def reports_input_errors(command):
@@ -13,12 +14,15 @@ def reports_input_errors(command):
 
     @functools.wraps(command)
     def main(argv=None):
+        _print_whatever_the_locale()
         arguments = sys.argv[1:] if argv is None else list(argv)
         try:
             return command(arguments)
         except DeviceLost as lost:
             lost.end_process()
-        except InputError as error:
+        except (InputError, UnicodeEncodeError) as error:
+            if isinstance(error, UnicodeEncodeError):
+                error = unencodable(error)
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
             sys.stderr.write(f"{program}: {error}\n")
             raise SystemExit(2) from None
@@ -27,3 +31,18 @@ def reports_input_errors(command):
             raise SystemExit(130) from None
 
     return main
+
+
+def _print_whatever_the_locale() -> None:
+    """Print names that the terminal's encoding lacks with escapes, rather than end a command at its results."""
+    codecs.register_error("frugal_escape", _escape)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and "utf" not in (stream.encoding or "").lower():
+            stream.reconfigure(errors="frugal_escape")
+
+
+def _escape(error):
+    try:
+        return codecs.lookup_error("surrogateescape")(error)  # bytes of a command line in another encoding
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)

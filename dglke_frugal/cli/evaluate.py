@@ -49,6 +49,11 @@ def own_flags() -> Parser:
     )
     parser.add_argument("--breakdown", action="store_true", help="also print a table by relation and direction")
     parser.add_argument("--json", metavar="FILE", help="also write the metrics (and the breakdown) as JSON")
+    parser.add_argument(
+        "--other_data",
+        action="store_true",
+        help="rank on data that are not those of the training; their ids must mean the same",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of sampled candidates and triples (%(default)s)")
     return parser
 
@@ -98,7 +103,7 @@ def main(argv):
     if own.backend == "vanilla":
         from .. import compat
 
-        for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json"):
+        for name in ("rank_ties", "filter_rule", "ogb", "breakdown", "json", "other_data"):
             if getattr(own, name) != own_flags().get_default(name):
                 raise InputError(
                     f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out"
@@ -108,15 +113,19 @@ def main(argv):
     given = vars(dglke_flags().parse_args(rest))
     _check(given)
     from .. import _native
+    from ..config import check_dataset
     from ..data import load_graph
     from ..evaluation.device import on_device
-    from ..inference.tables import read_config, read_model
+    from ..inference.tables import read_model
     from ..training.available_threads import check_threads, shortage_as_input_error
 
-    settings = _settings(given, read_config)
+    settings = _settings(given)
+    check_dataset(settings["dataset"])
     graph = load_graph(
         settings["dataset"], settings["data_path"], settings["format"], settings["data_files"], settings["delimiter"]
     )
+    if not own.other_data:
+        _check_data(graph, given["model_path"])
     model = read_model(
         given["model_path"],
         settings["dataset"],
@@ -153,14 +162,33 @@ def _check(given):
         raise InputError("--num_proc and --num_thread must be at least 1")
 
 
-def _settings(given, read_config):
+def _settings(given):
     """What the run says, where the command line does not, and DGL-KE's default where neither does."""
+    from ..inference.tables import is_unsaved_run, read_config
+
     folder = Path(given["model_path"])
-    config = read_config(folder) if not folder.is_dir() or (folder / "config.json").exists() else {}
+    without = folder.is_dir() and not (folder / "config.json").exists() and not is_unsaved_run(folder)
+    config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
     return settings
+
+
+def _check_data(graph, folder):
+    """InputError if the graph is not the one that the run says it was trained on."""
+    from ..data.fingerprint import Fingerprint
+    from ..inference.tables import read_config
+
+    config = read_config(folder) if (Path(folder) / "config.json").exists() else {}
+    if "data" not in config:  # DGL-KE's own run, or one of an earlier version
+        return
+    changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(config["data"]))
+    if changed:
+        raise InputError(
+            f"the data are not those that {folder} was trained on: {changed}; give those, or add --other_data if the "
+            "ids mean the same"
+        )
 
 
 def _run_ogb(model, graph, own):

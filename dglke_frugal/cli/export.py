@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from .errors import reports_input_errors
 from .tool_flags import Parser
 
@@ -19,6 +21,7 @@ def main(argv):
     parser.add_argument("--rel_mfile", help="file of relation ids and names, likewise")
     options = parser.parse_args(argv)
     from ..errors import InputError
+    from ..files import is_standard_output
     from ..inference.export import export_safetensors, export_tsv
     from ..inference.run import Run
 
@@ -27,7 +30,7 @@ def main(argv):
         (export_tsv if options.format == "tsv" else export_safetensors)(run, options.output)
     except OSError as error:
         raise InputError(f"cannot write {options.output}: {error.strerror}; choose another place") from error
-    print(f"Saved {options.output}")
+    print(f"Saved {options.output}", file=sys.stderr if is_standard_output(options.output) else sys.stdout)
 
 
 if __name__ == "__main__":

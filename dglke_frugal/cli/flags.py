@@ -13,6 +13,7 @@ from typing import Sequence
 
 from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARTITIONS,
                       StoreConfig, TrainConfig)
+from ..errors import shown
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,6 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Say it and exit with code 2."""
+        message = re.sub(r"\S{200,}", lambda word: shown(word[0]), message)
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
 
@@ -120,7 +122,10 @@ def byte_count(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", text)
     if not match or match[2].upper() not in _UNITS:
         raise argparse.ArgumentTypeError(f"'{text}' is not a size; write for instance 8GiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    try:
+        return int(float(match[1]) * _UNITS[match[2].upper()])
+    except (ValueError, OverflowError):  # 1.2.3, or a number of hundreds of digits
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is not a size; write for instance 8GiB") from None
 
 
 def dglke_flags() -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .errors import reports_input_errors
-from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse
+from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
 
 _FORMATS = ("h_r_t", "h_r_*", "h_*_t", "*_r_t", "h_*_*", "*_r_*", "*_*_t")
 
@@ -49,8 +49,7 @@ def main(argv):
     if options.score_func not in ("none", "logsigmoid"):
         raise InputError(f"--score_func is {options.score_func}; choose none or logsigmoid")
     _predict(options, own.index)
-    print("Inference Done")
-    print(f"The result is saved in {options.output}")
+    say_saved(options.output)
 
 
 def _predict(options, index):

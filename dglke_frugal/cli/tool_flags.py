@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Sequence, Tuple
 
 from ..errors import InputError
+from ..files import is_standard_output
 from .flags import Parser
 
 
@@ -52,6 +54,12 @@ def check_lists(options: argparse.Namespace, formats: Sequence[str]) -> None:
     given, needed = len(options.data_files or []), sum(part != "*" for part in options.format.split("_"))
     if given != needed:
         raise InputError(f"--format {options.format} needs {needed} lists in --data_files, but {given} are given")
+
+
+def say_saved(output: str) -> None:
+    """DGL-KE's last lines; on standard error where standard output is the result."""
+    messages = sys.stderr if is_standard_output(output) else sys.stdout
+    print(f"Inference Done\nThe result is saved in {output}", file=messages)
 
 
 def parse(own: Parser, dglke: Parser, argv: Sequence[str], description: str) -> Tuple[argparse.Namespace, list]:

@@ -58,11 +58,11 @@ def configuration(argv):
 
 def _from_files(own) -> list[str]:
     """Arguments from --config, and from the run that --resume names; those on the command line come later and win."""
-    names = set(TrainConfig().to_flags()) | {"trainer"}
+    defaults = {**TrainConfig().to_flags(), "trainer": "native"}
     arguments = []
     if own.config:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
-        arguments += config_file.arguments_from(own.config, names)
+        arguments += config_file.arguments_from(own.config, defaults)
     if own.resume:
         from ..training.run_folder import FLAGS_FILE
 
@@ -70,7 +70,7 @@ def _from_files(own) -> list[str]:
         if not path.is_file():
             raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
                              "give the folder that the run printed")
-        arguments += config_file.arguments_from(path, names)
+        arguments += config_file.arguments_from(path, defaults)
     return arguments
 
 

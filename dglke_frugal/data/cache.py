@@ -26,7 +26,7 @@ Arrays = Dict[str, np.ndarray]
 Where = Union[None, bool, str, os.PathLike]
 
 WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
-_VERSION = 1
+_VERSION = 2
 _MARK = b"dglkegr1"
 _DTYPES = ("uint8", "int32", "int64", "float32")
 
@@ -161,5 +161,5 @@ def _open(path: Path, key: dict) -> Optional[Tuple[dict, Arrays]]:
                     return None
                 arrays[name] = np.frombuffer(data, dtype, count, begin)
             return footer["meta"], arrays
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

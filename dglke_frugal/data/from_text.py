@@ -34,7 +34,11 @@ def _columns(sink: Sink, split: str, path: Path, dtype, weighted: bool) -> Tripl
 
 
 def _build_from_ids(layout: TextLayout, sink: Sink) -> dict:
-    count = text.read_count if layout.ids is Ids.COUNT_LINE else text.count_lines
+    def count(path: Path) -> int:
+        if layout.ids is Ids.COUNT_LINE:
+            return text.read_count(path)
+        return len(text.read_name_map(path, layout.lines.delimiter)[1]) - 1  # for its checks: names are read on demand
+
     n_entities, n_relations = count(layout.entity_map), count(layout.relation_map)
     dtype = np.int32 if max(n_entities, n_relations) <= 2**31 else np.int64
     for split, path in layout.splits.items():

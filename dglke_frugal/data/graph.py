@@ -85,6 +85,8 @@ class KnowledgeGraph:
     """Triples of a data set with what their ids mean. Entity ids are below n_entities, relation ids below n_relations.
 
     entity_map, relation_map: files with the names (id TAB name), None where the data set has none.
+    ids_by_appearance: whether ids were given in the order in which names appear (raw_udd), so that only the maps that
+        a run keeps (`name_maps`) say later which id a name had.
     entity_names, relation_names: the names by id, read on first use, or None.
     candidates: what a data set with its own evaluation protocol says to rank against, by split and array name
         (arrays of OGB, e.g. `candidates["test"]["head_neg"]` (n, 500)), each a function that loads it.
@@ -100,6 +102,7 @@ class KnowledgeGraph:
     relation_map: Optional[Path] = None
     entity_names: Optional[Names] = None
     relation_names: Optional[Names] = None
+    ids_by_appearance: bool = False
     candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict)
 
     @property

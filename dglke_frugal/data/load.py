@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Optional, Sequence, Tuple, Union
@@ -10,7 +9,6 @@ from typing import Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..errors import InputError
-from ..files import replace_file
 from . import cache as parsed
 from . import from_text, ogb, text
 from .download import fetch
@@ -23,13 +21,12 @@ PathLike = Union[str, os.PathLike]
 
 def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "built_in",
                files: Optional[Sequence[str]] = None, delimiter: str = "\t", has_edge_importance: bool = False, *,
-               map_folder: Optional[PathLike] = None, cache: parsed.Where = None) -> KnowledgeGraph:
+               cache: parsed.Where = None) -> KnowledgeGraph:
     """Read a data set with the ids and in the order that DGL-KE gives it.
 
     dataset, path, format, files, delimiter, has_edge_importance: DGL-KE's flags --dataset, --data_path, --format,
         --data_files, --delimiter and --has_edge_importance. A built-in data set that is not in `path` is downloaded;
         wikikg2, biokg, wikikg90M and wikikg90Mv2 are also read from the directories that ogb makes there.
-    map_folder: where a raw_udd format writes entities.tsv and relations.tsv (id TAB name); None writes none.
     cache: where the parsed form is kept for the next run: None, beside the data if that is large; True, always there;
         a folder; False, nowhere.
 
@@ -57,13 +54,7 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         if dataset == "FB15k":
             raise InputError(f"--format {format} reads your own files, so give them a name of their own with --dataset")
         layout = user_layout(dataset, folder, format, files, delimiter, has_edge_importance)
-    graph = _load_text(layout, cache)
-    if layout.ids is Ids.FIRST_APPEARANCE and map_folder is not None:
-        maps = Path(map_folder) / "entities.tsv", Path(map_folder) / "relations.tsv"
-        write_name_map(maps[0], graph.entity_names)
-        write_name_map(maps[1], graph.relation_names)
-        graph = replace(graph, entity_map=maps[0], relation_map=maps[1])
-    return graph
+    return _load_text(layout, cache)
 
 
 def _load_text(layout: TextLayout, cache: parsed.Where) -> KnowledgeGraph:
@@ -79,7 +70,8 @@ def _load_text(layout: TextLayout, cache: parsed.Where) -> KnowledgeGraph:
     return KnowledgeGraph(layout.name, meta["n_entities"], meta["n_relations"], **_splits(arrays),
                           entity_map=layout.entity_map, relation_map=layout.relation_map,
                           entity_names=names("entity", layout.entity_map),
-                          relation_names=names("relation", layout.relation_map))
+                          relation_names=names("relation", layout.relation_map),
+                          ids_by_appearance=layout.ids is Ids.FIRST_APPEARANCE)
 
 
 def _load_ogb(layout: ogb.OgbLayout, cache: parsed.Where) -> KnowledgeGraph:
@@ -99,15 +91,3 @@ def _splits(arrays: parsed.Arrays) -> dict:
 
 def _packed(data: np.ndarray, offsets: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     return data, offsets
-
-
-def write_name_map(path: PathLike, names: Names) -> None:
-    """Writes `id TAB name` lines, all or nothing."""
-    data, offsets = names.packed
-    together = 1 << 16
-    with replace_file(path) as file:
-        for first in range(0, len(names), together):
-            bounds = offsets[first : first + together + 1].tolist()
-            chunk, start = data[bounds[0] : bounds[-1]].tobytes(), bounds[0]
-            file.write(b"".join(b"%d\t%s\n" % (i, chunk[begin - start : end - start])
-                                for i, (begin, end) in enumerate(zip(bounds, bounds[1:]), first)))

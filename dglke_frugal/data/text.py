@@ -14,6 +14,8 @@ from ..progress import progress
 from .graph import Triples
 
 BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to show beside the arrays
+_PACKED = {b"\x1f\x8b": ("gzip", "gunzip"), b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
+           b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"), b"PK\x03\x04": ("zip", "unzip")}  # by how they begin
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
                 count = file.readinto(room[filled:BLOCK_BYTES])
             except OSError as error:
                 raise InputError(f"cannot read {path}: {error.strerror}; check the file and its disk") from None
+            if lines == 0:
+                _refuse_other_formats(path, bytes(buffer[: min(16, filled + count)]))
             filled += count
             if count == 0:
                 if filled == 0:
@@ -71,13 +75,30 @@ def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
             if end == 0:
                 continue
             block = np.frombuffer(buffer, np.uint8, end)
-            if lines == 0 and buffer.startswith(codecs.BOM_UTF8):
-                raise InputError(f"{path}, line 1 begins with a byte order mark; save the file as UTF-8 without it")
+            _refuse_nul(path, lines, buffer, end)
             _refuse_bare_returns(path, lines, buffer, end)
             yield lines, block
             lines += _native.count_newlines(block)
             buffer[: filled - end] = buffer[end:filled]
             filled -= end
+
+
+def _refuse_other_formats(path: Path, start: bytes) -> None:
+    """InputError if a file that begins so is packed, or text in another encoding than UTF-8."""
+    for magic, (kind, program) in _PACKED.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} is a {kind} file; unpack it ({program}) and name the text file in it")
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}, line 1 begins with the byte order mark of UTF-16; save the file as UTF-8")
+    if start.startswith(codecs.BOM_UTF8):
+        raise InputError(f"{path}, line 1 begins with a byte order mark; save the file as UTF-8 without it")
+
+
+def _refuse_nul(path: Path, lines: int, buffer: bytearray, end: int) -> None:
+    at = buffer.find(b"\0", 0, end)
+    if at >= 0:
+        line = lines + 1 + buffer.count(b"\n", 0, at)
+        raise InputError(f"{path}, line {line} has a NUL byte, which no text has; is it a binary file?")
 
 
 def _refuse_bare_returns(path: Path, lines: int, buffer: bytearray, end: int) -> None:
@@ -124,6 +145,8 @@ def _sentence(path: Path, before: int, complaint: tuple, lines: LineFormat, colu
                         "correct the line or the map file",
         "unknown_name": f"column {column + 1}: the {role} {shown!r} is not in its map file; add it there",
         "empty_name": f"column {column + 1}: the {role} has no name; write one",
+        "tab": f"column {column + 1}: the name {shown!r} has a tab in it, which separates the columns of id maps; "
+               "replace it, for instance by a space",
         "weight": f"column {column + 1}: the edge importance {shown!r} is not a finite number above 0; correct it",
         "duplicate": f"column {column + 1}: the name {shown!r} stands on an earlier line, too; remove one of them",
     }[kind]
@@ -183,10 +206,13 @@ def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable
     _fill(path, out, parse, error)
 
 
-def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False) -> Tuple[np.ndarray, np.ndarray]:
+def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False,
+                  exact: bool = False) -> Tuple[np.ndarray, np.ndarray]:
     """Names of a map file (id delimiter name, or name delimiter id), in the order of their ids, as `Names` packs them.
 
-    count_line: the first line is a count, to be skipped. Ids must be 0 .. n - 1, each once, in any order.
+    count_line: the first line is a count, to be skipped. exact: white space at the end of a line belongs to its name,
+    as in the maps that `name_maps` writes; else it does not, as in DGL-KE. Ids must be 0 .. n - 1, each once, in any
+    order.
     """
     skip = int(count_line)
     count = count_lines(path) - skip
@@ -203,7 +229,7 @@ def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False) -
             continue
         if name_first is None:
             name_first = _name_comes_first(block, delimiter)
-        complaint = _native.parse_name_map(block, delimiter, name_first, table, ids[before - skip :])
+        complaint = _native.parse_name_map(block, delimiter, name_first, exact, table, ids[before - skip :])
         if complaint is not None:
             raise _sentence(path, before, complaint, lines, "exactly 2 (id and name)", "id", count)
     if len(table) != count:
@@ -250,7 +276,9 @@ def _reordered(data: np.ndarray, offsets: np.ndarray, ids: np.ndarray) -> Tuple[
 def read_count(path: Path) -> int:
     """The count on the first line of a Freebase map file, checked against the lines that follow it if there are any."""
     with open_input(path) as file:
-        first = file.read(64).split(b"\n", 1)[0].strip()
+        start = file.read(64)
+    _refuse_other_formats(path, start)
+    first = start.split(b"\n", 1)[0].strip()
     if not first.isdigit() or int(first) == 0:
         shown = first.decode("utf-8", "replace")
         raise InputError(f"{path}, line 1 must be the number of names that follow, not {shown!r}")

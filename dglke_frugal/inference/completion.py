@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator, List
+from typing import Callable, Iterator, List, Tuple
 
 import numpy as np
 
@@ -96,6 +96,39 @@ def best_triples(
             pairs = group * len(relations) + np.arange(len(relations))
         results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables))
     return results
+
+
+def best_entities(
+    model: EmbeddingModel, side: str, stays: np.ndarray, relations: np.ndarray, k: int
+) -> List[Tuple[np.ndarray, np.ndarray]]:
+    """The k best entities for each of a list of questions.
+
+    Args:
+        side: HEAD for the heads of (?, relation, tail), TAIL for the tails of (head, relation, ?).
+        stays, relations: ids (n,) int64 of the entity and the relation that question i gives.
+        k: how many; fewer are returned if the model has fewer.
+
+    Returns:
+        (ids int64, scores float32) for each question, best first.
+
+    Raises:
+        InputError: k below 1, or an id out of range.
+    """
+    if k < 1:
+        raise InputError(f"k is {k}; ask for at least 1 result")
+    check_range("entity", stays, len(model.entity))
+    check_range("relation", relations, len(model.relation))
+    tables = _Tables(model, np.arange(len(model.entity)), "exact")
+    answers: List[Tuple[np.ndarray, np.ndarray]] = [None] * len(stays)
+    order = np.argsort(relations, kind="stable") if model.projects else np.arange(len(stays))
+    for members in _parts(order, relations, model.projects) if len(stays) else ():
+        vectors = model.queries(side, take_rows(model.entity, stays[members]), relations[members])
+        found = best_rows(model.operation, vectors, tables.of(int(relations[members[0]])), k, model.scores)
+        found = found.best(k, found.query)
+        bounds = np.searchsorted(found.query, np.arange(len(members) + 1))
+        for member, begin, end in zip(members, bounds, bounds[1:]):
+            answers[member] = (found.row[begin:end], found.score[begin:end])
+    return answers
 
 
 def check_range(what: str, ids: np.ndarray, rows: int) -> None:

@@ -47,13 +47,9 @@ def export_tsv(run: Run, folder: PathLike) -> None:
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names = {
-        "entity": run.entity_names if run.entity_map else None,
-        "relation": run.relation_names if run.relation_map else None,
-    }
     files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
     for name, table in _tables(run).items():
-        labels: Optional[Sequence[str]] = names["entity" if name == "entity" else "relation"]
+        labels: Optional[Sequence[str]] = run.names["entity" if name == "entity" else "relation"]
         with (
             replace_file(folder / files[name], "w") as file,
             progress(len(table), f"exporting {files[name]}", "rows") as bar,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -9,26 +10,18 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..data.graph import Names
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
-from ..evaluation.model import EmbeddingModel
-from .completion import best_triples, check_range, triple_keys
-from .lists import read_names
+from ..evaluation.model import HEAD, TAIL, EmbeddingModel
+from .answers import AnswerLists, Answers
+from .completion import best_entities, best_triples, check_range, triple_keys
+from .name_maps import find_map, names_of_file, names_of_run
 from .similarity import most_similar
 from .tables import PathLike, read_config, read_model
 
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One answer: its id, its name (the id as text where the run has no names) and its score."""
-
-    id: int
-    name: str
-    score: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,7 @@ class Run:
         config: its config.json under DGL-KE's flag names.
         model: its tables.
         entity_map, relation_map: files with ids and names, or None.
+        names: what is in them, by "entity" and "relation"; read when they are needed, None where there is no file.
     """
 
     folder: Path
@@ -47,6 +41,7 @@ class Run:
     model: EmbeddingModel
     entity_map: Optional[Path]
     relation_map: Optional[Path]
+    names: Dict[str, Optional[Names]]
 
     @classmethod
     def load(
@@ -65,68 +60,85 @@ class Run:
             check_values: look for NaN and infinite numbers, which reads the tables once.
 
         Raises:
-            InputError: in one sentence, whatever is missing or damaged.
+            InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
+                training, or has another number of them, is refused when a name is first needed.
         """
         folder = Path(folder)
         config = read_config(folder)
         model = read_model(
             folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"], check_values, config
         )
-        maps = [
-            Path(given) if given else _find_map(folder, config, key)
-            for given, key in ((entity_map, "emap_file"), (relation_map, "rmap_file"))
-        ]
-        return cls(folder, config, on_device(model, device), *maps)
+        maps, names = {}, {}
+        tables = {"entity": (entity_map, model.entity), "relation": (relation_map, model.relation)}
+        for role, (given, table) in tables.items():
+            maps[role] = Path(given) if given else find_map(folder, config, role)
+            if given:
+                names[role] = names_of_file(folder, role, maps[role], len(table))
+            else:
+                names[role] = maps[role] and names_of_run(folder, config, role, maps[role], len(table))
+        return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
 
     @property
     def entity_names(self) -> Names:
         """Names by entity id. InputError if the run has none."""
-        return self._names("entity", self.entity_map)
+        return self._names_of("entity")
 
     @property
     def relation_names(self) -> Names:
         """Names by relation id. InputError if the run has none."""
-        return self._names("relation", self.relation_map)
+        return self._names_of("relation")
 
-    def _names(self, what, path) -> Names:
-        cache = self.__dict__.setdefault("_cached_names", {})
-        if what not in cache:
-            if path is None:
-                raise InputError(
-                    f"the run in {self.folder} names no file of {what} names that is still there; use ids, or "
-                    f"give the file ({'--entity_mfile' if what == 'entity' else '--rel_mfile'} on the command line)"
-                )
-            cache[what] = read_names(path)
-        return cache[what]
+    def _names_of(self, role: str) -> Names:
+        if self.names[role] is None:
+            raise InputError(
+                f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
+                f"give the file ({'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line)"
+            )
+        return self.names[role]
 
     def score(self, heads: Items, relations: Items, tails: Items) -> np.ndarray:
         """Scores (n,) float32 of triples, element by element; single items are repeated. Larger is more likely."""
-        lists = np.broadcast_arrays(self._entities(heads), self._relations(relations), self._entities(tails))
-        return self.model.scores(triple_keys(self.model, *(np.ascontiguousarray(ids) for ids in lists)))
+        _, lists = self._questions(heads=heads, relations=relations, tails=tails)
+        return self.model.scores(triple_keys(self.model, *lists))
 
-    def tails(self, head: Item, relation: Item, k: int = 10) -> List[Scored]:
-        """The k best tails of (head, relation, ?)."""
-        found = self._best(self._entities(head), self._relations(relation), self._all_entities(), "batch_head", k)
-        return self._scored(found.tails, found.scores)
+    def tails(self, head: Items, relation: Items, k: int = 10) -> Union[Answers, AnswerLists]:
+        """The k best tails of (head, relation, ?).
 
-    def heads(self, relation: Item, tail: Item, k: int = 10) -> List[Scored]:
-        """The k best heads of (?, relation, tail)."""
-        found = self._best(self._all_entities(), self._relations(relation), self._entities(tail), "batch_tail", k)
-        return self._scored(found.heads, found.scores)
+        With lists of heads or relations, one answer for each question: lists are taken element by element, a single
+        item stands for all questions. All questions together are quicker than one after the other.
 
-    def relations(self, head: Item, tail: Item, k: int = 10) -> List[Scored]:
-        """The k best relations of (head, ?, tail)."""
-        everything = np.arange(len(self.model.relation))
-        found = self._best(self._entities(head), everything, self._entities(tail), "all", k)
-        return self._scored(found.relations, found.scores, entities=False)
+        Returns:
+            Answers for single items, AnswerLists for lists.
 
-    def nearest(self, entity: Item, k: int = 10, measure: str = "cosine") -> List[Scored]:
-        """The k entities most similar to one, itself left out; measure as in similarity.MEASURES."""
-        ids = self._entities(entity)
+        Raises:
+            InputError: an unknown name or id, lists of different length, k below 1.
+        """
+        return self._entities_for(TAIL, k, head=head, relation=relation)
+
+    def heads(self, relation: Items, tail: Items, k: int = 10) -> Union[Answers, AnswerLists]:
+        """The k best heads of (?, relation, tail). Lists, result and errors as for `tails`."""
+        return self._entities_for(HEAD, k, tail=tail, relation=relation)
+
+    def relations(self, head: Items, tail: Items, k: int = 10) -> Union[Answers, AnswerLists]:
+        """The k best relations of (head, ?, tail). Lists, result and errors as for `tails`."""
+        single, (heads, tails) = self._questions(head=head, tail=tail)
+        everything, answers = np.arange(len(self.model.relation)), []
+        for question in range(len(heads)):
+            ends = (ids[question : question + 1] for ids in (heads, tails))
+            found = best_triples(self.model, next(ends), everything, next(ends), "all", k)[0]
+            answers.append(Answers(found.relations, found.scores, self.names["relation"]))
+        return answers[0] if single else AnswerLists(answers)
+
+    def nearest(self, entity: Items, k: int = 10, measure: str = "cosine") -> Union[Answers, AnswerLists]:
+        """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
+        `tails`."""
+        single, (ids,) = self._questions(entity=entity)
         table = self.model.entity if isinstance(self.model.entity, np.ndarray) else self.model.entity.cpu().numpy()
-        _, found, scores = most_similar(table, ids, self._all_entities(), "batch_left", measure, k + 1)[0]
-        others = found != ids[0]
-        return self._scored(found[others][:k], scores[others][:k])
+        answers = []
+        for lefts, found, scores in most_similar(table, ids, np.arange(len(table)), "batch_left", measure, k + 1):
+            others = found != lefts[0]
+            answers.append(Answers(found[others][:k], scores[others][:k], self.names["entity"]))
+        return answers[0] if single else AnswerLists(answers)
 
     def rank(
         self,
@@ -138,56 +150,52 @@ class Run:
 
         triples: (heads, relations, tails). protocol: see evaluation.Protocol; without `known`, nothing is filtered.
         """
-        lists = self._entities(triples[0]), self._relations(triples[1]), self._entities(triples[2])
+        _, lists = self._questions(**dict(zip(("heads", "relations", "tails"), triples)))
         return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
 
-    def _best(self, heads, relations, tails, mode, k):
-        return best_triples(self.model, heads, relations, tails, mode, k)[0]
+    def _entities_for(self, side: str, k: int, **given: Items) -> Union[Answers, AnswerLists]:
+        single, (stays, relations) = self._questions(**given)
+        found = best_entities(self.model, side, stays, relations, k)
+        answers = [Answers(ids, scores, self.names["entity"]) for ids, scores in found]
+        return answers[0] if single else AnswerLists(answers)
 
-    def _all_entities(self):
-        return np.arange(len(self.model.entity))
+    def _questions(self, **given: Items) -> Tuple[bool, List[np.ndarray]]:
+        """Whether all that is given are single items, and the ids of each, (n,) int64. Keys: head, relations and so on.
 
-    def _entities(self, items: Items) -> np.ndarray:
-        return self._ids("entity", items, len(self.model.entity))
+        Raises InputError: an unknown name or id, or lists of different length.
+        """
+        ids = {what: self._ids("relation" if what.startswith("relation") else "entity", items)
+               for what, items in given.items()}
+        lengths = {what: len(ids[what]) for what, items in given.items() if not _is_single(items)}
+        if len(set(lengths.values())) > 1:
+            said = " and ".join(f"{length} for {what}" for what, length in lengths.items())
+            raise InputError(f"lists are taken element by element, but their lengths are {said}; give one length")
+        n = next(iter(lengths.values()), 1)
+        return not lengths, [np.ascontiguousarray(np.broadcast_to(each, n)) for each in ids.values()]
 
-    def _relations(self, items: Items) -> np.ndarray:
-        return self._ids("relation", items, len(self.model.relation))
-
-    def _ids(self, what, items, rows) -> np.ndarray:
-        if isinstance(items, (str, int, np.integer)):
-            items = [items]
-        names = None
+    def _ids(self, role: str, items: Items) -> np.ndarray:
+        """(n,) int64."""
+        table = self.model.entity if role == "entity" else self.model.relation
+        if isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype == np.int64:
+            check_range(role, items, len(table))
+            return items
         ids = []
-        for item in np.asarray(items, dtype=object).tolist():
+        for item in [items] if _is_single(items) else items:
             if isinstance(item, str):
-                names = names or self._names(what, self.entity_map if what == "entity" else self.relation_map)
-                item = names.id_of(item)
-            ids.append(item)
-        ids = np.array(ids, dtype=np.int64)
-        check_range(what, ids, rows)
-        return ids
+                item = self._names_of(role).id_of(item)
+            try:
+                ids.append(operator.index(item))
+            except TypeError:
+                raise InputError(
+                    f"{shown(repr(item))} is neither the id nor the name of one {role}; give integers or text"
+                ) from None
+        try:
+            found = np.array(ids, dtype=np.int64)
+        except OverflowError:
+            raise InputError(f"{role} id {shown(max(ids, key=abs))} is not in the model") from None
+        check_range(role, found, len(table))
+        return found
 
-    def _scored(self, ids, scores, entities=True) -> List[Scored]:
-        path = self.entity_map if entities else self.relation_map
-        names = self._names("entity" if entities else "relation", path) if path else None
-        return [
-            Scored(int(i), names[i] if names is not None else str(i), float(score)) for i, score in zip(ids, scores)
-        ]
 
-
-def _find_map(folder: Path, config: Dict[str, Any], key: str) -> Optional[Path]:
-    """DGL-KE writes the file's name without saying where it is: beside the run, or in the folder of the data set."""
-    name = config.get(key)
-    if not isinstance(name, str):
-        return None
-    data = Path(str(config.get("data_path", "data")))
-    for path in (
-        Path(name),
-        folder / name,
-        folder / Path(name).name,
-        data / name,
-        data / str(config["dataset"]) / name,
-    ):
-        if path.is_file():
-            return path
-    return None
+def _is_single(items: Items) -> bool:
+    return isinstance(items, (str, bytes)) or not hasattr(items, "__iter__") or getattr(items, "ndim", 1) == 0

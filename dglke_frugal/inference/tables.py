@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
+import shlex
 from pathlib import Path
 from typing import Any, Dict, Optional, Union
 
 import numpy as np
 
-from ..errors import InputError
+from ..config import LARGEST
+from ..errors import InputError, shown
 from ..evaluation.model import MODELS, EmbeddingModel
+from ..files import read_json
 
 PathLike = Union[str, os.PathLike]
 _CHECK_BYTES = 1 << 26  # of a table, looked at together
@@ -27,11 +28,9 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give the folder of a run, such as ckpts/TransE_l2_FB15k_0")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path, "copy it again from the run that wrote it")
     except FileNotFoundError:
-        raise InputError(f"{folder} has no config.json; give the folder that a training run wrote") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
+        raise InputError(_why_no_config(folder)) from None
     if not isinstance(config, dict):
         raise InputError(f"{path} holds no JSON object; copy it again from the run that wrote it")
     for ours, release in (
@@ -47,15 +46,33 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
         if key not in config:
             raise InputError(f"{path} lacks {key!r}; add it, as it was given to the training run")
         if not isinstance(config[key], kind) or isinstance(config[key], bool):
-            raise InputError(f"{path} has {config[key]!r} for {key!r}; put the value given to the training run there")
+            raise InputError(
+                f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there"
+            )
     if config["model_name"] not in MODELS and ":" not in config["model_name"]:
-        raise InputError(f"{path} names the model {config['model_name']!r}; known are {', '.join(MODELS)}")
-    if config["hidden_dim"] < 1 or not math.isfinite(config["gamma"]):
+        raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(MODELS)}")
+    if not (1 <= config["hidden_dim"] < 2**63 and abs(config["gamma"]) <= LARGEST):
         raise InputError(
-            f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
+            f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
             "put the values given to the training run there"
         )
     return config
+
+
+def _why_no_config(folder: Path) -> str:
+    """A sentence: the run was interrupted, saved nothing, or is none."""
+    if not is_unsaved_run(folder):
+        return f"{folder} has no config.json; give the folder that a training run wrote"
+    if (folder / "result.json").exists():
+        return f"{folder} has no tables, it was trained with --no_save_emb; train it again without"
+    again = f"dglke_train --resume {shlex.quote(str(folder))}"
+    return f"{folder} is a run that has not ended and has no tables yet; go on with it: {again}"
+
+
+def is_unsaved_run(folder: PathLike) -> bool:
+    """Whether the folder is that of a run of ours that has not saved its tables (yet)."""
+    folder = Path(folder)
+    return (folder / "config.yaml").is_file() and not (folder / "config.json").exists()
 
 
 def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:

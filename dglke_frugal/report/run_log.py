@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
+from ..files import read_json
 from ..training.run_folder import read_result
 
 METRICS_FILE = "metrics.jsonl"
@@ -70,7 +71,7 @@ def _read_metrics(path: Path):
         try:
             entry = json.loads(line)
             step = int(entry["step"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
         found = True
         if entry.get("event") == "start":
@@ -90,11 +91,9 @@ def _read_metrics(path: Path):
 def _read_breakdown(folder: Path) -> List[Dict[str, Any]]:
     path = folder / EVALUATION_FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "write it again with dglke_eval --breakdown --json")
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; write it again with dglke_eval --breakdown --json") from error
     rows = content.get("by_relation") if isinstance(content, dict) else None
     return [row for row in rows or [] if isinstance(row, dict) and isinstance(row.get("MRR"), (int, float))]
 

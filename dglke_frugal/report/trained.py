@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from ..data import KnowledgeGraph, load_graph, ogb
+from ..data.fingerprint import Fingerprint
 from ..errors import InputError
 from ..inference.run import Run
 from .run_log import RunLog
@@ -32,7 +33,7 @@ def find_trained(log: RunLog) -> Trained:
         run = Run.load(log.folder, check_values=False)
     except InputError:
         return Trained(None, None, _namer("entity", lambda: None), _namer("relation", lambda: None))
-    graph = _find_graph(log.flags, len(run.model.entity))
+    graph = _find_graph(log.flags, run)
     return Trained(run, graph, _namer("entity", lambda: run.entity_names), _namer("relation", lambda: run.relation_names))
 
 
@@ -46,7 +47,8 @@ def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:
     return lambda number: found[number] if number < known else f"{what} {number}"
 
 
-def _find_graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph]:
+def _find_graph(flags: Dict[str, Any], run: Run) -> Optional[KnowledgeGraph]:
+    """The graph that the run was trained on, if it is still what and where it was."""
     dataset, path = str(flags.get("dataset")), Path(str(flags.get("data_path")))
     layout = flags.get("format", "built_in")
     is_there = (path / dataset).exists() or dataset in ogb.NAMES and ogb.find(dataset, path)
@@ -57,4 +59,5 @@ def _find_graph(flags: Dict[str, Any], entities: int) -> Optional[KnowledgeGraph
                            bool(flags.get("has_edge_importance")))
     except InputError:
         return None
-    return graph if graph.n_entities == entities else None
+    changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(run.config.get("data")))
+    return None if changed or graph.n_entities != len(run.model.entity) else graph

@@ -15,12 +15,12 @@ import shutil
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import InputError
-from ..files import replace_file
+from ..files import read_json, replace_file
 from .lock import hold
 
 FORMAT = 1
@@ -53,11 +53,13 @@ class Checkpoint:
     state: Dict[str, Any]
     arrays: Dict[str, StoredArray]
 
-    def check_config(self, config: Mapping[str, Any]):
-        """Raise InputError, naming each difference, unless the checkpoint was written under the same configuration."""
+    def check_config(self, config: Mapping[str, Any], apart_from: Sequence[str] = ()):
+        """Raise InputError, naming each difference, unless the checkpoint was written under the same configuration,
+        or one that differs in the keys `apart_from` alone."""
         now = _as_json(config)
+        keys = sorted({*self.config, *now} - {*apart_from})
         differences = [f"{key} was {_show(self.config, key)} and is {_show(now, key)}"
-                       for key in sorted({*self.config, *now}) if _show(self.config, key) != _show(now, key)]
+                       for key in keys if _show(self.config, key) != _show(now, key)]
         if differences:
             raise InputError(f"{self.path} is of another configuration: {'; '.join(differences)}; "
                              "resume with the same flags or start a new run")
@@ -196,17 +198,18 @@ class CheckpointFolder:
 
     def _best_step(self) -> Optional[int]:
         try:
-            return json.loads((self.path / "best.json").read_text(encoding="utf-8"))["step"]
+            return read_json(self.path / "best.json", "remove it to go on without a best checkpoint")["step"]
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise InputError(f"{self.path / 'best.json'} cannot be read ({error}); remove it to go on without a best "
                              "checkpoint") from error
 
     def _open(self, step: int) -> Checkpoint:
         path = self._folder(step)
         try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            manifest = read_json(
+                path / MANIFEST, f"remove {path} to use the checkpoint before it, if there is one")
             if manifest["format"] != FORMAT:
                 raise InputError(
                     f"{path} has format {manifest['format']}, this version reads {FORMAT}; use the version that "

@@ -292,7 +292,7 @@ def follow(connection: Connection, rank: int) -> int:
         config = TrainConfig.from_flags(hello["flags"])
         with shortage_as_input_error():
             _native.set_num_threads(config.device.num_thread)
-            with FollowerRun(config, load(config, write_maps=False), peers, hello) as run:
+            with FollowerRun(config, load(config), peers, hello) as run:
                 peers.ready()
                 run.train()
                 run.finish()

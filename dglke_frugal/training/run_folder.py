@@ -4,16 +4,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import zlib
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-import numpy as np
-
 from ..config import TrainConfig
 from ..data import KnowledgeGraph
+from ..data.fingerprint import Fingerprint, file_checksum
 from ..errors import InputError
-from ..files import replace_file
+from ..files import read_json, replace_file
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
@@ -23,6 +21,8 @@ IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_di
             "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
             "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
             "num_proc", "matmul", "seed")
+
+DATA_KEYS = ("entities", "relations", "training_triples", "training_checksum")  # and on the data; in a Fingerprint
 
 
 def create_run_folder(config: TrainConfig) -> Path:
@@ -53,15 +53,22 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
         yaml.safe_dump(plain, file, sort_keys=False)
 
 
-def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
+def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     """What the numbers of a run depend on: flags, and the training triples by their checksum."""
-    flags = config.to_flags()
-    checksum = 0
-    for column in graph.train:
-        checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
+    flags, known = config.to_flags(), data.to_dict()
     partition = config.device.edge_partition if config.device.ranks > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
-            "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
+    return {**{name: flags[name] for name in IDENTITY}, "partition": partition,
+            **{name: known[name] for name in DATA_KEYS}}
+
+
+def check_data(folder: Path, identity: Dict[str, Any], now: Fingerprint) -> None:
+    """Raise InputError if a run's data are not those of its checkpoint's identity, or its id maps have other names."""
+    maps = {"entity_names": folder / "entities.tsv", "relation_names": folder / "relations.tsv"}
+    names = {name: file_checksum(path) for name, path in maps.items() if path.exists()}
+    changed = now.difference(Fingerprint.of_mapping({**identity, **names}))
+    if changed:
+        raise InputError(f"the data have changed since {folder} was trained on them: {changed}; "
+                         "give back the files that they were, or start a new run")
 
 
 def write_result(folder: Path, result: Dict[str, Any]) -> None:
@@ -75,11 +82,9 @@ def read_result(folder: Path) -> Optional[Dict[str, Any]]:
     """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged."""
     path = Path(folder) / RESULT_FILE
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path, "remove it to go on from the last checkpoint")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; remove it to go on from the last checkpoint") from error
 
 
 def _finite(value):
@@ -88,11 +93,13 @@ def _finite(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_config(folder: Path, config: TrainConfig, entity_map: str | None, relation_map: str | None) -> None:
+def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data: Fingerprint) -> None:
     """Write config.json with the keys of DGL-KE 0.1.2 and of its git HEAD, so that the tools of both read it.
 
-    entity_map, relation_map: files of id and name per line, or None.
+    Maps that lie in the folder are named without it. `data` is what the graph is known by.
     """
+    entity_map, relation_map = (None if path is None else path.name if path.parent == folder else str(path)
+                                for path in (graph.entity_map, graph.relation_map))
     flags = config.to_flags()
     flags["gpu"] = list(flags["gpu"])
     release = {
@@ -102,6 +109,7 @@ def write_config(folder: Path, config: TrainConfig, entity_map: str | None, rela
         "emap_file": entity_map,
         "rmap_file": relation_map,
         "emp_file": entity_map,  # HEAD's spelling
+        "data": data.to_dict(),
     }
     with replace_file(folder / "config.json", "w") as file:
         json.dump({**flags, **release}, file, indent=4)

@@ -17,6 +17,8 @@ from typing import Any, Callable, Dict, Optional, Sequence
 from .. import _native, hardware
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
+from ..data.fingerprint import Fingerprint
+from ..data.name_maps import keep_name_maps
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
@@ -29,8 +31,8 @@ from .loop import TrainingLoop
 from .memory_plan import HOST, GraphSize, plan_memory
 from .ranker import Ranker
 from .report import Report
-from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, read_result, write_config, write_flags,
-                         write_result)
+from .run_folder import (CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, create_run_folder, identity, read_result,
+                         write_config, write_flags, write_result)
 from .sampler import Sampler, SamplerConfig
 from .step import LossConfig, StepConfig, make_step
 from .tables import Tables, hot_entities
@@ -89,6 +91,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         if resume:
             run.restore()
             write_flags(folder, config)
+        run.keep_names()
         run.summary.update(threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
@@ -133,11 +136,11 @@ def thread_count(config: TrainConfig) -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
 
 
-def load(config: TrainConfig, write_maps: bool = True) -> KnowledgeGraph:
-    """The graph that the flags name. As in DGL-KE, raw_udd formats leave their id maps beside the data."""
+def load(config: TrainConfig) -> KnowledgeGraph:
+    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
     graph = config.graph
     loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
-                        graph.has_edge_importance, map_folder=graph.data_path if write_maps else None)
+                        graph.has_edge_importance)
     needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
     for flag, (wanted, split) in needed.items():
         if wanted and (split is None or not len(split)):
@@ -225,7 +228,8 @@ class Run:
         if checkpoint is None:
             print(f"{self.folder} has no checkpoint yet; starting at step 0")
             return
-        checkpoint.check_config(self._identity)
+        checkpoint.check_config(self._identity, apart_from=DATA_KEYS)
+        check_data(self.folder, checkpoint.config, self._fingerprint)
         if checkpoint.step > self.config.run.max_step:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
@@ -236,6 +240,11 @@ class Run:
         (self.folder / RESULT_FILE).unlink(missing_ok=True)
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
 
+    def keep_names(self) -> None:
+        """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
+        if not self.config.run.no_save_emb:
+            self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
+
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""
         state = {"best": self.best, "validations_since_best": self.validations_since_best,
@@ -244,7 +253,11 @@ class Run:
 
     @cached_property
     def _identity(self) -> Dict[str, Any]:
-        return identity(self.config, self.graph)
+        return identity(self.config, self._fingerprint)
+
+    @cached_property
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint.of(self.graph)
 
     @property
     def _keeps_checkpoints(self) -> bool:
@@ -369,8 +382,7 @@ class Run:
         """Write the tables and config.json as DGL-KE does."""
         print(f"Save model to {self.folder}")
         self.tables.save(self.folder, self.config.graph.dataset, self.config.model.model_name)
-        maps = (self.graph.entity_map, self.graph.relation_map)
-        write_config(self.folder, self.config, *(None if path is None else str(path) for path in maps))
+        write_config(self.folder, self.config, self.graph, self._fingerprint)
 
 
 def step_config(config: TrainConfig) -> StepConfig:

@@ -22,6 +22,11 @@ def write(folder, **files):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def yaml(content):
+    """(files, flags) with a config file of this content."""
+    return {"train__txt": GOOD, "c__yaml": content}, [*RAW, "--config", "{data}/c.yaml"]
+
+
 # What is wrong: (files of the data folder, flags, what the sentence must name)
 MAPS = {"entities__tsv": "0\ta\n1\tb\n2\tc\n", "relations__tsv": "0\tlikes\n1\tknows\n"}
 IDS = {**MAPS, "ids__txt": "0\t0\t1\n1\t1\t2\n" * 8}
@@ -88,6 +93,36 @@ BAD = {
                                         ["learning_rate"]),
     "config file that is no YAML": ({"train__txt": GOOD, "c__yaml": "a: [1\n"}, [*RAW, "--config", "{data}/c.yaml"],
                                     ["c.yaml"]),
+    "config file with a list for a number": (
+        *yaml("hidden_dim: [8, 9]"), ["c.yaml, line 1", "hidden_dim", "one value"]),
+    "config file with text for a switch": (
+        *yaml("seed: 1\ntest: 'no'"), ["c.yaml, line 2", "'test' is 'no'", "true or"]),
+    "config file with a switch for a number": (*yaml("lr: yes"), ["c.yaml, line 1", "'lr' is true"]),
+    "config file with a key twice": (*yaml("lr: 1\nseed: 2\nlr: 3\n"), ["c.yaml, line 3", "'lr' stands on line 1"]),
+    "config file with a key that is a list": (*yaml("? [lr]\n: 1"), ["c.yaml, line 1"]),
+    "config file nested deeply": (*yaml("[" * 5000), ["c.yaml", "nested too deeply"]),
+    "config file with a number of thousands of digits": (*yaml("gamma: " + "9" * 5000), []),
+    "config file with NUL in a name": (*yaml('save_path: "a\\0b"'), ["c.yaml, line 1", "NUL"]),
+    "config file with a day that there is not": (*yaml("save_path: 2020-13-45"), ["c.yaml, line 1", "month"]),
+    "hidden_dim of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 500], ["--hidden_dim"]),
+    "hidden_dim of thousands of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 5000], ["--hidden_dim"]),
+    "max_step beyond 64 bits": ({"train__txt": GOOD}, [*RAW, "--max_step", str(2**63)], ["--max_step"]),
+    "seed of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--seed", "9" * 400], ["--seed"]),
+    "cache_size of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--cache_size", "9" * 400], ["not a size"]),
+    "cache_size with two points": ({"train__txt": GOOD}, [*RAW, "--cache_size", "1.2.3"], ["not a size"]),
+    "gamma that float32 cannot hold": ({"train__txt": GOOD}, [*RAW, "--gamma", "1e300"],
+                                       ["--gamma is 1e+300", "float32"]),
+    "margin that float32 cannot hold": ({"train__txt": GOOD}, [*RAW, "--loss_genre", "Hinge", "-m", "1e300"],
+                                        ["--margin"]),
+    "regularization that float32 cannot hold": ({"train__txt": GOOD}, [*RAW, "-rc", "1e300"],
+                                               ["--regularization_coef"]),
+    "dataset with a path": ({"train__txt": GOOD}, [*RAW, "--dataset", "../x"], ["--dataset '../x'", "--data_path"]),
+    "dataset without a name": ({"train__txt": GOOD}, [*RAW, "--dataset", ""], ["--dataset ''"]),
+    "dataset with a very long name": ({"train__txt": GOOD}, [*RAW, "--dataset", "x" * 300], ["--dataset", "300 bytes"]),
+    "early stopping, but no validation in time": (
+        {"train__txt": GOOD, "valid__txt": GOOD},
+        [*RAW, "valid.txt", "valid.txt", "--valid", "--early_stop_patience", "1"],
+        ["--eval_interval 10000", "--max_step 2"]),
     "save_path below a file": ({"train__txt": GOOD}, [*RAW, "--save_path", "{data}/train.txt/runs"], ["train.txt"]),
     "vanilla with a later flag": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--pairwise"], ["--pairwise"]),
     "vanilla resumed": ({"train__txt": GOOD}, [*RAW, "--backend", "vanilla", "--resume", "x"], ["--resume"]),
@@ -113,6 +148,7 @@ def test_is_refused_in_one_sentence(what, tmp_path, capfd, monkeypatch):
     assert len(error.splitlines()) == 1 and "Traceback" not in error
     for name in named:
         assert name in error
+    assert len(error) < 700
     assert not list(tmp_path.rglob("*.npy")) and not list(tmp_path.rglob("config.json"))
     # id maps may be made
     assert sorted(path for path in data.iterdir() if path.suffix != ".tsv" or path in before) == before

@@ -1,6 +1,7 @@
 """Whatever is wrong with the files, the answer is one sentence with file, line and remedy, and nothing is written."""
 
 import builtins
+import gzip
 import re
 
 import pytest
@@ -49,8 +50,7 @@ def make_udd(folder):
 def make_raw_udd(folder):
     for split in SPLITS:
         write(folder / split, ["e{}\tr{}\te{}\t1.5".format(*t) for t in TRIPLES])
-    return folder, dict(dataset="mine", path=folder, format="raw_udd_hrt", has_edge_importance=True, files=list(SPLITS),
-                        map_folder=folder)
+    return folder, dict(dataset="mine", path=folder, format="raw_udd_hrt", has_edge_importance=True, files=list(SPLITS))
 
 
 MAKE = {"built_in": make_built_in, "Freebase": make_freebase, "udd": make_udd, "raw_udd": make_raw_udd}
@@ -102,6 +102,14 @@ def carriage_returns(path):
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
 
 
+def packed(path):
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def utf_16(path):
+    path.write_bytes(path.read_text().encode("utf-16"))
+
+
 def cut_off(path):
     path.write_bytes(path.read_bytes().rsplit(b"\t", 1)[0])
 
@@ -118,6 +126,10 @@ ANY_TRIPLES = [
     ("train.txt", carriage_returns, "carriage return"),
     ("test.txt", cut_off, "cut off"),
     ("train.txt", content(b"0" * (9 << 20)), "longer than"),
+    ("train.txt", packed, "is a gzip file; unpack it"),
+    ("test.txt", content(bytes(range(13, 256)) + bytes(range(256))), "line 1 has a NUL byte.* binary"),
+    ("train.txt", line(4, b"e0\tr0\te\x001\t1"), "has a NUL byte"),
+    ("valid.txt", utf_16, "UTF-16; save the file as UTF-8"),
 ]
 WEIGHTS = [
     *(("train.txt", line(4, row + weight), f"edge importance '{re.escape(weight)}' is not a finite number above 0")
@@ -137,18 +149,22 @@ NAME_TRIPLES = [
     ("train.txt", line(9, b"e\xff\tr1\te1\t1"), "not valid UTF-8"),
     ("test.txt", line(9, "e1\t\te1\t1"), "the relation has no name"),
 ]
+MAPS = [
+    *((file, damage, says) for damage, says in ANY_FILE for file in ("{entities}", "{relations}")),
+    ("{entities}", line(5, "4"), "has 1 column where exactly 2"),
+    ("{entities}", line(5, "4\te4\tx"), "has 3 columns where exactly 2"),
+    ("{entities}", line(5, "x\te4"), "'x' is not an integer id"),
+    ("{entities}", line(5, "-4\te4"), "id -4 is negative"),
+    ("{entities}", line(5, "40\te4"), "id 40 in a file of 12 names leaves a gap"),
+    ("{relations}", line(2, "0\tr1"), "id 0 stands on an earlier line"),
+    ("{entities}", line(12, "11\te3"), "'e3' stands on an earlier line"),
+    ("{entities}", line(5, ""), "is blank"),
+    ("{entities}", line(5, b"4\t\xc3"), "not valid UTF-8"),
+    ("{entities}", commas, "has 1 column where exactly 2"),
+    ("{entities}", packed, "is a gzip file"),
+    ("{relations}", line(2, b"1\tr\x001"), "NUL"),
+]
 DICTIONARIES = [
-    *((file, damage, says) for damage, says in ANY_FILE for file in ("entities.dict", "relations.dict")),
-    ("entities.dict", line(5, "4"), "has 1 column where exactly 2"),
-    ("entities.dict", line(5, "4\te4\tx"), "has 3 columns where exactly 2"),
-    ("entities.dict", line(5, "x\te4"), "'x' is not an integer id"),
-    ("entities.dict", line(5, "-4\te4"), "id -4 is negative"),
-    ("entities.dict", line(5, "40\te4"), "id 40 in a file of 12 names leaves a gap"),
-    ("relations.dict", line(2, "0\tr1"), "id 0 stands on an earlier line"),
-    ("entities.dict", line(12, "11\te3"), "'e3' stands on an earlier line"),
-    ("entities.dict", line(5, ""), "is blank"),
-    ("entities.dict", line(5, b"4\t\xc3"), "not valid UTF-8"),
-    ("entities.dict", commas, "has 1 column where exactly 2"),
     ("train.txt", line(6, "e0\tr0\te99"), "column 3: the entity 'e99' is not in its map file"),
     ("train.txt", line(6, "e99\tr0\te0"), "column 1: the entity 'e99' is not in its map file"),
     ("valid.txt", line(6, "e0\tr9\te1"), "column 2: the relation 'r9' is not in its map file"),
@@ -168,7 +184,11 @@ COUNTS = [
     ("train.txt", line(5, "0\t1\t3"), "the relation id 3 is not below 3"),
     ("train.txt", line(5, "0\t1\t2\t1.5"), "has 4 columns where exactly 3"),
 ]
-USER_MAPS = [(file, damage, says) for damage, says in ANY_FILE for file in ("entities.tsv", "relations.tsv")]
+
+
+def maps(**files):
+    """The rows about map files, for those of this name."""
+    return [(file.format(**files), damage, says) for file, damage, says in MAPS]
 
 
 def filled(table, **values):
@@ -189,9 +209,11 @@ def filled(table, **values):
 
 
 TABLE = {
-    "built_in": ANY_TRIPLES + NAME_TRIPLES[:1] + DICTIONARIES,
+    "built_in": ANY_TRIPLES + NAME_TRIPLES[:1] + maps(entities="entities.dict", relations="relations.dict")
+    + DICTIONARIES,
     "Freebase": ANY_TRIPLES + filled(ID_TRIPLES, a="2", w="") + COUNTS,
-    "udd": ANY_TRIPLES + filled(ID_TRIPLES, a="2", w="\t1") + filled(WEIGHTS, e="", r="") + USER_MAPS,
+    "udd": ANY_TRIPLES + filled(ID_TRIPLES, a="2", w="\t1") + filled(WEIGHTS, e="", r="")
+    + maps(entities="entities.tsv", relations="relations.tsv"),
     "raw_udd": ANY_TRIPLES + NAME_TRIPLES + filled(WEIGHTS, e="e", r="r"),
 }
 
@@ -216,7 +238,7 @@ def refused(folder, arguments, says):
                           for family, rows in TABLE.items() for number, row in enumerate(rows)])
 def test_damaged_file(tmp_path, family, file, damage, says):
     folder, arguments = MAKE[family](tmp_path)
-    load_graph(**{**arguments, "map_folder": None})
+    load_graph(**arguments)
     damage(folder / file)
     sentence = refused(tmp_path, arguments, says)
     assert str(folder / file) in sentence and getattr(damage, "shows", "") in sentence
@@ -246,7 +268,6 @@ def test_each_family_has_twenty():
         ),
         ("raw_udd", dict(files=["../nothing.txt"]), "nothing.txt does not exist"),
         ("built_in", dict(has_edge_importance=True), "built-in data sets have no edge importance"),
-        ("raw_udd", dict(map_folder="/dev/null/x"), "cannot write"),
     ],
 )
 def test_bad_argument(tmp_path, family, change, says):
@@ -277,12 +298,16 @@ def test_first_bad_line_is_named_whatever_the_threads(tmp_path):
     refused(tmp_path, arguments, "train.txt, line 4000, column 3")
 
 
-def test_names_of_a_user_map_are_checked_when_they_are_read(tmp_path):
-    folder, arguments = MAKE["udd"](tmp_path)
-    line(3, "nothing")(folder / "entities.tsv")
-    graph = load_graph(**arguments)  # DGL-KE only counts the lines of these files
-    with pytest.raises(InputError, match="entities.tsv, line 3 has 1 column"):
-        graph.entity_names[0]
-    assert graph.relation_names[2] == "r2"
-    with pytest.raises(InputError, match="no 'r9'"):
-        graph.relation_names.id_of("r9")
+@pytest.mark.parametrize("delimiter", [",", "::", "\t "])
+def test_a_tab_in_a_name(tmp_path, delimiter):
+    """An id map of such names could not be read again, for its columns are separated by tabs."""
+    lines = [delimiter.join(("e0", "r0", "e1"))] * 3
+    write(tmp_path / "train.txt", [*lines, delimiter.join(("e0", "r\t0", "e1"))])
+    given = dict(dataset="mine", path=tmp_path, delimiter=delimiter)
+    refused(tmp_path, dict(given, format="raw_udd_hrt", files=["train.txt"]),
+            r"train.txt, line 4, column 2: the name 'r\\t0' has a tab in it")
+    write(tmp_path / "entities", [delimiter.join(("0", "e0")), delimiter.join(("1", "e\t1"))])
+    write(tmp_path / "relations", [delimiter.join(("0", "r0"))])
+    write(tmp_path / "ids.txt", [delimiter.join(("0", "0", "1"))])
+    refused(tmp_path, dict(given, format="udd_hrt", files=["entities", "relations", "ids.txt"]),
+            "entities, line 2, column 2: .* has a tab in it")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dglke_frugal import _native
 from dglke_frugal.data import Names, load_graph, text
+from dglke_frugal.data.name_maps import keep_name_maps
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reader_oracle as oracle  # noqa: E402
@@ -106,7 +107,8 @@ def test_raw_udd(tmp_path, small_blocks, order, delimiter):
     for seed, split in enumerate(files):
         named = [(f"Zoë {h}", f"kennt_{r}", f"Zoë {t}") for h, r, t in random_triples(99, seed)]
         write(tmp_path / split, [delimiter.join(arranged(t, order)) for t in named], end="\r\n")
-    graph = load_graph("mine", tmp_path, f"raw_udd_{order}", files, delimiter, map_folder=tmp_path)
+    graph = load_graph("mine", tmp_path, f"raw_udd_{order}", files, delimiter)
+    keep_name_maps(graph, tmp_path, tmp_path)
     splits, entities, relations = oracle.read_raw([tmp_path / file for file in files], order, delimiter)
     for triples, expected in zip(graph.splits.values(), splits):
         same(triples, expected)

@@ -111,3 +111,29 @@ def test_help_needs_no_torch():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "--neg_deg_sample_eval" in out and "--rank_ties" in out
     assert time.perf_counter() - begin < 30
+
+
+@pytest.mark.parametrize("finished, says", [(False, "has not ended.*dglke_train --resume"), (True, "--no_save_emb")])
+def test_a_run_without_tables_is_not_taken_for_one_on_FB15k(tmp_path, capsys, finished, says):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("dataset: toy\n")
+    if finished:
+        (folder / "result.json").write_text("{}")
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--model_path", str(folder)])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1 and "FB15k" not in error
+    assert re.search(says, error)
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, '{"gamma": ' + "9" * 5000 + "}", '{"gamma": ' + "9" * 900 + "}"])
+def test_a_config_that_python_cannot_hold(run, capsys, value):
+    folder, _, _ = run
+    if value.startswith("{"):
+        value = json.dumps(json.loads((folder / "config.json").read_text()))[:-1] + ", " + value[1:]
+    (folder / "config.json").write_text(value)
+    with pytest.raises(SystemExit) as stopped:
+        command.main(udd_flags(folder))
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1 and "config.json" in error

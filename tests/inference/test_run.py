@@ -15,6 +15,7 @@ import dglke_frugal
 from dglke_frugal.cli import export
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import KnownTriples
+from dglke_frugal.inference.answers import AnswerLists, Answers, Scored
 from inference.make_run import write_run
 
 
@@ -128,3 +129,58 @@ def test_an_export_that_cannot_be_written(tmp_path, model, capsys, output, form)
     with pytest.raises(SystemExit) as stopped:
         export.main([str(folder), str(tmp_path / output), "--format", form])
     assert stopped.value.code == 2 and "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ComplEx", "TransE_l2", "TransR", "RESCAL", "RotatE"])
+def test_lists_are_answered_question_by_question(tmp_path, name):
+    run = dglke_frugal.load(write_run(tmp_path / "run", random_model(name)))
+    heads, relations, tails = [0, "entity 1", 5, 0], [2, 0, "relation 2", 2], np.array([9, 8, 7, 6])
+    for many, one in (
+        (run.tails(heads, relations, 4), lambda i: run.tails(heads[i], relations[i], 4)),
+        (run.tails(heads, 1, 4), lambda i: run.tails(heads[i], 1, 4)),
+        (run.tails("entity 3", relations, 4), lambda i: run.tails("entity 3", relations[i], 4)),
+        (run.heads(relations, tails, 4), lambda i: run.heads(relations[i], tails[i], 4)),
+        (run.heads(0, tails, 70), lambda i: run.heads(0, tails[i], 70)),
+        (run.relations(heads, tails, 3), lambda i: run.relations(heads[i], tails[i], 3)),
+        (run.nearest(heads, 5), lambda i: run.nearest(heads[i], 5)),
+    ):
+        assert isinstance(many, AnswerLists) and len(many) == 4
+        for i, answers in enumerate(many):
+            assert isinstance(answers, Answers) and answers == one(i) and len(answers) > 1
+    assert run.tails([0, 1], 0) != run.tails([0, 0], 0)
+    assert len(run.tails([3], 0)) == 1 and run.tails([3], 0)[0] == run.tails(3, 0)
+    assert len(run.tails([], 0)) == 0 and run.tails([], 0).columns()["id"].shape == (0,)
+
+
+def test_answers_are_columns_and_say_little(run):
+    answers = run.tails(3, 1, 4)
+    assert answers.ids.dtype == np.int64 and answers.scores.dtype == np.float32
+    assert [Scored(*row) for row in zip(answers.ids.tolist(), answers.names, answers.scores.tolist())] == list(answers)
+    assert answers[1:3] == list(answers)[1:3] and answers[-1] == list(answers)[-1]
+    assert repr(answers).startswith(f"Answers({answers[0].name!r} ") and repr(answers).endswith(", ...; 4 in all)")
+    lists = run.tails([3, 7], [1, 1], 2)
+    columns = lists.columns()
+    assert columns["question"].tolist() == [0, 0, 1, 1]
+    assert columns["name"] == [answer.name for answers in lists for answer in answers]
+    assert {len(column) for column in columns.values()} == {4}
+    assert len(repr(run.tails(range(61), 0, 50))) < 500
+
+
+@pytest.mark.parametrize(
+    "ask, message",
+    [
+        (lambda run: run.tails([0, 1], [0, 1, 2]), "lengths are 2 for head and 3 for relation"),
+        (lambda run: run.score([0, 1], 0, [1, 2, 3]), "lengths are 2 for heads and 3 for tails"),
+        (lambda run: run.rank(([0, 1], [0], [1, 2])), "lengths are 2 for heads and 1 for relations"),
+        (lambda run: run.tails(1.7, 0), "1.7 is neither the id nor the name of one entity"),
+        (lambda run: run.tails([0, 1.7], 0), "1.7 is neither"),
+        (lambda run: run.tails([[0, 1]], 0), "neither the id nor"),
+        (lambda run: run.tails(0, None), "None is neither the id nor the name of one relation"),
+        (lambda run: run.tails([0, 61], 0), r"entity id 61 \(item 1"),
+        (lambda run: run.tails(10**30, 0), "entity id 1000"),
+        (lambda run: run.tails([0, 1], 0, 0), "at least 1"),
+    ],
+)
+def test_lists_that_cannot_be_answered_are_refused(run, ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(run)

@@ -73,6 +73,8 @@ def test_everything_printed_is_there_for_programs(runs, capsys):
         "small_TransE_l2_relation.npy",
         "config.json",
         "config.yaml",
+        "entities.tsv",
+        "relations.tsv",
         "metrics.jsonl",
         "result.json",
     }

@@ -1,0 +1,84 @@
+"""The names behind a run's ids: where their file is, and whether it is still the one that the run was trained with."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from ..data.fingerprint import Fingerprint, file_checksum
+from ..data.graph import Names
+from ..data.layouts import WITH_COUNTS
+from ..data.text import read_name_map
+from ..errors import InputError
+
+_KEYS = {"entity": "emap_file", "relation": "rmap_file"}
+_FLAGS = {"entity": "--entity_mfile", "relation": "--rel_mfile"}
+
+
+def find_map(folder: Path, config: Dict[str, Any], role: str) -> Optional[Path]:
+    """The map file that a run's config names, of "entity" or "relation": in the run's folder, or with its data set.
+
+    DGL-KE writes the file's name without saying where it is.
+    """
+    name = config.get(_KEYS[role])
+    if not isinstance(name, str) or not name:
+        return None
+    data = Path(str(config.get("data_path", "data")))
+    places = [folder / name, folder / Path(name).name, data / name, data / str(config["dataset"]) / name]
+    places.insert(2 if Path(name).name != name else len(places), Path(name))
+    found = next((path for path in places if path.is_file()), None)
+    return None if found is None or _is_count_alone(found, config) else found
+
+
+def names_of_run(folder: Path, config: Dict[str, Any], role: str, path: Path, rows: int) -> Names:
+    """The names in a map that `find_map` found, read when the first one is asked for.
+
+    Reading raises InputError if the file has changed since the training, or has not as many names as there are `rows`.
+    """
+    expected = getattr(Fingerprint.of_mapping(config.get("data")), f"{role}_names")
+    return Names(partial(_read, folder, role, path, rows, expected, **_layout(config)))
+
+
+def names_of_file(folder: Path, role: str, path: Path, rows: int) -> Names:
+    """The names in a file that the user gives, read when the first one is asked for. InputError if it is not there."""
+    if not path.is_file():
+        raise InputError(
+            f"there is no map file {path}; give the file with an id and a name per line that training wrote"
+        )
+    return Names(partial(_read, folder, role, path, rows, None))
+
+
+def _layout(config: Dict[str, Any]) -> Dict[str, Any]:
+    """How the map of the run's data set is laid out."""
+    form = str(config.get("format", "raw_udd"))
+    if form.startswith("raw_udd"):
+        return {"exact": True}
+    if form.startswith("udd"):
+        return {"delimiter": config.get("delimiter") or "\t"}
+    return {"count_line": config["dataset"] in WITH_COUNTS}
+
+
+def _is_count_alone(path: Path, config: Dict[str, Any]) -> bool:
+    """Whether a map of Freebase's layout has its first line only."""
+    if not _layout(config).get("count_line"):
+        return False
+    with open(path, "rb") as file:
+        file.readline(1000)
+        return not file.readline(1000)
+
+
+def _read(folder, role, path, rows, expected, **layout):
+    if expected is not None and file_checksum(path) != expected:
+        raise InputError(
+            f"{path} has changed since {folder} was trained, so its names may be of other ids; give back the file that "
+            f"it was, or name the right one ({_FLAGS[role]} on the command line)"
+        )
+    packed = read_name_map(path, **layout)
+    count = len(packed[1]) - 1
+    if count != rows:
+        raise InputError(
+            f"{path} has {count:,} names, but {folder} has {rows:,} rows of {role} embeddings, so it is of other data; "
+            f"name the right one ({_FLAGS[role]} on the command line)"
+        )
+    return packed

@@ -1,0 +1,124 @@
+"""replace_file: whole files or none, links followed, devices and pipes written to."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+from evaluation.random_models import random_model
+from inference.make_run import write_run
+
+from dglke_frugal.errors import InputError
+from dglke_frugal.files import read_json, replace_file
+
+
+def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "far").mkdir()
+    target, link, missing = tmp_path / "far" / "target", tmp_path / "link", tmp_path / "far" / "missing"
+    target.write_text("old")
+    for at, points_to in ((link, "far/target"), (tmp_path / "dangling", "far/missing")):
+        at.symlink_to(points_to)
+        with replace_file(at, "w") as file:
+            file.write("new")
+        assert at.is_symlink()
+    assert target.read_text() == missing.read_text() == "new"
+    assert sorted(os.listdir(tmp_path / "far")) == ["missing", "target"]
+
+
+def test_what_fails_leaves_the_links_target_as_it_was(tmp_path):
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    with pytest.raises(KeyError), replace_file(tmp_path / "link", "w") as file:
+        file.write("new")
+        raise KeyError
+    assert (tmp_path / "link").read_text() == "old" and sorted(os.listdir(tmp_path)) == ["link", "target"]
+
+
+def test_permissions_stay(tmp_path):
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    with replace_file(path) as file:
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_text() == "new"
+
+
+def test_a_fifo_is_written_to(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
+    reader.start()
+    with replace_file(fifo) as file:
+        file.write(b"through")
+    reader.join(30)
+    assert read == [b"through"] and stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_a_full_device_is_one_sentence():
+    with pytest.raises(InputError, match="cannot write /dev/full: No space left on device; free some space"):
+        with replace_file("/dev/full", "w") as file:
+            file.write("x")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_folder_and_a_loop_of_links_are_one_sentence(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path, tmp_path / "loop", tmp_path / "no" / "where"):
+        with pytest.raises(InputError, match="cannot write"), replace_file(path):
+            pass
+
+
+@pytest.fixture
+def predict(tmp_path):
+    run = write_run(tmp_path / "run", random_model("DistMult"))
+    (tmp_path / "heads").write_text("3\n")
+
+    def start(output, **options):
+        return subprocess.run(
+            [sys.executable, "-m", "dglke_frugal", "predict", "--model_path", str(run), "--format", "h_*_*",
+             "--data_files", str(tmp_path / "heads"), "--topK", "3", "--output", str(output)],
+            stderr=subprocess.PIPE, text=True, timeout=120, **options)
+
+    return start
+
+
+def test_predict_to_a_full_device_ends_with_2(predict):
+    done = predict("/dev/full", stdout=subprocess.PIPE)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "cannot write /dev/full: No space left on device" in done.stderr
+    assert "saved" not in done.stdout
+
+
+def test_predict_to_standard_output_is_the_table_alone(predict, tmp_path):
+    predict(tmp_path / "table.tsv", stdout=subprocess.DEVNULL)
+    table = (tmp_path / "table.tsv").read_text()
+    assert len(table.splitlines()) == 4
+    piped = predict("/dev/stdout", stdout=subprocess.PIPE)
+    assert (piped.returncode, piped.stdout) == (0, table)
+    assert "Inference Done" in piped.stderr
+    with open(tmp_path / "redirected", "w") as file:
+        file.write("before\n")
+        file.flush()
+        assert predict("/dev/stdout", stdout=file).returncode == 0
+    assert (tmp_path / "redirected").read_text() == "before\n" + table
+    assert stat.S_ISLNK(os.lstat("/dev/stdout").st_mode)
+
+
+@pytest.mark.parametrize("content, says", [
+    ("[" * 100_000, "nested too deeply"),
+    ('{"a": ' + "9" * 9000 + "}", "digits"),
+    ("{", "Expecting"),
+    (b"\xff", "utf-8"),
+])
+def test_json_that_cannot_be_read(tmp_path, content, says):
+    path = tmp_path / "x.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if says == "digits" and not hasattr(sys, "get_int_max_str_digits"):
+        assert read_json(path, "write it again") == {"a": int("9" * 9000)}  # an older Python has no limit
+        return
+    with pytest.raises(InputError, match=f"cannot read .*x.json: .*{says}.*; write it again") as caught:
+        read_json(path, "write it again")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
