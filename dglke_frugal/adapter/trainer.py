@@ -17,6 +17,7 @@ import numpy as np
 from .. import _native, compat
 from ..config import TrainConfig
 from ..errors import InputError
+from ..score_rule import say_if_two_formulas
 from ..training.run_folder import create_run_folder, write_config
 from ..training.tables import entity_flushing, hot_entities
 from ..training.trainer import load
@@ -34,6 +35,7 @@ def train(config: TrainConfig) -> None:
     compat.install()
     graph = load(config)
     config = _without_crashes(config, graph)
+    say_if_two_formulas(config.model.model_name, config.model.score_rule)
     folder = create_run_folder(config)
     with _replaced(config, graph, folder):
         compat.run("train", _arguments(config), seed=config.run.seed)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluation.model import MODELS, EmbeddingModel
+from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
 _CHECK_BYTES = 1 << 26  # of a table, looked at together
@@ -19,6 +20,8 @@ _CHECK_BYTES = 1 << 26  # of a table, looked at together
 
 def read_config(folder: PathLike) -> Dict[str, Any]:
     """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
+
+    score_rule is always there: a run that does not name its own has that of DGL-KE, which wrote it, or of our first runs.
 
     Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
     """
@@ -50,6 +53,8 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             raise InputError(f"{path} has {config[key]!r} for {key!r}; put the value given to the training run there")
     if config["model_name"] not in MODELS and ":" not in config["model_name"]:
         raise InputError(f"{path} names the model {config['model_name']!r}; known are {', '.join(MODELS)}")
+    if config.setdefault("score_rule", score_rule_of_old_run(config["model_name"])) not in SCORE_RULES:
+        raise InputError(f"{path} has {config['score_rule']!r} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}")
     if config["hidden_dim"] < 1 or not math.isfinite(config["gamma"]):
         raise InputError(
             f"{path} has hidden_dim {config['hidden_dim']} and gamma {config['gamma']}; "
@@ -102,10 +107,12 @@ def read_model(
     gamma: float,
     check_values: bool = True,
     config: Optional[Dict[str, Any]] = None,
+    score_rule: Optional[str] = None,
 ) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
-    config: what double_ent and double_rel the tables should fit, if known.
+    config: what double_ent and double_rel the tables should fit, if known. score_rule: that of `config`, or else the
+    textbook's.
 
     Raises InputError: see read_table; also for shapes that do not fit the model.
     """
@@ -121,4 +128,5 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
-    return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection)
+    return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
+                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"))

@@ -14,6 +14,7 @@ from ..config import TrainConfig
 from ..data import KnowledgeGraph
 from ..errors import InputError
 from ..files import replace_file
+from ..score_rule import score_rule_of_old_run
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
@@ -60,7 +61,9 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
     partition = config.device.edge_partition if config.device.ranks > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
+    rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
+    named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
+    return {**{name: flags[name] for name in IDENTITY}, **named, "partition": partition, "entities": graph.n_entities,
             "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 
 

@@ -19,6 +19,7 @@ from ..data import KnowledgeGraph, load_graph
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
+from ..score_rule import say_if_two_formulas
 from . import available_memory
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
@@ -70,6 +71,7 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     folder = resume or create_run_folder(config)
     if not resume:
         write_flags(folder, config)
+    say_if_two_formulas(config.model.model_name, config.model.score_rule)
     with make_run(config, graph, folder) as run:
         if resume:
             run.restore()
@@ -366,4 +368,4 @@ def step_config(config: TrainConfig) -> StepConfig:
         model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
         LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
                    loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
-        config.batch.neg_deg_sample)
+        config.batch.neg_deg_sample, config.model.score_rule)
