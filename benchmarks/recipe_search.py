@@ -9,9 +9,9 @@ and the flags of its full run:
       start: [{dataset: FB15k-237, model_name: RESCAL, hidden_dim: 100, lr: 0.05, max_step: 4000, ...}, ...]
       full: {max_step: 20000, valid: true, eval_interval: 4000, early_stop_patience: 2}
 
-The starting points come first, then steps away from the best of each run, chosen at random but by a seed, always for the
-run that has had the least time. After S seconds the best of each run trains with the flags of `full` over its own and
---test. Runs train beside each other, so their seconds mean little. The JSON is written after each.
+The starting points come first, then steps away from the best of each run, chosen at random but by a seed, always for
+the run that has had the least time. After S seconds the best of each run trains with the flags of `full` over its own
+and --test. Runs train beside each other, so their seconds mean little. The JSON is written after each.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def main():
     parser.add_argument("--json", required=True, help="write the results here; runs that are there already are kept")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
     parser.add_argument(
-        "--runs", nargs="+", default=[*PUBLISHED_MRR, *TRANSR], help="FOLDER/NAME each (all of fb15k, fb15k_237, wn18rr)"
+        "--runs", nargs="+", default=[*PUBLISHED_MRR, *TRANSR], help="FOLDER/NAME each (fb15k, fb15k_237, wn18rr)"
     )
     parser.add_argument("--gpu", type=int, help="train on this GPU")
     parser.add_argument("--at_once", type=int, default=1, help="runs beside each other")

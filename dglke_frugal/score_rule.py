@@ -26,11 +26,11 @@ def say_if_two_formulas(model_name: str, score_rule: str) -> None:
         print(two_formulas_line(model_name), flush=True)
 
 
-def two_formulas_line(model_name: str) -> str:
+def two_formulas_line(model_name: str, remedy: str = "--score_rule textbook") -> str:
     """What is said where compares_two_formulas."""
     return (
         f"score rule dglke: {model_name}'s true triples and corrupted tails have two different formulas, as in DGL-KE; "
-        "the ranks compare the two and are not comparable with others (--score_rule textbook has one)"
+        f"the ranks compare the two and are not comparable with others ({remedy} has one)"
     )
 
 

@@ -1,5 +1,5 @@
-// RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row. The query is M t for corrupted
-// heads and M^T h for corrupted tails, so the score is its product with the corrupted entity.
+// RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row. The query is M t for
+// corrupted heads and M^T h for corrupted tails, so the score is its product with the corrupted entity.
 #include <cstring>
 
 #include "linalg/matrix.h"

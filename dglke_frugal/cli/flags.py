@@ -38,8 +38,8 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--trainer", choices=["native", "dglke"], default="native",
                        help="native: our own training step (default); dglke: DGL-KE's own loop over our store")
     group.add_argument("--score_rule", choices=SCORE_RULES,
-                       help="how RESCAL and TransR score corrupted tails: textbook, as true triples (default); dglke, by "
-                            "another formula, as --trainer dglke does: their ranks are then not comparable with others")
+                       help="how RESCAL and TransR score corrupted tails: textbook, as true triples (default); dglke, "
+                            "by another formula, as --trainer dglke does, so that ranks are not comparable with others")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
                        help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
     group.add_argument("--resume", metavar="RUN_DIR",

@@ -75,7 +75,13 @@ class Run:
         folder = Path(folder)
         config = read_config(folder)
         model = read_model(
-            folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"], check_values, config,
+            folder,
+            config["dataset"],
+            config["model_name"],
+            config["hidden_dim"],
+            config["gamma"],
+            check_values,
+            config,
             score_rule,
         )
         maps = [
@@ -146,7 +152,7 @@ class Run:
         Warns if the ranks compare two formulas (score_rule.py).
         """
         if self.model.compares_two_formulas:
-            warnings.warn(two_formulas_line(self.model.name).replace("--score_rule", "load with score_rule"), stacklevel=2)
+            warnings.warn(two_formulas_line(self.model.name, 'load(..., score_rule="textbook")'), stacklevel=2)
         lists = self._entities(triples[0]), self._relations(triples[1]), self._entities(triples[2])
         return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
 

@@ -21,7 +21,7 @@ _CHECK_BYTES = 1 << 26  # of a table, looked at together
 def read_config(folder: PathLike) -> Dict[str, Any]:
     """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
 
-    score_rule is always there: a run that does not name its own has that of DGL-KE, which wrote it, or of our first runs.
+    score_rule is always there: a run that does not name its own is DGL-KE's, or ours from before there was a choice.
 
     Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
     """

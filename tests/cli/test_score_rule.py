@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
+from dglke_frugal import compat
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.predict import main as predict
 from dglke_frugal.cli.train import configuration, main
@@ -14,9 +15,9 @@ from dglke_frugal.evaluation import EmbeddingModel
 from dglke_frugal.inference.tables import read_config
 
 TRIPLES = "".join(f"{h}\tr{(h + t) % 2}\t{t}\n" for h in range(9) for t in range(9) if (h * t + h) % 4 == 1)
-RUN = ["--dataset", "toy", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt", "--hidden_dim",
-       "4", "--batch_size", "8", "--neg_sample_size", "4", "--max_step", "30", "--gamma", "4", "--lr", "0.1", "--seed",
-       "1"]  # fmt: skip
+RUN = ["--dataset", "toy", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
+       "--hidden_dim", "4", "--batch_size", "8", "--neg_sample_size", "4", "--max_step", "30", "--gamma", "4", "--lr",
+       "0.1", "--seed", "1"]  # fmt: skip
 LINE = "score rule dglke: RESCAL's true triples and corrupted tails have two different formulas"
 
 
@@ -74,6 +75,16 @@ def test_the_run_says_and_keeps_its_rule(train, capsys):
     assert not np.array_equal(same, other)
 
 
+@pytest.mark.parametrize("name, lines", [("RESCAL", 1), ("DistMult", 0)])
+@pytest.mark.parametrize("command, arguments", [(main, []), (evaluate, ["--model_path", "somewhere"])])
+def test_vanilla_says_it_too(monkeypatch, capsys, command, arguments, name, lines):
+    ran = []
+    monkeypatch.setattr(compat, "run", lambda *given, **options: ran.append(given))
+    monkeypatch.setattr(compat, "unknown_flags", lambda *_: [])
+    command(["--backend", "vanilla", "--model_name", name, *arguments])
+    assert len(ran) == 1 and capsys.readouterr().out.count(LINE) == lines
+
+
 def test_evaluation_goes_by_the_run_and_search_by_the_score(train, capsys, tmp_path):
     """A run that names no rule is DGL-KE's, or ours from before there were two."""
     folder, found = train(), {}
@@ -121,4 +132,4 @@ def test_an_unknown_rule_is_refused(train):
     with pytest.raises(Exception, match="'paper' for 'score_rule'; it is one of textbook, dglke"):
         read_config(folder)
     with pytest.raises(Exception, match="unknown score rule paper"):
-        EmbeddingModel("TransE_l2", 1.0, 2, np.ones((2, 2), np.float32), np.ones((1, 2), np.float32), score_rule="paper")
+        EmbeddingModel("TransE_l2", 1.0, 2, np.ones((2, 2), np.float32), np.ones((1, 2)), score_rule="paper")

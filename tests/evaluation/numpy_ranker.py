@@ -1,7 +1,7 @@
 """Filtered ranks of a run's test triples, from the files it left and the formulas of the papers, in float64.
 
-Numpy and the standard library alone: nothing of the product is imported, and nothing is shared with it. A score counts as
-the float32 number that it is printed as, so what is equal to seven digits ties.
+Numpy and the standard library alone: nothing of the product is imported, and nothing is shared with it. A score counts
+as the float32 number that it is printed as, so what is equal to seven digits ties.
 """
 
 import json
@@ -79,7 +79,7 @@ class Run:
         return SCORES[self.name](self, h, r, t, m).astype(np.float32)
 
     def ranks(self, side):
-        """(test triples,): one more than the other entities in that place that score at least as well, known left out."""
+        """(test triples,): 1 + the entities in that place that score as well or better, known ones left out."""
         everyone, ranks = np.arange(len(self.entity)), []
         for head, relation, tail in self.test.tolist():
             if side == "head":

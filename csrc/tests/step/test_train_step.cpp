@@ -77,8 +77,8 @@ Trained train(const Sizes& sizes, int threads, const Kernels& kernels, bool degr
   LossSpec loss;
   loss.adversarial = true;
   loss.regularization_coefficient = 1e-3f;
-  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f, sizes.rule}, loss, 0.1f, degree_negatives,
-                 threads, kernels);
+  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f, sizes.rule}, loss, 0.1f,
+                 degree_negatives, threads, kernels);
   for (std::int64_t i = 0; i < 4; ++i) {
     const Batch batch =
         make_batch(i, 53, 2, 21 + i);  // more than a block, no multiple of anything, and buffers that grow
