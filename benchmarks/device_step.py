@@ -99,14 +99,14 @@ def measure(device, model, matmul, steps, batches, peak, kernels):
 def operations(model, dims):
     """Floating-point operations of a step's products, at least: of models without any, 0.
 
-    Three of queries, negatives and slopes. Three vectors of a RESCAL edge meet its matrix, on average over both
-    directions, and each element of its gradients, of one term and a half, is made twice: ten operations. TransR's three
-    project its negatives, bring gradients back to them, and make the gradients by its matrices.
+    Three of queries, negatives and slopes. Two vectors of a RESCAL edge meet its matrix, and each element of its
+    gradient, which is of one term, is made twice: eight operations. TransR's three project its negatives, bring
+    gradients back to them, and make the gradients by its matrices.
     """
     if model.name == "TransR":
         return 3 * 2 * BATCH * NEGATIVES * dims.projection
     of_pairs = 3 * 2 * BATCH * NEGATIVES * dims.entity if model.similarity in ("dot", "l2") else 0
-    return of_pairs + (16 * BATCH * dims.relation if model.name == "RESCAL" else 0)
+    return of_pairs + (12 * BATCH * dims.relation if model.name == "RESCAL" else 0)
 
 
 def kernel_name(signature):

@@ -36,15 +36,15 @@ from . import result_file, train_step
 from .training_run import run
 
 BATCH, NEGATIVES = 1024, 256
-RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.py
+RECIPES = {  # flags besides the batch; dimensions as in benchmarks/train_step.py, formulas as in DGL-KE
     "TransE_l2": ["--hidden_dim", "400", "--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9"],
     "TransE_l1": ["--hidden_dim", "400", "--gamma", "16", "--lr", "0.01", "-rc", "1e-7"],
     "DistMult": ["--hidden_dim", "400", "--gamma", "143", "--lr", "0.08", "-rc", "2e-6"],
     "ComplEx": ["--hidden_dim", "400", "--gamma", "143", "--lr", "0.1", "-rc", "2e-6"],
     "RotatE": ["--hidden_dim", "200", "-de", "--gamma", "12", "--lr", "0.009", "-rc", "1e-7"],
     "SimplE": ["--hidden_dim", "400", "-de", "-dr", "--gamma", "295", "--lr", "0.82", "-rc", "1e-6"],
-    "RESCAL": ["--hidden_dim", "200", "--gamma", "24", "--lr", "0.03", "-rc", "2e-6"],
-    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8"],
+    "RESCAL": ["--hidden_dim", "200", "--gamma", "24", "--lr", "0.03", "-rc", "2e-6", "--score_rule", "dglke"],
+    "TransR": ["--hidden_dim", "100", "--gamma", "8", "--lr", "0.015", "-rc", "5e-8", "--score_rule", "dglke"],
 }
 NOT_IN_VANILLA = ("SimplE",)  # DGL-KE 0.1.2, the release that pip installs
 CACHE_RATIO = 0.05

@@ -36,13 +36,14 @@ class GraphConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which score function, and how large its embeddings are."""
+    """Which score function, and how large its embeddings are. score_rule: see score_rule.py."""
 
     model_name: str = "TransE"
     hidden_dim: int = 400
     gamma: float = 12.0
     double_ent: bool = False
     double_rel: bool = False
+    score_rule: str = "textbook"
 
     @property
     def is_own(self) -> bool:
@@ -190,12 +191,14 @@ class TrainConfig:
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":
-        """Build from a flat mapping of flag name to value; names of no part are ignored, missing ones get defaults."""
+        """Build from a flat mapping of flag name to value; names of no part are ignored, missing ones and None get
+        defaults."""
         parts = {}
         for part in dataclasses.fields(cls):
             part_class = type(part.default)
             names = {field.name for field in dataclasses.fields(part_class)}
-            parts[part.name] = part_class(**{name: value for name, value in flags.items() if name in names})
+            given = {name: value for name, value in flags.items() if name in names and value is not None}
+            parts[part.name] = part_class(**given)
         return cls(**parts)
 
     def to_flags(self) -> dict[str, Any]:

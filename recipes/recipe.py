@@ -68,8 +68,9 @@ class Recipe:
             out = own.out or Path(temporary)
             self.small_graph(out / "data")
             changed = [*SMALL_RUN, *self.small_flags]
-            if own.recipe in SMALL_DIM:
-                changed += ["--hidden_dim", SMALL_DIM[own.recipe]]
+            model = own.recipe.split("_")[0]
+            if model in SMALL_DIM:
+                changed += ["--hidden_dim", SMALL_DIM[model]]
             dglke_train(
                 [
                     "--config",

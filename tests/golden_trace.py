@@ -29,7 +29,7 @@ class Trace:
         loss = LossConfig(meta.loss_genre, meta.margin, meta.pairwise, meta.adv, meta.adv_temperature,
                           meta.regularization_coef, meta.regularization_norm)
         return StepConfig(meta.model, meta.entity_dim, meta.relation_dim, meta.gamma, meta.emb_init, meta.lr, loss,
-                          meta.neg_deg_sample)
+                          meta.neg_deg_sample, score_rule="dglke")
 
     def initial_tables(self):
         """entity, relation and (TransR) projection tables, float32, as the recorder drew them."""

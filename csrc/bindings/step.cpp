@@ -118,6 +118,10 @@ void bind_step(nb::module_& module) {
       .value("SOFTPLUS", LossGenre::kSoftplus, "log(1 + e^-x): Logsigmoid, Logistic and BCE.")
       .value("HINGE", LossGenre::kHinge, "max(0, margin - x).");
 
+  nb::enum_<ScoreRule>(module, "ScoreRule")
+      .value("TEXTBOOK", ScoreRule::kTextbook, "Corrupted triples are scored as the positive.")
+      .value("DGLKE", ScoreRule::kDglke, "Corrupted tails of RESCAL and TransR by another formula, as in DGL-KE.");
+
   nb::class_<StepLosses>(module, "StepLosses", "What one step reports: means over its positives, as DGL-KE logs them.")
       .def_ro("positive", &StepLosses::positive)
       .def_ro("negative", &StepLosses::negative)
@@ -130,18 +134,18 @@ void bind_step(nb::module_& module) {
           [](TrainStep* self, std::string model, std::int64_t entity_dim, std::int64_t relation_dim, float gamma,
              float embedding_range, LossGenre genre, float margin, bool pairwise, bool adversarial, float temperature,
              float regularization_coefficient, float regularization_norm, float learning_rate, bool degree_negatives,
-             int threads, const std::optional<std::string>& instruction_set) {
+             ScoreRule rule, int threads, const std::optional<std::string>& instruction_set) {
             const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
             if (!chosen)
               throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
             new (self) TrainStep(
-                {std::move(model), entity_dim, relation_dim, gamma, embedding_range},
+                {std::move(model), entity_dim, relation_dim, gamma, embedding_range, rule},
                 {genre, margin, pairwise, adversarial, temperature, regularization_coefficient, regularization_norm},
                 learning_rate, degree_negatives, threads, *chosen);
           },
           nb::kw_only(), "model"_a, "entity_dim"_a, "relation_dim"_a, "gamma"_a, "embedding_range"_a, "genre"_a,
           "margin"_a, "pairwise"_a, "adversarial"_a, "temperature"_a, "regularization_coefficient"_a,
-          "regularization_norm"_a, "learning_rate"_a, "degree_negatives"_a, "threads"_a,
+          "regularization_norm"_a, "learning_rate"_a, "degree_negatives"_a, "score_rule"_a, "threads"_a,
           "instruction_set"_a = nb::none(),
           "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
       .def(

@@ -14,12 +14,19 @@
 
 namespace frugal {
 
+// How corrupted tails are scored. It makes a difference for RESCAL and TransR alone.
+enum class ScoreRule {
+  kTextbook,  // as the positive: every triple has one score
+  kDglke,     // by another formula than the positive, as DGL-KE does (rescal_dglke.cpp, transr.cpp)
+};
+
 struct ModelSpec {
   std::string name;               // DGL-KE's names: TransE_l1, TransE_l2, TransE (= l2), DistMult, ...
   std::int64_t entity_dim = 0;    // floats of an entity row
   std::int64_t relation_dim = 0;  // floats of a relation row (RESCAL: d * d)
   float gamma = 0.0f;             // margin of the distance models
   float embedding_range = 0.0f;   // RotatE: the relation value that means the angle pi
+  ScoreRule rule = ScoreRule::kTextbook;
 };
 
 // The rows of one positive.

@@ -1,7 +1,5 @@
-// RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row.
-//
-// DGL-KE's queries are M t for corrupted heads and M h (not its transpose) for corrupted tails, so there a negative
-// tail b is scored b^T M h. Training must agree with it, so this does the same.
+// RESCAL (Nickel et al. 2011): score = h^T M t with a d x d matrix per relation, row by row. The query is M t for
+// corrupted heads and M^T h for corrupted tails, so the score is its product with the corrupted entity.
 #include <cstring>
 
 #include "linalg/matrix.h"
@@ -18,47 +16,43 @@ class Rescal final : public Model {
   explicit Rescal(const ModelSpec& spec) : Model(spec, Similarity::kDot), dim_(spec.entity_dim) {}
 
   float forward(const Triple& x, bool corrupt_head, float* query, float*) const override {
-    const float* fixed = corrupt_head ? x.tail : x.head;
-    float score = 0.0f;
-    for (std::int64_t i = 0; i < dim_; ++i) {
-      const float* row = x.relation + i * dim_;
-      query[i] = dot(row, fixed, dim_);
-      score += x.head[i] * (corrupt_head ? query[i] : dot(row, x.tail, dim_));
+    if (corrupt_head) {
+      for (std::int64_t i = 0; i < dim_; ++i) query[i] = dot(x.relation + i * dim_, x.tail, dim_);
+    } else {
+      std::memset(query, 0, dim_ * sizeof(float));
+      for (std::int64_t i = 0; i < dim_; ++i) add_multiple(x.head[i], x.relation + i * dim_, dim_, query);
     }
-    return score;
+    return dot(query, corrupt_head ? x.head : x.tail, dim_);
   }
-  // d M = (score gradient * h) t^T + (query gradient) f^T with f the fixed entity; kept as the four vectors.
+  // Positive and negatives meet one query, so with q = query gradient + score gradient * corrupted entity the gradient
+  // by M is of rank one: q t^T for corrupted heads, h q^T for corrupted tails. Kept as the two vectors.
   void backward(const Triple& x, bool corrupt_head, float, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
-    float* head_factor = out.relation;
-    float* query_factor = out.relation + 2 * dim_;
-    for (std::int64_t i = 0; i < dim_; ++i) head_factor[i] = score_gradient * x.head[i];
-    std::memcpy(out.relation + dim_, x.tail, dim_ * sizeof(float));
-    std::memcpy(query_factor, query_gradient, dim_ * sizeof(float));
-    std::memcpy(out.relation + 3 * dim_, corrupt_head ? x.tail : x.head, dim_ * sizeof(float));
+    float* left = out.relation;
+    float* right = out.relation + dim_;
+    const float* corrupted = corrupt_head ? x.head : x.tail;
+    float* of_query = corrupt_head ? left : right;
+    std::memcpy(corrupt_head ? right : left, corrupt_head ? x.tail : x.head, dim_ * sizeof(float));
+    for (std::int64_t i = 0; i < dim_; ++i) of_query[i] = query_gradient[i] + score_gradient * corrupted[i];
 
-    std::memset(out.head, 0, dim_ * sizeof(float));
     std::memset(out.tail, 0, dim_ * sizeof(float));
     for (std::int64_t i = 0; i < dim_; ++i) {
       const float* row = x.relation + i * dim_;
       if (corrupt_head) {
-        add_multiple(head_factor[i] + query_factor[i], row, dim_, out.tail);
+        add_multiple(left[i], row, dim_, out.tail);
+        out.head[i] = score_gradient * dot(row, x.tail, dim_);
       } else {
-        add_multiple(head_factor[i], row, dim_, out.tail);
-        add_multiple(query_factor[i], row, dim_, out.head);
+        add_multiple(score_gradient * x.head[i], row, dim_, out.tail);
+        out.head[i] = dot(row, right, dim_);
       }
-      out.head[i] += score_gradient * dot(row, x.tail, dim_);
     }
   }
 
-  std::int64_t relation_gradient_floats() const override { return 4 * dim_; }
+  std::int64_t relation_gradient_floats() const override { return 2 * dim_; }
   void expand(const float* stored, std::int64_t first, std::int64_t count, float* gradient) const override {
-    const float* tail = stored + dim_;
-    const float* query = stored + 2 * dim_;
-    const float* fixed = stored + 3 * dim_;
-    fill_range(dim_, first, count, gradient, [&](std::int64_t i, std::int64_t j, auto read) {
-      return fma(broadcast(stored[i]), read(tail + j), broadcast(query[i]) * read(fixed + j));
-    });
+    const float* right = stored + dim_;
+    fill_range(dim_, first, count, gradient,
+               [&](std::int64_t i, std::int64_t j, auto read) { return broadcast(stored[i]) * read(right + j); });
   }
 
  private:
@@ -70,6 +64,7 @@ class Rescal final : public Model {
 std::unique_ptr<Model> make_rescal(const ModelSpec& spec) {
   require(spec.relation_dim == spec.entity_dim * spec.entity_dim, spec,
           "needs relation rows of entity_dim * entity_dim floats");
+  if (spec.rule == ScoreRule::kDglke) return make_rescal_of_dglke(spec);
   return std::make_unique<Rescal>(spec);
 }
 

@@ -1,7 +1,6 @@
-// TransR (Lin et al. 2015): entities are projected by a matrix M per relation; score = gamma - sum |h M + r - t M|.
-//
-// DGL-KE's queries are t M - r for corrupted heads, and h M - r (not plus) for corrupted tails, so there a negative
-// tail b is at the distance sum |h M - r - b M|. Training must agree with it, so this does the same.
+// TransR (Lin et al. 2015): entities are projected by a matrix M per relation; score = gamma - sum |h M + r - t M|. The
+// query is t M - r for corrupted heads and h M + r for corrupted tails. By ScoreRule::kDglke it is h M - r there, so a
+// negative tail b is at the distance sum |h M - r - b M|.
 #include <vector>
 
 #include "linalg/row.h"
@@ -23,7 +22,8 @@ class TransR final : public Model {
   float forward(const Triple& x, bool corrupt_head, float* query, float*) const override {
     const std::int64_t dim = spec_.relation_dim;
     project(corrupt_head ? x.tail : x.head, x.projection, query);
-    for (std::int64_t j = 0; j < dim; ++j) query[j] -= x.relation[j];
+    const bool plus = adds_relation(corrupt_head);
+    for (std::int64_t j = 0; j < dim; ++j) query[j] += plus ? x.relation[j] : -x.relation[j];
     const std::vector<float> difference = translation(x);
     return spec_.gamma - sum_row(dim, [&](std::int64_t j, auto read) { return abs(read(difference.data() + j)); });
   }
@@ -37,11 +37,13 @@ class TransR final : public Model {
     float* right = left + rows;
     for (std::int64_t i = 0; i < rows; ++i) left[i] = x.head[i] - x.tail[i];
     const std::vector<float> difference = translation(x);
+    const bool plus = adds_relation(corrupt_head);
     for_row(dim, [&](std::int64_t j, auto read, auto write) {
       const Vec u = read(difference.data() + j);
       const Vec positive = sign(u) * broadcast(-score_gradient);
       write(right + j, positive);
-      write(out.relation + j, positive - read(query_gradient + j));
+      const Vec of_query = read(query_gradient + j);
+      write(out.relation + j, plus ? positive + of_query : positive - of_query);
     });
     float* fixed_gradient = corrupt_head ? out.tail : out.head;
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -54,6 +56,7 @@ class TransR final : public Model {
   }
 
  private:
+  bool adds_relation(bool corrupt_head) const { return !corrupt_head && spec_.rule == ScoreRule::kTextbook; }
   // out = entity M
   void project(const float* entity, const float* matrix, float* out) const {
     const std::int64_t dim = spec_.relation_dim;

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ..errors import InputError
+from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
@@ -41,6 +42,12 @@ def own_flags() -> Parser:
         choices=["excluded", "penalized"],
         default="excluded",
         help="known triples do not compete (default), or as in DGL-KE 0.1.2 with a lower score",
+    )
+    parser.add_argument(
+        "--score_rule",
+        choices=SCORE_RULES,
+        help="how RESCAL and TransR score corrupted tails: textbook, as true triples; dglke, by another formula (by "
+        "default that of the training, which DGL-KE's runs have from DGL-KE)",
     )
     parser.add_argument(
         "--ogb",
@@ -108,6 +115,8 @@ def main(argv):
                 raise InputError(
                     f"--{name} is not a flag of DGL-KE, which --backend vanilla runs; leave one of them out"
                 )
+        model_name = getattr(dglke_flags().parse_known_args(rest)[0], "model_name", _DEFAULTS["model_name"])
+        say_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
@@ -133,7 +142,9 @@ def main(argv):
         settings["hidden_dim"],
         settings["gamma"],
         config=settings,
+        score_rule=own.score_rule or settings["score_rule"],
     )
+    say_if_two_formulas(model.name, model.score_rule)
     if given["neg_sample_size_eval"] < 0 and not own.ogb:  # lists of candidates are ranked on the CPU
         model = on_device(model, given["gpu"])
     threads = given["num_proc"] * given["num_thread"]
@@ -170,6 +181,7 @@ def _settings(given):
     without = folder.is_dir() and not (folder / "config.json").exists() and not is_unsaved_run(folder)
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
+    settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
     return settings
@@ -198,7 +210,8 @@ def _run_ogb(model, graph, own):
     if "head_neg" in arrays.get("test", {}):
         begin = time.perf_counter()
         evaluation = ogb.evaluate_link(model, tuple(graph.test), arrays["test"])
-        _report(evaluation, begin, graph, own, {"rank_ties": "realistic", "known_triples": "kept", "candidates": "ogb"})
+        facts = {"rank_ties": "realistic", "known_triples": "kept", "candidates": "ogb", "score_rule": model.score_rule}
+        _report(evaluation, begin, graph, own, facts)
     elif "hr" in arrays.get("valid", {}):
         metrics = ogb.evaluate_challenge(model, arrays["valid"])
         print(f"[0]Valid average MRR: {metrics['mrr']}")
@@ -226,6 +239,7 @@ def _run(model, graph, own, given):
             "rank_ties": protocol.ties,
             "known_triples": protocol.known,
             "candidates": protocol.sampling.count if protocol.sampling else "all",
+            "score_rule": model.score_rule,
         },
     )
 

@@ -14,6 +14,7 @@ from typing import Sequence
 from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARTITIONS,
                       StoreConfig, TrainConfig)
 from ..errors import shown
+from ..score_rule import SCORE_RULES
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,6 +39,9 @@ def new_flags() -> argparse.ArgumentParser:
                             "order that differs between runs, of which there are none so far")
     group.add_argument("--trainer", choices=["native", "dglke"], default="native",
                        help="native: our own training step (default); dglke: DGL-KE's own loop over our store")
+    group.add_argument("--score_rule", choices=SCORE_RULES,
+                       help="how RESCAL and TransR score corrupted tails: textbook, as true triples (default); dglke, "
+                            "by another formula, as --trainer dglke does, so that ranks are not comparable with others")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
                        help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
     group.add_argument("--resume", metavar="RUN_DIR",

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..config import TrainConfig, check
 from ..errors import InputError
 from ..output import tolerant_output
+from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
 
@@ -51,7 +52,9 @@ def configuration(argv):
     """
     own, _ = flags.split(argv)
     own, rest = flags.split([*_from_files(own), *argv])
-    config = TrainConfig.from_flags({**vars(flags.dglke_flags().parse_args(rest)), **vars(own)})
+    given = flags.dglke_flags().parse_args(rest)
+    own.score_rule = score_rule_of_run(given.model_name, own.score_rule, own.trainer == "dglke")
+    config = TrainConfig.from_flags({**vars(given), **vars(own)})
     check(config)
     return own, config
 
@@ -70,7 +73,10 @@ def _from_files(own) -> list[str]:
         if not path.is_file():
             raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
                              "give the folder that the run printed")
-        arguments += config_file.arguments_from(path, defaults)
+        flags_of_run = config_file.arguments_from(path, defaults)
+        if not any(flag.startswith("--score_rule") for flag in flags_of_run):
+            flags_of_run.append("--score_rule=dglke")  # there was no other when the run was started
+        arguments += flags_of_run
     return arguments
 
 
@@ -88,6 +94,8 @@ def _vanilla(own, argv):
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")
+    model_name = flags.dglke_flags().parse_known_args(argv)[0].model_name
+    say_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
     compat.run("train", argv, seed=own.seed)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._native import Operation
 from ..errors import InputError
 from ..models.model import INIT_EPSILON
+from ..score_rule import SCORE_RULES, compares_two_formulas
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +52,7 @@ class EmbeddingModel:
         projection: TransR only, (relations, entity dim * relation dim) float32.
         device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
             table is a tensor there, or numpy in host memory.
+        score_rule: one of score_rule.SCORE_RULES: how candidates are scored where they are ranked.
 
     Raises:
         InputError: an unknown model, or shapes that do not belong together.
@@ -63,10 +65,13 @@ class EmbeddingModel:
     relation: np.ndarray
     projection: Optional[np.ndarray] = None
     device: Optional[torch.device] = None
+    score_rule: str = "textbook"
 
     def __post_init__(self):
         if self.device is None and not isinstance(self.entity, np.ndarray):
             object.__setattr__(self, "device", self.entity.device)
+        if self.score_rule not in SCORE_RULES:
+            raise InputError(f"unknown score rule {self.score_rule}; choose one of {', '.join(SCORE_RULES)}")
         if self.is_own:
             return
         if self.name not in _OPERATIONS:
@@ -104,6 +109,11 @@ class EmbeddingModel:
         return ":" in self.name
 
     @property
+    def compares_two_formulas(self) -> bool:
+        """Whether ranks compare true triples with tails that another formula scores (score_rule.py)."""
+        return compares_two_formulas(self.name, self.score_rule)
+
+    @property
     def operation(self) -> Operation:
         """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
         if self.is_own:
@@ -130,8 +140,8 @@ class EmbeddingModel:
             entities: (n, entity dim) float32 rows of the other place.
             relations: (n,) relation ids.
             as_negative: as DGL-KE scores corrupted triples, which for tails of RESCAL (relation matrix transposed) and
-                TransR (relation vector negated) is not how it scores the true triple. Models are trained that way, so
-                ranking follows; a plain score does not.
+                TransR (relation vector negated) is not how it scores the true triple. Only ranking by the rule "dglke"
+                wants that.
 
         Returns:
             (n, dim of a candidate row) float32.

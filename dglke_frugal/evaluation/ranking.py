@@ -296,9 +296,10 @@ def rank_against_all(
 
 def query_vectors(model: EmbeddingModel, side: str, entities: np.ndarray, relations: np.ndarray):
     """Query vectors as candidates meet them, and as the true triple does (the same array where they are equal)."""
-    vectors = model.queries(side, entities, relations, as_negative=True)
-    differ = side == TAIL and model.name in ("RESCAL", "TransR")
-    return vectors, model.queries(side, entities, relations) if differ else vectors
+    vectors = model.queries(side, entities, relations)
+    if side == TAIL and model.compares_two_formulas:
+        return model.queries(side, entities, relations, as_negative=True), vectors
+    return vectors, vectors
 
 
 def _blocks(relations, block, one_relation) -> Iterator[Tuple[int, int]]:

@@ -24,7 +24,7 @@ def known_still_better(model: EmbeddingModel, side: str, triples: Tuple, known: 
     """Per triple, how many known answers in place of `side` still score at least as well after the penalty: (n,) int64.
 
     The triple itself is one of them. It loses against itself, except where corrupted triples are scored by another
-    formula (EmbeddingModel.queries).
+    formula (EmbeddingModel.compares_two_formulas).
     """
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -14,6 +15,7 @@ from ..errors import InputError, shown
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
+from ..score_rule import two_formulas_line
 from .answers import AnswerLists, Answers
 from .completion import best_entities, best_triples, check_range, triple_keys
 from .name_maps import find_map, names_of_file, names_of_run
@@ -51,6 +53,7 @@ class Run:
         relation_map: Optional[PathLike] = None,
         device: int = -1,
         check_values: bool = True,
+        score_rule: Optional[str] = None,
     ) -> "Run":
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
@@ -58,6 +61,8 @@ class Run:
             entity_map, relation_map: files of ids and names; by default those that the run's config names.
             device: number of the GPU that the entity table goes to, -1 for none.
             check_values: look for NaN and infinite numbers, which reads the tables once.
+            score_rule: by which `rank` scores corrupted triples: "textbook" or "dglke" (score_rule.py); by default that
+                by which the run was trained.
 
         Raises:
             InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
@@ -66,7 +71,14 @@ class Run:
         folder = Path(folder)
         config = read_config(folder)
         model = read_model(
-            folder, config["dataset"], config["model_name"], config["hidden_dim"], config["gamma"], check_values, config
+            folder,
+            config["dataset"],
+            config["model_name"],
+            config["hidden_dim"],
+            config["gamma"],
+            check_values,
+            config,
+            score_rule,
         )
         maps, names = {}, {}
         tables = {"entity": (entity_map, model.entity), "relation": (relation_map, model.relation)}
@@ -149,7 +161,10 @@ class Run:
         """Rank triples against all entities in both directions; `known` triples do not compete.
 
         triples: (heads, relations, tails). protocol: see evaluation.Protocol; without `known`, nothing is filtered.
+        Warns if the ranks compare two formulas (score_rule.py).
         """
+        if self.model.compares_two_formulas:
+            warnings.warn(two_formulas_line(self.model.name, 'load(..., score_rule="textbook")'), stacklevel=2)
         _, lists = self._questions(**dict(zip(("heads", "relations", "tails"), triples)))
         return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
 

@@ -13,6 +13,7 @@ from ..config import LARGEST
 from ..errors import InputError, shown
 from ..evaluation.model import MODELS, EmbeddingModel
 from ..files import read_json
+from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
 _CHECK_BYTES = 1 << 26  # of a table, looked at together
@@ -20,6 +21,8 @@ _CHECK_BYTES = 1 << 26  # of a table, looked at together
 
 def read_config(folder: PathLike) -> Dict[str, Any]:
     """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
+
+    score_rule is always there: a run that does not name its own is DGL-KE's, or ours from before there was a choice.
 
     Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
     """
@@ -51,6 +54,10 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             )
     if config["model_name"] not in MODELS and ":" not in config["model_name"]:
         raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(MODELS)}")
+    if config.setdefault("score_rule", score_rule_of_old_run(config["model_name"])) not in SCORE_RULES:
+        raise InputError(
+            f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}"
+        )
     if not (1 <= config["hidden_dim"] < 2**63 and abs(config["gamma"]) <= LARGEST):
         raise InputError(
             f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
@@ -119,10 +126,12 @@ def read_model(
     gamma: float,
     check_values: bool = True,
     config: Optional[Dict[str, Any]] = None,
+    score_rule: Optional[str] = None,
 ) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
-    config: what double_ent and double_rel the tables should fit, if known.
+    config: what double_ent and double_rel the tables should fit, if known. score_rule: that of `config`, or else the
+    textbook's.
 
     Raises InputError: see read_table; also for shapes that do not fit the model.
     """
@@ -138,4 +147,5 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
-    return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection)
+    return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
+                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"))

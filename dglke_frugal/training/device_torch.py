@@ -30,7 +30,8 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
         return AutogradPass(model, config.loss, config.degree_negatives)
-    shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range)
+    shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
+                       config.score_rule)
     closed = make_device_model(model.name, shape, Products(matmul, stream))
     make = ProjectedPass if model.name == "TransR" else SharedPass
     return make(closed, config.loss, config.degree_negatives)

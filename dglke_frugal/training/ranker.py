@@ -33,7 +33,8 @@ class Ranker:
     def _evaluate(self, triples, tables: Tables) -> Evaluation:
         config = self._config
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
-                               **{name: store.embeddings for name, store in tables.stores.items()})
+                               **{name: store.embeddings for name, store in tables.stores.items()},
+                               score_rule=config.model.score_rule)
         protocol = self._protocol()
         if protocol.sampling is None:
             model = on_device(model, self._gpu)

@@ -12,6 +12,7 @@ from ..data import KnowledgeGraph
 from ..data.fingerprint import Fingerprint, file_checksum
 from ..errors import InputError
 from ..files import read_json, replace_file
+from ..score_rule import score_rule_of_old_run
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
@@ -57,7 +58,9 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     """What the numbers of a run depend on: flags, and the training triples by their checksum."""
     flags, known = config.to_flags(), data.to_dict()
     partition = config.device.edge_partition if config.device.ranks > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition,
+    rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
+    named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
+    return {**{name: flags[name] for name in IDENTITY}, **named, "partition": partition,
             **{name: known[name] for name in DATA_KEYS}}
 
 

@@ -14,6 +14,7 @@ LOSS_GENRES = {
     "BCE": _native.LossGenre.SOFTPLUS,  # with labels 1 and 0 it is the same function, and here it cannot overflow
     "Hinge": _native.LossGenre.HINGE,
 }
+SCORE_RULES = {"textbook": _native.ScoreRule.TEXTBOOK, "dglke": _native.ScoreRule.DGLKE}
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
 
@@ -46,6 +47,7 @@ class StepConfig:
     learning_rate: float
     loss: LossConfig = LossConfig()
     degree_negatives: bool = False
+    score_rule: str = "textbook"  # see score_rule.py
 
 
 def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None, device=None,
@@ -82,6 +84,7 @@ def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set
         regularization_norm=loss.regularization_norm,
         learning_rate=config.learning_rate,
         degree_negatives=config.degree_negatives,
+        score_rule=SCORE_RULES[config.score_rule],
         threads=_native.num_threads() if threads is None else threads,
         instruction_set=instruction_set,
     )

@@ -22,6 +22,7 @@ from ..data.name_maps import keep_name_maps
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
+from ..score_rule import say_if_two_formulas
 from . import available_memory
 from .available_threads import check_threads, shortage_as_input_error, threads_of_run
 from .checkpoint import CheckpointFolder
@@ -83,6 +84,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
     folder = resume or create_run_folder(config)
+    say_if_two_formulas(config.model.model_name, config.model.score_rule)
     with contextlib.ExitStack() as stack:
         if not resume:
             stack.enter_context(alone(folder))
@@ -395,4 +397,4 @@ def step_config(config: TrainConfig) -> StepConfig:
         model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
         LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
                    loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
-        config.batch.neg_deg_sample)
+        config.batch.neg_deg_sample, config.model.score_rule)

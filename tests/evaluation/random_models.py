@@ -7,7 +7,10 @@ from dglke_frugal.evaluation import EmbeddingModel
 NAMES = ("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")
 
 
-def random_model(name, entities=61, relations=5, dim=10, seed=0, coarse=False):
+BY_RULE = [(name, "textbook") for name in NAMES] + [("RESCAL", "dglke"), ("TransR", "dglke")]
+
+
+def random_model(name, entities=61, relations=5, dim=10, seed=0, coarse=False, rule="textbook"):
     """A model with random rows; `coarse` rows are small integers, so that ties abound and sums are exact."""
     rng = np.random.default_rng(seed)
 
@@ -25,6 +28,7 @@ def random_model(name, entities=61, relations=5, dim=10, seed=0, coarse=False):
         table(entities, dim),
         table(relations, relation_dim),
         projection,
+        score_rule=rule,
     )
 
 

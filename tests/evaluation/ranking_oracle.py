@@ -4,7 +4,8 @@ import numpy as np
 
 
 def score(model, head, relation, tail, corrupted=None):
-    """Score of one triple given its rows' ids, as DGL-KE defines it; `corrupted` names the replaced place."""
+    """Score of one triple given its rows' ids; `corrupted` names the replaced place, for the rule "dglke"."""
+    other_formula = model.score_rule == "dglke" and corrupted == "tail"
     h, t = model.entity[head].astype(float), model.entity[tail].astype(float)
     r = model.relation[relation].astype(float)
     half = len(h) // 2
@@ -26,9 +27,9 @@ def score(model, head, relation, tail, corrupted=None):
         return np.clip(both / 2, -20, 20)
     if model.name == "RESCAL":
         matrix = r.reshape(len(h), len(h))
-        return t @ matrix @ h if corrupted == "tail" else h @ matrix @ t
+        return t @ matrix @ h if other_formula else h @ matrix @ t
     matrix = model.projection[relation].astype(float).reshape(len(h), len(r))
-    return model.gamma - np.abs(h @ matrix + (-r if corrupted == "tail" else r) - t @ matrix).sum()
+    return model.gamma - np.abs(h @ matrix + (-r if other_formula else r) - t @ matrix).sum()
 
 
 def better_and_equal(model, triples, side, known, candidates=None, tolerance=0.0):

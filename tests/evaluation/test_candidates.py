@@ -77,12 +77,13 @@ def test_the_same_seed_draws_the_same_candidates_however_they_are_asked_for():
     assert together.min() >= 0 and together.max() < 1000 and len(np.unique(together)) > 900
 
 
-@pytest.mark.parametrize("name", ["TransE_l2", "ComplEx", "TransR"])
-def test_given_candidates(name):
-    model = random_model(name)
+@pytest.mark.parametrize("name, rule", [("TransE_l2", "textbook"), ("ComplEx", "textbook"), ("TransR", "textbook"),
+                                        ("TransR", "dglke"), ("RESCAL", "textbook")])
+def test_given_candidates(name, rule):
+    model = random_model(name, rule=rule)
     test = random_triples(model, 30)
     candidates = np.random.default_rng(0).integers(0, len(model.entity), (len(test[0]), 9))
-    if name == "TransR":  # it scores a corrupted tail unlike a true one, so the true tail would not tie with itself
+    if rule == "dglke":  # it scores a corrupted tail unlike a true one, so the true tail would not tie with itself
         candidates = np.where(candidates == test[2][:, None], (candidates + 1) % len(model.entity), candidates)
     compared = rank_against_given(model, "tail", test, candidates)
     for i, triple in enumerate(zip(*test)):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from devices import CUDA
-from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.random_models import BY_RULE, random_model, random_triples
 
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, device_ranking, evaluate, own_model
 from dglke_frugal.evaluation import device as evaluation_device
@@ -40,10 +40,10 @@ def counts(evaluation):
     return [(evaluation.compared[side].better.tolist(), evaluation.compared[side].equal.tolist()) for side in SIDES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name, rule", BY_RULE)
 @pytest.mark.parametrize("coarse", [False, True], ids=["", "with many ties"])
-def test_ranks_are_those_of_the_cpu_in_any_blocks(monkeypatch, device, place, name, coarse):
-    model = random_model(name, entities=411, coarse=coarse and name not in ("RotatE", "TransR"), dim=8)
+def test_ranks_are_those_of_the_cpu_in_any_blocks(monkeypatch, device, place, name, rule, coarse):
+    model = random_model(name, entities=411, coarse=coarse and name not in ("RotatE", "TransR"), dim=8, rule=rule)
     known = random_triples(model, 2000)
     test = tuple(column[::10] for column in known)
     for protocol in (Protocol(), Protocol(known="kept")):

@@ -4,22 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from evaluation.random_models import NAMES, random_model, random_triples
+from evaluation.random_models import BY_RULE, NAMES, random_model, random_triples
 from evaluation.ranking_oracle import better_and_equal, score
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, evaluate
+from dglke_frugal.score_rule import SCORE_RULES
 
 
 def as_set(triples):
     return {tuple(int(x) for x in triple) for triple in zip(*triples)}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name, rule", BY_RULE)
 @pytest.mark.parametrize("filtered", [True, False], ids=["excluded", "kept"])
-def test_counts_equal_the_oracles(name, filtered):
-    model = random_model(name)
+def test_counts_equal_the_oracles(name, rule, filtered):
+    model = random_model(name, rule=rule)
     known = random_triples(model, 900)
     test = tuple(column[::25] for column in known)
     evaluation = evaluate(model, test, KnownTriples([known]), Protocol(known="excluded" if filtered else "kept"))
@@ -29,10 +30,10 @@ def test_counts_equal_the_oracles(name, filtered):
         np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_penalized_known_answers(name):
+@pytest.mark.parametrize("name, rule", BY_RULE)
+def test_penalized_known_answers(name, rule):
     """0.1.2 compares log-sigmoids and lowers those of known triples by one."""
-    model = random_model(name)
+    model = random_model(name, rule=rule)
     known = random_triples(model, 3000)
     test = tuple(column[::60] for column in known)
     excluded = evaluate(model, test, KnownTriples([known]))
@@ -114,17 +115,19 @@ def test_scores_beyond_simples_limits_tie():
     threads=st.integers(1, 3),
     padding=st.integers(0, 5),
     seed=st.integers(0, 5),
+    rule=st.sampled_from(SCORE_RULES),
 )
-def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, threads, padding, seed):
+def test_the_result_does_not_depend_on_how_it_is_computed(name, entities, dim, threads, padding, seed, rule):
     import torch
 
-    model = random_model(name, entities, dim=dim, seed=seed)
+    model = random_model(name, entities, dim=dim, seed=seed, rule=rule)
     known = random_triples(model, 200, seed)
     expected = None
     before = _native.num_threads()
     try:
         for table in (model.entity, padded(model.entity, padding), torch.from_numpy(model.entity)):
-            same = EmbeddingModel(name, model.gamma, model.hidden_dim, table, model.relation, model.projection)
+            same = EmbeddingModel(name, model.gamma, model.hidden_dim, table, model.relation, model.projection,
+                                  score_rule=rule)
             _native.set_num_threads(threads)
             result = evaluate(same, known, KnownTriples([known]))
             counts = [(result.compared[side].better.tolist(), result.compared[side].equal.tolist()) for side in SIDES]

@@ -31,22 +31,29 @@ def simple(h, r, t, m, head):
 
 
 def rescal(h, r, t, m, head):
-    """head: None for a positive, else which side is corrupted. DGL-KE scores a corrupted tail as t^T M h."""
     matrix = r.unflatten(-1, (h.shape[-1], h.shape[-1]))
-    if head is False:
-        h, t = t, h
     return torch.einsum("...i,...ij,...j->...", h, matrix, t)
 
 
 def transr(h, r, t, m, head):
-    """DGL-KE subtracts the relation from a fixed head where it scores corrupted tails."""
     matrix = m.unflatten(-1, (h.shape[-1], r.shape[-1]))
     h, t = (torch.einsum("...i,...ij->...j", x, matrix) for x in (h, t))
-    return GAMMA - (h - r - t if head is False else h + r - t).norm(p=1, dim=-1)
+    return GAMMA - (h + r - t).norm(p=1, dim=-1)
+
+
+def rescal_of_dglke(h, r, t, m, head):
+    """head: None for a positive, else which side is corrupted. DGL-KE scores a corrupted tail as t^T M h."""
+    return rescal(t, r, h, m, head) if head is False else rescal(h, r, t, m, head)
+
+
+def transr_of_dglke(h, r, t, m, head):
+    """DGL-KE subtracts the relation from a fixed head where it scores corrupted tails."""
+    return transr(h, -r if head is False else r, t, m, head)
 
 
 SCORES = {"TransE_l1": transe(1), "TransE_l2": transe(2), "DistMult": distmult, "ComplEx": complex_, "RotatE": rotate,
           "SimplE": simple, "RESCAL": rescal, "TransR": transr}
+SCORES_OF_DGLKE = {**SCORES, "RESCAL": rescal_of_dglke, "TransR": transr_of_dglke}
 
 
 def elementwise_loss(loss, x):
@@ -66,9 +73,9 @@ def step_loss(loss, positive, negative, weight):
     return 0.5 * ((weight * elementwise_loss(loss, positive)).mean() + (weight * negatives).mean())
 
 
-def differentiate(model, loss, batch, entities, relations, projections, degree_negatives):
+def differentiate(model, loss, batch, entities, relations, projections, degree_negatives, score_rule="textbook"):
     """The loss without regularization and its gradients by leaf, as _native.TrainStep.differentiate names them."""
-    score = SCORES[model]
+    score = (SCORES_OF_DGLKE if score_rule == "dglke" else SCORES)[model]
 
     def leaf(table, ids):
         return torch.tensor(table.embeddings[ids], dtype=torch.float64, requires_grad=True)

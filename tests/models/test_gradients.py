@@ -5,6 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.models import MODELS, find_model
+from dglke_frugal.score_rule import TWO_FORMULA_MODELS
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 from models import reference
 
@@ -30,7 +31,10 @@ LOSSES = {
 }
 
 
-def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, chunk=CHUNK):
+BY_RULE = [(model.name, "textbook") for model in MODELS] + [(model, "dglke") for model in TWO_FORMULA_MODELS]
+
+
+def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, chunk=CHUNK, rule="textbook"):
     """A random batch, tables and configuration."""
     dims = find_model(model).dims(*HIDDEN[model])
     random = np.random.default_rng(7)
@@ -52,13 +56,14 @@ def make_case(model, loss, corrupt_head, degree_negatives, weighted, scale=1.0, 
         RELATIONS,
         weight=random.uniform(0.2, 3, positives).astype(np.float32) if weighted else None,
     )
-    config = StepConfig(model, dims.entity, dims.relation, reference.GAMMA, 0.5, 0.1, loss, degree_negatives)
+    config = StepConfig(model, dims.entity, dims.relation, reference.GAMMA, 0.5, 0.1, loss, degree_negatives, rule)
     return config, batch, tables
 
 
 def assert_gradients_agree(config, batch, tables):
     losses, gradients = make_step(config).differentiate(batch, *tables)
-    expected = reference.differentiate(config.model, config.loss, batch, *tables, config.degree_negatives)
+    expected = reference.differentiate(config.model, config.loss, batch, *tables, config.degree_negatives,
+                                       config.score_rule)
     assert_agree(losses.total, gradients, *expected)
 
 
@@ -74,15 +79,29 @@ def assert_agree(loss, gradients, expected_loss, expected):
 @pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
 @pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model", [model.name for model in MODELS])
-def test_against_autograd(model, loss, corrupt_head, degree_negatives):
-    assert_gradients_agree(*make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head))
+@pytest.mark.parametrize("model, rule", BY_RULE)
+def test_against_autograd(model, rule, loss, corrupt_head, degree_negatives):
+    assert_gradients_agree(
+        *make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head, rule=rule)
+    )
 
 
-@pytest.mark.parametrize("model", ["TransE_l1", "RotatE", "TransR"])
-def test_chunks_that_are_cut(model):
+@pytest.mark.parametrize("model, rule", [("TransE_l1", "textbook"), ("RotatE", "textbook"), ("RESCAL", "textbook"),
+                                         ("TransR", "textbook"), ("TransR", "dglke")])
+def test_chunks_that_are_cut(model, rule):
     """More edges, and more of one relation, than one task takes."""
-    assert_gradients_agree(*make_case(model, LOSSES["adversarial"], False, True, False, chunk=150))
+    assert_gradients_agree(*make_case(model, LOSSES["adversarial"], False, True, False, chunk=150, rule=rule))
+
+
+@pytest.mark.parametrize("model", TWO_FORMULA_MODELS)
+def test_the_rules_differ_in_corrupted_tails_alone(model):
+    def gradients(corrupt_head, rule):
+        config, batch, tables = make_case(model, LOSSES["logsigmoid"], corrupt_head, False, False, rule=rule)
+        return make_step(config).differentiate(batch, *tables)[1]
+
+    for leaf, gradient in gradients(True, "textbook").items():
+        np.testing.assert_allclose(gradient, gradients(True, "dglke")[leaf], rtol=1e-4, atol=1e-6)
+    assert np.abs(gradients(False, "textbook")["head"] - gradients(False, "dglke")["head"]).max() > 0.01
 
 
 @pytest.mark.parametrize("corrupt_head", [False, True])

@@ -3,9 +3,8 @@ import numpy as np
 import pytest
 import torch
 from devices import device  # noqa: F401
-from models.test_gradients import LOSSES, assert_agree, make_case
+from models.test_gradients import BY_RULE, LOSSES, assert_agree, make_case
 
-from dglke_frugal.models import MODELS
 from dglke_frugal.training.device_batch import BatchForm
 from dglke_frugal.training.device_gradients import Leaves
 from dglke_frugal.training.device_torch import make_gradient_pass
@@ -46,9 +45,10 @@ def assert_cpu_agrees(config, batch, tables, device):
 @pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])
 @pytest.mark.parametrize("corrupt_head", [False, True], ids=["tails", "heads"])
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model", [model.name for model in MODELS])
-def test_against_the_cpu(model, loss, corrupt_head, degree_negatives, device):
-    assert_cpu_agrees(*make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head), device)
+@pytest.mark.parametrize("model, rule", BY_RULE)
+def test_against_the_cpu(model, rule, loss, corrupt_head, degree_negatives, device):
+    case = make_case(model, LOSSES[loss], corrupt_head, degree_negatives, weighted=corrupt_head, rule=rule)
+    assert_cpu_agrees(*case, device)
 
 
 @pytest.mark.parametrize("corrupt_head", [False, True])

@@ -5,6 +5,7 @@ import pytest
 from ranks.ranks_oracle import Oracle
 
 from dglke_frugal import _native
+from dglke_frugal.score_rule import SCORE_RULES
 from dglke_frugal.training.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
@@ -12,14 +13,16 @@ ENTITIES, RELATIONS, BATCH, STEPS = 50, 6, 24, 5
 ROWS = {"RESCAL": (67, 67 * 67, None), "TransR": (43, 59, 43 * 59)}  # entity, relation, projection
 
 
+@pytest.mark.parametrize("rule", SCORE_RULES)
 @pytest.mark.parametrize("model", ROWS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_applied_as_handed_out(model, threads):
+def test_applied_as_handed_out(model, threads, rule):
     random = np.random.default_rng(3)
     entity, relation, projection = ROWS[model]
     sizes = {"entity": (ENTITIES, entity), "relation": (RELATIONS, relation), "projection": (RELATIONS, projection)}
     initial = {name: random.uniform(-0.3, 0.3, size).astype(np.float32) for name, size in sizes.items() if size[1]}
-    config = StepConfig(model, entity, relation, 8.0, 0.3, 0.1, LossConfig(regularization_coefficient=1e-3))
+    config = StepConfig(model, entity, relation, 8.0, 0.3, 0.1, LossConfig(regularization_coefficient=1e-3),
+                        score_rule=rule)
     triples = (random.integers(0, count, 300) for count in (ENTITIES, RELATIONS, ENTITIES))
     sampler = Sampler(*triples, ENTITIES, RELATIONS, SamplerConfig(BATCH, 8, 3))
     batches = [sampler.batch(i) for i in range(STEPS)]

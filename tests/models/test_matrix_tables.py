@@ -5,6 +5,7 @@ from devices import device, queued_device, run_step  # noqa: F401
 from models.test_gradients import CHUNK, CHUNKS, ENTITIES, LOSSES, NEGATIVES, RELATIONS
 
 from dglke_frugal import _native
+from dglke_frugal.score_rule import SCORE_RULES
 from dglke_frugal.store.device_rows import ResidentRows
 from dglke_frugal.training.device_step import DeviceStep
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
@@ -65,15 +66,16 @@ def assert_cpu_agrees(config, batches, device):
             np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
 
 
-def config_for(shape, loss, degree_negatives=False):
+def config_for(shape, loss, degree_negatives=False, rule="textbook"):
     model, entity, relation = shape
-    return StepConfig(model, entity, relation, 8.0, 0.3, 0.05, loss, degree_negatives)
+    return StepConfig(model, entity, relation, 8.0, 0.3, 0.05, loss, degree_negatives, rule)
 
 
+@pytest.mark.parametrize("rule", SCORE_RULES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_shapes(shape, queued_device):
+def test_shapes(shape, rule, queued_device):
     loss = LossConfig(adversarial=True, regularization_coefficient=PENALTY)
-    assert_cpu_agrees(config_for(shape, loss), make_batches(weighted=False), queued_device)
+    assert_cpu_agrees(config_for(shape, loss, rule=rule), make_batches(weighted=False), queued_device)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

@@ -22,6 +22,7 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
     pytest.param(2, ["--partition", "metis", "--cache_policy", "next_use"], "pass", marks=pytest.mark.skipif(
         sys.version_info >= (3, 13), reason="there is no dgl for this Python")),
     (2, ["--model_name", "TransR", "--hidden_dim", 6, "--rel_part"], "pass"),
+    (2, ["--model_name", "RESCAL", "--hidden_dim", 6, "--score_rule", "dglke"], "pass"),
     pytest.param(8, ["--cache_ratio", 0.2], DELAYS, marks=pytest.mark.slow),
 ], ids=str)
 def test_the_run_equals_the_oracle(ranks, processes, given, suffering):

@@ -2,9 +2,10 @@
 import pytest
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
-@pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR"])
-def test_two_ranks_equal_one_process_with_their_entries_joined(model):
-    config = step_config(model)
+@pytest.mark.parametrize("model, rule", [*((model, "textbook") for model in (
+    "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR")), ("RESCAL", "dglke"), ("TransR", "dglke")])
+def test_two_ranks_equal_one_process_with_their_entries_joined(model, rule):
+    config = step_config(model, rule)
     arrays, statistics = trained_by_threads(config, 2, {})
     assert_same(arrays, run_oracle(config, 2))
     for rank in (rank for each in statistics for rank in each["ranks"]):

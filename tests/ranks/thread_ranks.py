@@ -13,9 +13,9 @@ ENTITIES, RELATIONS, STEPS = 90, 7, 24
 ENTRIES = {"entity": 2, "relation": 1, "projection": 2}
 
 
-def step_config(model="TransE_l2", **loss):
+def step_config(model="TransE_l2", rule="textbook", **loss):
     return StepConfig(model, 12, {"RESCAL": 144, "TransR": 6}.get(model, 12), 8.0, 0.5, 0.1,
-                      LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
+                      LossConfig(**{"regularization_coefficient": 1e-3, **loss}), score_rule=rule)
 
 
 def initial_values(config):

@@ -7,7 +7,8 @@ from training.conftest import Runs, tables
 
 from dglke_frugal.config import CACHE_POLICIES
 
-MODELS = {"TransE_l2": ["-adv"], "RotatE": ["-de", "--neg_deg_sample"], "TransR": ["--hidden_dim", "8"]}
+MODELS = {"TransE_l2": ["-adv"], "RotatE": ["-de", "--neg_deg_sample"], "TransR": ["--hidden_dim", "8"],
+          "RESCAL": ["--hidden_dim", "8"]}
 COMMON = [
     "--max_step",
     40,

@@ -17,6 +17,7 @@ constexpr std::int64_t kEntities = 40, kRelations = 5;
 struct Sizes {
   const char* model;
   std::int64_t entity_dim, relation_dim;
+  ScoreRule rule = ScoreRule::kTextbook;
 };
 
 // Rows that end exactly where their allocation does, so that a sanitizer sees every read beyond one.
@@ -76,8 +77,8 @@ Trained train(const Sizes& sizes, int threads, const Kernels& kernels, bool degr
   LossSpec loss;
   loss.adversarial = true;
   loss.regularization_coefficient = 1e-3f;
-  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f}, loss, 0.1f, degree_negatives,
-                 threads, kernels);
+  TrainStep step({sizes.model, sizes.entity_dim, sizes.relation_dim, 12.0f, 0.5f, sizes.rule}, loss, 0.1f,
+                 degree_negatives, threads, kernels);
   for (std::int64_t i = 0; i < 4; ++i) {
     const Batch batch =
         make_batch(i, 53, 2, 21 + i);  // more than a block, no multiple of anything, and buffers that grow
@@ -110,11 +111,14 @@ INSTANTIATE_TEST_SUITE_P(Models, TrainStepTest,
                                                           Sizes{"DistMult", 17, 17}, Sizes{"ComplEx", 34, 34},
                                                           Sizes{"RotatE", 38, 19}, Sizes{"SimplE", 30, 30},
                                                           Sizes{"RESCAL", 9, 81}, Sizes{"RESCAL", 66, 4356},
-                                                          Sizes{"TransR", 11, 18}),
+                                                          Sizes{"TransR", 11, 18},
+                                                          Sizes{"RESCAL", 66, 4356, ScoreRule::kDglke},
+                                                          Sizes{"TransR", 11, 18, ScoreRule::kDglke}),
                                           testing::Bool()),
                          [](const auto& info) {
                            const Sizes& sizes = std::get<0>(info.param);
                            return sizes.model + std::to_string(sizes.entity_dim) +
+                                  (sizes.rule == ScoreRule::kDglke ? "_dglke" : "") +
                                   (std::get<1>(info.param) ? "_degree" : "");
                          });
 

@@ -76,7 +76,7 @@ class SimplE(DeviceModel):
 
 
 class Rescal(DeviceModel):
-    """score = h^T M t. As in DGL-KE the query of corrupted tails is M h, not its transpose (csrc/models/rescal.cpp)."""
+    """score = h^T M t. The query of corrupted heads is M t, that of corrupted tails M^T h."""
 
     similarity = "dot"
 
@@ -84,17 +84,30 @@ class Rescal(DeviceModel):
         return matrices_of(x.relation, self.shape.entity_dim, self.products)
 
     def forward(self, x):
+        matrices, fixed = self._matrices(x), x.fixed[:, None]
+        query = (matrices.times(fixed) if x.corrupt_head else matrices.back(fixed))[:, 0]
+        return query, (query * x.corrupted).sum(-1), query
+
+    def backward(self, x, forward_query, slope, query):
+        matrices, fixed, total = self._matrices(x), x.fixed[:, None], (query + slope * x.corrupted)[:, None]
         if x.corrupt_head:
-            query = through = self._matrices(x).times(x.tail[:, None])[:, 0]  # M t
-        else:
-            query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
+            return matrices.back(total)[:, 0], matrices.gradient(total, fixed), slope * forward_query
+        return matrices.times(total)[:, 0], matrices.gradient(fixed, total), slope * forward_query
+
+
+class RescalOfDglke(Rescal):
+    """By the rule "dglke" the query of corrupted tails is M h, and the positive's score is that of no candidate."""
+
+    def forward(self, x):
+        if x.corrupt_head:
+            return super().forward(x)
+        query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
         return query, (x.head * through).sum(-1), through
 
     def backward(self, x, through, slope, query):
-        matrices, scaled, of_head = self._matrices(x), slope * x.head, slope * through
         if x.corrupt_head:
-            left, right = (scaled + query)[:, None], x.tail[:, None]
-            return matrices.back(left)[:, 0], matrices.gradient(left, right), of_head
+            return super().backward(x, through, slope, query)
+        matrices, scaled = self._matrices(x), slope * x.head
         left, right = torch.stack([scaled, query], 1), torch.stack([x.tail, x.head], 1)
         of_tail, through_query = matrices.back(left).unbind(1)
-        return of_head + through_query, matrices.gradient(left, right), of_tail
+        return slope * through + through_query, matrices.gradient(left, right), of_tail

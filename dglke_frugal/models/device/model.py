@@ -12,12 +12,13 @@ from .similarity import SIMILARITIES
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Row lengths in floats, and the constants of the scores."""
+    """Row lengths in floats, and the constants of the scores. score_rule: see score_rule.py."""
 
     entity_dim: int
     relation_dim: int
     gamma: float
     embedding_range: float
+    score_rule: str = "textbook"
 
 
 class Positives(NamedTuple):
@@ -61,16 +62,17 @@ class DeviceModel:
         raise NotImplementedError
 
 
-def _models() -> Dict[str, Callable[[ModelShape, Products], DeviceModel]]:
-    from .bilinear import ComplEx, DistMult, Rescal, SimplE
+def _models(score_rule: str) -> Dict[str, Callable[[ModelShape, Products], DeviceModel]]:
+    from .bilinear import ComplEx, DistMult, Rescal, RescalOfDglke, SimplE
     from .rotate import RotatE
     from .transe import TransEL1, TransEL2
     from .transr import TransR
 
     return {"TransE_l1": TransEL1, "TransE_l2": TransEL2, "DistMult": DistMult, "ComplEx": ComplEx, "RotatE": RotatE,
-            "SimplE": SimplE, "RESCAL": Rescal, "TransR": TransR}
+            "SimplE": SimplE, "RESCAL": RescalOfDglke if score_rule == "dglke" else Rescal,
+            "TransR": TransR}
 
 
 def make_device_model(name: str, shape: ModelShape, products: Products) -> DeviceModel:
     """The built-in model of that name (not an alias)."""
-    return _models()[name](shape, products)
+    return _models(shape.score_rule)[name](shape, products)

@@ -1,6 +1,6 @@
 """TransR on a device: entities are projected by a matrix M per relation; score = gamma - sum |h M + r - t M|.
 
-As in DGL-KE the queries are t M - r for corrupted heads and h M - r for corrupted tails (csrc/models/transr.cpp).
+The query is t M - r for corrupted heads and h M + r for corrupted tails, by the rule "dglke" h M - r.
 """
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ class TransR(DeviceModel):
         """Of each edge (entity_dim, relation_dim)."""
         return matrices_of(x.projection, self.shape.entity_dim, self.products)
 
+    def _adds_relation(self, x: Positives) -> bool:
+        return not x.corrupt_head and self.shape.score_rule == "textbook"
+
     def forward(self, x):
         ends = self.matrices(x).back(torch.stack([x.fixed, x.head - x.tail], 1))
         translation = ends[:, 1] + x.relation
-        return ends[:, 0] - x.relation, self.shape.gamma - translation.abs().sum(-1), translation
+        query = ends[:, 0] + x.relation if self._adds_relation(x) else ends[:, 0] - x.relation
+        return query, self.shape.gamma - translation.abs().sum(-1), translation
 
     def backward(self, x, translation, slope, query):
         """query: (B, relation_dim). Also returns the gradient of M through the positive's own score, as matrices keep
@@ -32,4 +36,5 @@ class TransR(DeviceModel):
         fixed = (-of_head if x.corrupt_head else of_head) + through_query
         corrupted = of_head if x.corrupt_head else -of_head
         own = matrices.gradient((x.head - x.tail)[:, None], positive[:, None])
-        return fixed, positive - query, corrupted, own
+        relation = positive + query if self._adds_relation(x) else positive - query
+        return fixed, relation, corrupted, own
