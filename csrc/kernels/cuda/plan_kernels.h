@@ -22,8 +22,6 @@ inline constexpr int kAllBlocks = 4096;  // where nothing crosses the bus
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
-void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
-            float learning_rate, const Launch& launch);
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
