@@ -75,7 +75,7 @@ class Case:
                                   *self.gradients_of, self.squares, self.sums, self.workspace, self._stream())
 
     def update(self):
-        update_tables([(dim, table, table, None, leave, ids, records, entries) for dim, table, leave, ids, records,
+        update_tables([(dim, table, table, None, leave, ids, records, entries, None) for dim, table, leave, ids, records,
                        entries in zip(self.dims, self.tables, self.leave, self.ids, self.records, self.entries)], 0.01,
                       self._stream())
 

@@ -186,7 +186,7 @@ def updates(device, count, dim=400, occurrences=2):
 
     def update(leave, target):
         leaves = device.put(np.full(count, leave, np.uint8))
-        rows = (dim, host, None, staging, leaves, target, records, entries)
+        rows = (dim, host, None, staging, leaves, target, records, entries, None)
         return lambda: update_tables([rows], 0.1, device.stream)
 
     to_staging, to_host = update(LEAVE_VALUE, staged), update(LEAVE_HOST_ROW, device_rows)

@@ -7,6 +7,7 @@ entities, ties pessimistic. Published levels: DGL-KE's own on one V100 for fb15k
 at e00bccf), LibKGE's for wn18rr and fb15k_237 (README.md of its repository: 1vsAll or KvsAll training, reciprocal
 relations and a search over hundreds of settings, so another way of training than negative sampling).
 `over_published_mrr` is their ratio. Seconds of runs beside each other mean little.
+On a GPU 5 % of the entities are cached (--cache_ratio 0.05).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dglke_frugal.files import replace_file
 
 from . import machine
 
+CACHE_RATIO = "0.05"  # on a GPU, where by default a table that fits would lie there as a whole
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 PUBLISHED_MRR = {
     "fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
@@ -64,7 +66,8 @@ def main():
     options = parser.parse_args()
     report = json.loads(Path(options.json).read_text()) if Path(options.json).is_file() else {"runs": {}}
     report.update(machine=machine.facts(), at_once=options.at_once)
-    flags = ["--data_path", options.data_path, *(["--gpu", str(options.gpu)] if options.gpu is not None else [])]
+    on_gpu = [] if options.gpu is None else ["--gpu", str(options.gpu), "--cache_ratio", CACHE_RATIO]
+    flags = ["--data_path", options.data_path, *on_gpu]
 
     def one(name):
         found = report["runs"][name] = train(name, flags, options.threads)

@@ -31,7 +31,7 @@ using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
 using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
-                          Vector<std::int64_t>, Rows, std::vector<Entry>>;
+                          Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
@@ -61,13 +61,14 @@ std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>
 
 // Checks what a device would read beyond: shapes, and on the CPU also numbers.
 TableUpdate table_update(const Update& given) {
-  const auto& [dim, host, cache, staging, leave, target, records, entries] = given;
+  const auto& [dim, host, cache, staging, leave, target, records, entries, used] = given;
   TableUpdate update{memory_of(dim, host, cache, staging, records.shape(1)), {}, records.data(), {}};
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
   update.writes = {reinterpret_cast<const Leave*>(leave.data()), target.data(),
-                   static_cast<std::int64_t>(leave.size())};
+                   static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
+  require(!used || used->size() == 1, "the number of used rows is one number");
   update.gradients.entries = static_cast<int>(entries.size());
   for (std::size_t e = 0; e < entries.size(); ++e) {
     const auto& [values, offset, order, squares] = entries[e];
@@ -204,7 +205,8 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
-      "cache, staging, leave, target, records, entries). leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "cache, staging, leave, target, records, entries, used). used (1,) int32: how many rows there are, the others only "
+      "pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
       "may be None on the CPU). Runs where `records` lies.");

@@ -56,11 +56,14 @@ struct RowReads {
   }
 };
 
-// Writes of a step: StepPlan::leave and target.
+// Writes of a step: StepPlan::leave and target. used: null, or how many of the rows there are; the others only pad.
 struct RowWrites {
   const Leave* leave;
   const std::int64_t* target;
   std::int64_t count;
+  const std::int32_t* used = nullptr;
+
+  FRUGAL_HOST_DEVICE bool pads(std::int64_t u) const { return used && u >= *used; }
 };
 
 // Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so

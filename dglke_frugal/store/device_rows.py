@@ -108,11 +108,11 @@ class DeviceRows:
         come over the bus, or are not worth it."""
         return None
 
-    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence) -> tuple:
+    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
-        gradients are by row of the plan."""
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
         return (self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
-                list(entries))
+                list(entries), used)
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
@@ -213,9 +213,9 @@ class ResidentRows(DeviceRows):
         source, _ = self._constants(len(plan.rows))
         return self.dim, self.cache, None, plan.rows, source, "all"
 
-    def update(self, plan, records, entries):
+    def update(self, plan, records, entries, used=None):
         _, leave = self._constants(len(plan.rows))
-        return super().update(plan._replace(leave=leave, target=plan.rows), records, entries)
+        return super().update(plan._replace(leave=leave, target=plan.rows), records, entries, used)
 
     def _host_rows(self):
         return self.cache

@@ -34,11 +34,11 @@ def as_bytes(write_backs: np.ndarray) -> np.ndarray:
 def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
-    updates: for each table (dim, host, cache, staging, leave, target, records, entries), as _native.update_tables takes
-    them; the mean squares of an entry's gradients may be left out, and are then computed here.
+    updates: for each table (dim, host, cache, staging, leave, target, records, entries, used), as _native.update_tables
+    takes them; the mean squares of an entry's gradients may be left out, and are then computed here.
     """
-    _native.update_tables([(*update[:-1], [_with_squares(entry, stream) for entry in update[-1]])
-                           for update in updates], learning_rate, stream)
+    _native.update_tables([(*rest, [_with_squares(entry, stream) for entry in entries], used)
+                           for *rest, entries, used in updates], learning_rate, stream)
 
 
 def _with_squares(entry: tuple, stream: int) -> tuple:

@@ -80,11 +80,14 @@ class _ShapedStep:
 
     def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
         """What is submitted for a step in a block, by its direction of corruption."""
+        entity, relation = at.fields["counts"].split(1)
+        counts = entity, relation, relation
 
         def compute(corrupt_head: bool):
             entries = gradients(corrupt_head)
-            update_tables([rows.update(plan, records, entry)
-                           for rows, plan, records, entry in zip(self._tables, at.plans, at.records, entries)
+            update_tables([rows.update(plan, records, entry, count)
+                           for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries,
+                                                                        counts)
                            if records is not None], self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)

@@ -20,6 +20,7 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
 from . import available_memory
+from .cache_choice import cache_line, choose_cache
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .loop import TrainingLoop
@@ -63,14 +64,17 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     threads = thread_count(config)
     _native.set_num_threads(threads)
     graph = load(config)
-    plan = plan_memory(config, graph_size(graph), resume)
-    plan.check()
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    chosen = choose_cache(config, graph_size(graph))
+    plan = plan_memory(chosen, graph_size(graph), resume)
+    plan.check()
+    if chosen != config:
+        print(cache_line(chosen, graph_size(graph)), flush=True)
     folder = resume or create_run_folder(config)
     if not resume:
         write_flags(folder, config)
-    with make_run(config, graph, folder) as run:
+    with make_run(chosen, graph, folder) as run:
         if resume:
             run.restore()
             write_flags(folder, config)

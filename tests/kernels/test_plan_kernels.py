@@ -123,7 +123,7 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
     _native.set_num_threads(threads)
     try:
         update_tables([(dim, host, device_cache, device_staging, machine.put(plan.leave), machine.put(plan.target),
-                        machine.put(records), plan.entries(machine))], LEARNING_RATE, machine.stream)
+                        machine.put(records), plan.entries(machine), None)], LEARNING_RATE, machine.stream)
     finally:
         _native.set_num_threads(threads_before)
     new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
@@ -193,7 +193,7 @@ def test_offsets_go_beyond_32_bits(machine):
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
     update_tables([(dim, host, cache, None, machine.put(np.array([LEAVE_CACHE, LEAVE_HOST_ROW], np.uint8)),
-                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing])], LEARNING_RATE,
+                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], None)], LEARNING_RATE,
                   machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
@@ -226,7 +226,7 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     for change in (dict(leave=changed(plan.leave, 9)), dict(target=changed(plan.target, -4)),
                    dict(target=changed(plan.target, 10**9)), dict(entries=bad_order), dict(entries=bad_offset)):
         with pytest.raises(IndexError, match="of the plan"):
-            update_tables([(8, table.records, cache, staging, *{**good, **change}.values())], 0.1)
+            update_tables([(8, table.records, cache, staging, *{**good, **change}.values(), None)], 0.1)
     with pytest.raises(IndexError, match="row 0 of the plan"):
         write_backs = np.zeros(1, WRITE_BACK)
         write_backs["slot"] = SLOTS

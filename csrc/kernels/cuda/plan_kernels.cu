@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
-#include "kernels/cuda/bulk_copies.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/word_copy.h"
 
@@ -62,31 +61,26 @@ unsigned blocks_for(std::int64_t rows, int lanes, int most) {
   return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most));
 }
 
-int from_environment(const char* name) { const char* text = std::getenv(name); return text ? std::atoi(text) : 0; }
-int bulk_blocks(const Launch& launch, const char* name) { return launch.max_blocks == 0 ? -from_environment(name) : 0; }
-int bus_blocks(const Launch& launch, const char* name) {
-  const int wanted = from_environment(name);
-  return launch.max_blocks > 0 ? launch.max_blocks : wanted > 0 ? wanted : kBusBlocks;
+int from_environment(const char* name, int other) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : other;
 }
+int blocks_or(const Launch& launch, int usual) { return launch.max_blocks > 0 ? launch.max_blocks : usual; }
 
 }  // namespace
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
-  if (const int blocks = bulk_blocks(launch, "FRUGAL_ARRIVE"); blocks > 0)
-    if (launch_in_bulk(gather_in_bulk, blocks, stream_of(launch), "the gather", memory, reads, records)) return;
   const int lanes = lanes_for(memory);
-  gather_kernel<<<blocks_for(reads.count, lanes, bus_blocks(launch, "FRUGAL_ARRIVE")), kThreads, 0, stream_of(launch)>>>(memory, reads,
+  gather_kernel<<<blocks_for(reads.count, lanes, blocks_or(launch, reads.part == ReadPart::kHost ? from_environment("FRUGAL_ARRIVE", kArrivalBlocks) : kBusBlocks)), kThreads, 0, stream_of(launch)>>>(memory, reads,
                                                                                                         records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
   if (returns.count == 0) return;
-  if (const int blocks = bulk_blocks(launch, "FRUGAL_DEPART"); blocks > 0)
-    if (launch_in_bulk(return_in_bulk, blocks, stream_of(launch), "the return", memory, returns)) return;
   const int lanes = lanes_for(memory);
-  return_kernel<<<blocks_for(returns.count, lanes, bus_blocks(launch, "FRUGAL_DEPART")), kThreads, 0, stream_of(launch)>>>(
+  return_kernel<<<blocks_for(returns.count, lanes, blocks_or(launch, from_environment("FRUGAL_DEPART", kDepartureBlocks))), kThreads, 0, stream_of(launch)>>>(
       memory, returns, lanes);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
@@ -94,7 +88,7 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
   const int lanes = lanes_for(memory);
-  write_back_kernel<<<blocks_for(count, lanes, bus_blocks(launch, "")), kThreads, 0, stream_of(launch)>>>(
+  write_back_kernel<<<blocks_for(count, lanes, blocks_or(launch, kBusBlocks)), kThreads, 0, stream_of(launch)>>>(
       memory, write_backs, count, lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }

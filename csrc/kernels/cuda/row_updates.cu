@@ -5,7 +5,6 @@
 
 #include "device/cuda_check.h"
 #include "kernels/cuda/device_warp.cuh"
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quotients.cuh"
 #include "kernels/word_copy.h"
 #include "optim/mean_square.h"
@@ -15,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are a block's
-constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
+constexpr int kVectors = 7;               // of kWarpLanes columns that a warp works on together
 constexpr int kAhead = 16;                // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 128;  // for rows with many occurrences, about one per multiprocessor
 
@@ -206,7 +205,6 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
 // The first blocks each take the rows with many occurrences out of every many_blocks-th row, the others a row per warp.
 __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
-  wait_for_earlier_kernels();
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
   if (blockIdx.x >= work.many_blocks) {
@@ -214,7 +212,8 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_consta
     if (unit >= rows) return;
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
-    if (occurrences.count <= kFew) update_row_alone(*at.table, at.row, occurrences, work.negative_rate);
+    if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
+      update_row_alone(*at.table, at.row, occurrences, work.negative_rate);
     return;
   }
   for (std::int64_t first = blockIdx.x; first < rows; first += kThreads * work.many_blocks) {
@@ -267,7 +266,8 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   if (rows == 0) return;
   work.many_blocks = std::min(rows, kManyBlocks);
   const unsigned blocks = static_cast<unsigned>(work.many_blocks) + blocks_of_warps(rows);
-  launch_behind(update_kernel, blocks, kThreads, 0, stream_of(launch), "the update of rows", work);
+  update_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
 }
 
 void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares,

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "kernels/cuda/launch.cuh"
 #include "models/complex.h"
 #include "models/distmult.h"
 #include "models/rotate.h"
@@ -20,7 +19,7 @@ namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each
-constexpr int kRowsTogether = 4;                          // rows that a half-warp loads before it looks at them
+constexpr int kRowsTogether = 2;                          // rows that a half-warp loads before it looks at them
 
 // Rows of one edge in shared memory, where loops over them wait for nothing.
 struct EdgeRows {
@@ -54,6 +53,23 @@ __device__ float power_sum(float norm, const float* x, std::int64_t n) {
   return norm == 3.0f ? sum(3.0f) : sum(norm);  // once more for the default, whose loop then has no branches
 }
 
+// Writes n floats from shared memory, by a half-warp, 16 bytes at a time where they allow it.
+__device__ void write_row(const float* from, std::int64_t n, float* to) {
+  const auto places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+  if (places % sizeof(float4) == 0 && n % 4 == 0) {
+#pragma unroll 4
+    for (std::int64_t p = 4 * lane(); p < n; p += 4 * kLanes)
+      *reinterpret_cast<float4*>(to + p) = *reinterpret_cast<const float4*>(from + p);
+    return;
+  }
+#pragma unroll 4
+  for (std::int64_t p = lane(); p < n; p += kLanes) to[p] = from[p];
+}
+__device__ void write_parts(const Step& s, const float* from, float* to) {
+  for (std::int64_t first = 0, at = 0; first < s.model.entity_dim; first += s.part, at += s.part_stride)
+    write_row(from + first, s.part, to + at);
+}
+
 // Queries and positive scores of edges, a half-warp each.
 template <typename Program>
 __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
@@ -65,7 +81,7 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
   if (Program::kSimilarity == Similarity::kL2) s.query_square[edge] = dot(rows.query, rows.query, dim);
-  for (std::int64_t p = lane(); p < dim; p += kLanes) s.query[edge * s.stride + s.place(p)] = rows.query[p];
+  write_parts(s, rows.query, s.query + edge * s.stride);
 }
 
 // One of the rows that are looked at one by one: a column of a chunk, a distinct entity or a distinct relation.
@@ -106,8 +122,7 @@ template <typename Program>
 __device__ void prepare_row(const Step& s, const SingleRow& single, const float* copy) {
   const std::int64_t dim = s.model.entity_dim, row = single.row;
   if (single.kind == SingleRow::kColumn) {
-    float* to = s.negative + row * s.stride;
-    for (std::int64_t p = lane(); p < dim; p += kLanes) to[s.place(p)] = copy[p];
+    write_parts(s, copy, s.negative + row * s.stride);
     if (Program::kSimilarity == Similarity::kL2) {
       const auto number = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
       s.negative_square[number / columns * s.weight_stride + number % columns] = dot(copy, copy, dim);
@@ -117,8 +132,7 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
   if (single.kind == SingleRow::kNone) return;
   const bool is_entity = single.kind == SingleRow::kEntity;
   float* record = is_entity ? s.entities.data + row * s.entities.stride : s.relations.data + row * s.relations.stride;
-  if (single.from != record)
-    for (std::int64_t p = lane(); p < single.floats; p += kLanes) record[p] = copy[p];
+  if (single.from != record) write_row(copy, single.floats, record);
   if (!s.regularized) return;
   const float norm = s.loss.regularization_norm;
   if (is_entity) {
@@ -147,7 +161,6 @@ __host__ __device__ std::int64_t prepare_floats(const Step& s) {
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  wait_for_earlier_kernels();
   float* const mine = shared + threadIdx.x / kLanes * prepare_floats(s);
   const std::int64_t team = threadIdx.x / kLanes, block = blockIdx.x - edge_blocks(s);
   if (block < 0) {
@@ -169,7 +182,6 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
 template <typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  wait_for_earlier_kernels();
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
   if (edge >= s.batch.positives) return;
   const std::int64_t chunk = edge / s.batch.chunk_size;
@@ -211,7 +223,6 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  wait_for_earlier_kernels();
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
   if (edge >= s.batch.positives) return;
   const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
@@ -246,7 +257,8 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
   if (bytes > kFreeOfAsking)
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                std::string("reserving shared memory for ") + name, "make --hidden_dim or --neg_sample_size smaller");
-  launch_behind(kernel, blocks, threads, bytes, stream, name, s);
+  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(s);
+  cuda_check(cudaGetLastError(), std::string("launching ") + name);
 }
 
 template <typename Program, typename P, typename Scores>

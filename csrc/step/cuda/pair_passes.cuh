@@ -4,7 +4,6 @@
 // over the queries, from the weights of pairs. A block makes one tile.
 #pragma once
 
-#include "kernels/cuda/launch.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/regularization.h"
 
@@ -40,7 +39,6 @@ template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
   using T = CompareTile<P>;
   __shared__ alignas(16) float shared[T::kSharedFloats];
-  wait_for_earlier_kernels();
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
@@ -121,7 +119,6 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step 
   constexpr int kFloats =
       OfQueries::kSharedFloats > OfNegatives::kSharedFloats ? OfQueries::kSharedFloats : OfNegatives::kSharedFloats;
   __shared__ alignas(16) float shared[kFloats];
-  wait_for_earlier_kernels();
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cuda/device_warp.cuh"
-#include "kernels/cuda/launch.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/shared_copy.cuh"
 #include "step/regularization.h"
@@ -11,7 +10,7 @@
 namespace frugal::cuda {
 
 constexpr int kWarp = 32, kSumThreads = 128, kSumWarps = kSumThreads / kWarp;
-constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are added
+constexpr int kSumsAhead = 4;  // occurrences that are loaded before they are added
 
 // By one block: sums in a fixed order, added to the running ones.
 __device__ inline void add_losses(const Step& s) {
@@ -59,9 +58,8 @@ __device__ inline void store_mean_square(const float* row, std::int64_t dim, int
 // By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
 // regularization.
 __device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
-  if (row >= s.batch.counts[0]) return;
   const std::int32_t begin = s.batch.positive_offset[row], end = s.batch.positive_offset[row + 1];
-  if (begin == end) return;
+  if (begin == end) return;  // no positive, or a row that only pads
   const std::int64_t dim = s.model.entity_dim;
   const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   float* out = s.out.positive.data + row * s.out.positive.stride;
@@ -114,9 +112,8 @@ inline std::int64_t sum_floats(const Step& s) { return kSumWarps * sum_stride(s)
 
 // One block adds up losses, one per distinct entity its positives; then a warp takes the mean square of a negative's or
 // a relation's gradient.
-__global__ void __launch_bounds__(kSumThreads) sums_kernel(Step s) {
+__global__ void __launch_bounds__(kSumThreads, 10) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  wait_for_earlier_kernels();
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
   if (block < 0) return add_losses(s);
   if (block < s.batch.most_entities) return sum_positives(s, block, shared);
