@@ -7,8 +7,8 @@ The batches are those of benchmarks/train_step.py, on random tables that lie on 
     gradients, update    one call each, behind one another in a graph; rows are gathered with the gradients
     all                  both of them
     kernels              those of `all`, as the profiler sees them
-    floor                of `all`: the larger of its arithmetic at the measured rate of a large product, and its distinct
-                         rows read and written once at the measured copy rate
+    floor                of `all`: the larger of its arithmetic at the measured rate of a large product, and its
+                         distinct rows read and written once at the measured copy rate
 
 The arithmetic is that of the CPU's formulas: a multiply-add per pair and column in each of three products for the dot
 and L2 models, and as many times more instructions as OPERATIONS says for the others.
@@ -75,9 +75,9 @@ class Case:
                                   *self.gradients_of, self.squares, self.sums, self.workspace, self._stream())
 
     def update(self):
-        update_tables([(dim, table, table, None, leave, ids, records, entries, None) for dim, table, leave, ids, records,
-                       entries in zip(self.dims, self.tables, self.leave, self.ids, self.records, self.entries)], 0.01,
-                      self._stream())
+        each = zip(self.dims, self.tables, self.leave, self.ids, self.records, self.entries)
+        update_tables([(dim, table, table, None, leave, ids, records, entries, None)
+                       for dim, table, leave, ids, records, entries in each], 0.01, self._stream())
 
     def all(self):
         self.gradients()

@@ -4,10 +4,10 @@
                                    [--entities N]
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
-[default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached, with
-the table on the device [step_us_on_device], and behind 5 % without graphs, with values staged, with host rows copied,
-with tf32 and bf16; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph
-(compiled_torch.py), over ours there [device_step_over_compiled_torch]. models: all eight models, behind a cache of 5 %.
+[default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
+with the table on the device [step_us_on_device], and behind 5 % without graphs, with values staged, with host rows
+copied, with tf32 and bf16; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA
+graph (compiled_torch.py), over ours there [device_step_over_compiled_torch]. models: all eight models, behind a cache of 5 %.
 large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], beside DGL-KE with --mix_cpu_gpu
 [frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
 

@@ -205,8 +205,8 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
-      "cache, staging, leave, target, records, entries, used). used (1,) int32: how many rows there are, the others only "
-      "pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "cache, staging, leave, target, records, entries, used). used (1,) int32: how many rows there are, the others "
+      "only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
       "may be None on the CPU). Runs where `records` lies.");

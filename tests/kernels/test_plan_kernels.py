@@ -199,6 +199,19 @@ def test_offsets_go_beyond_32_bits(machine):
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
 
 
+def test_rows_that_only_pad_are_left_alone(machine):
+    rng = np.random.default_rng(4)
+    table = random_table(50, rng)
+    cache, records = random_cache(table, rng), np.array(table.records[:20])
+    there = machine.put(cache)
+    nothing = (machine.put(np.zeros((0, 50), np.float32)), machine.put(np.zeros(21, np.int32)), None)
+    update_tables([(50, machine.shared(table), there, None, machine.put(np.full(20, LEAVE_CACHE, np.uint8)),
+                    machine.put(np.arange(20)), machine.put(records), [nothing], machine.put(np.array([12], np.int32)))],
+                  LEARNING_RATE, machine.stream)
+    np.testing.assert_array_equal(machine.get(there)[:12, :51], records[:12, :51])
+    np.testing.assert_array_equal(machine.get(there)[12:], cache[12:])
+
+
 def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     rng = np.random.default_rng(3)
     table = random_table(8, rng)

@@ -61,10 +61,6 @@ unsigned blocks_for(std::int64_t rows, int lanes, int most) {
   return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most));
 }
 
-int from_environment(const char* name, int other) {
-  const char* text = std::getenv(name);
-  return text ? std::atoi(text) : other;
-}
 int blocks_or(const Launch& launch, int usual) { return launch.max_blocks > 0 ? launch.max_blocks : usual; }
 
 }  // namespace
@@ -72,24 +68,24 @@ int blocks_or(const Launch& launch, int usual) { return launch.max_blocks > 0 ? 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
   const int lanes = lanes_for(memory);
-  gather_kernel<<<blocks_for(reads.count, lanes, blocks_or(launch, reads.part == ReadPart::kHost ? from_environment("FRUGAL_ARRIVE", kArrivalBlocks) : kBusBlocks)), kThreads, 0, stream_of(launch)>>>(memory, reads,
-                                                                                                        records, lanes);
+  const int most = blocks_or(launch, reads.part == ReadPart::kHost ? kArrivalBlocks : kBusBlocks);
+  gather_kernel<<<blocks_for(reads.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, reads, records,
+                                                                                          lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
   if (returns.count == 0) return;
-  const int lanes = lanes_for(memory);
-  return_kernel<<<blocks_for(returns.count, lanes, blocks_or(launch, from_environment("FRUGAL_DEPART", kDepartureBlocks))), kThreads, 0, stream_of(launch)>>>(
-      memory, returns, lanes);
+  const int lanes = lanes_for(memory), most = blocks_or(launch, kDepartureBlocks);
+  return_kernel<<<blocks_for(returns.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, returns, lanes);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
-  const int lanes = lanes_for(memory);
-  write_back_kernel<<<blocks_for(count, lanes, blocks_or(launch, kBusBlocks)), kThreads, 0, stream_of(launch)>>>(
-      memory, write_backs, count, lanes);
+  const int lanes = lanes_for(memory), most = blocks_or(launch, kBusBlocks);
+  write_back_kernel<<<blocks_for(count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
+                                                                                        lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 

@@ -17,7 +17,7 @@ struct Launch {
 };
 // Blocks of 256 threads that use the bus: where the computation waits for them, and where it runs beside arrivals and
 // departures, which then take as few multiprocessors as they can.
-inline constexpr int kBusBlocks = 48, kArrivalBlocks = 16, kDepartureBlocks = 8;
+inline constexpr int kBusBlocks = 48, kArrivalBlocks = 16, kDepartureBlocks = 4;
 inline constexpr int kAllBlocks = 4096;  // where nothing crosses the bus
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are a block's
-constexpr int kVectors = 7;               // of kWarpLanes columns that a warp works on together
+constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
 constexpr int kAhead = 16;                // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 128;  // for rows with many occurrences, about one per multiprocessor
 

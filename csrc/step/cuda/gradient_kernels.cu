@@ -38,7 +38,8 @@ struct EdgeRows {
         relation_gradient(relation + relation_stride(s)) {}
 
   // By a half-warp; there once its copies are.
-  __device__ void load(const Step& s, const float* from_head, const float* from_tail, const float* from_relation) const {
+  __device__ void load(const Step& s, const float* from_head, const float* from_tail,
+                       const float* from_relation) const {
     start_copy<kLanes>(head, from_head, s.model.entity_dim);
     start_copy<kLanes>(tail, from_tail, s.model.entity_dim);
     start_copy<kLanes>(relation, from_relation, s.model.relation_dim);

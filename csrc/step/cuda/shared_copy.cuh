@@ -7,7 +7,7 @@
 
 namespace frugal::cuda {
 
-// By `kThreadsOf` neighbouring threads, whose number divides a warp's: n floats, 16 bytes at a time where they allow it.
+// By `kThreadsOf` neighbouring threads, whose number divides a warp's: n floats, 16 bytes at a time where they allow.
 template <int kThreadsOf>
 __device__ void start_copy(float* to, const float* from, std::int64_t n) {
   constexpr int kWord = 4;  // floats

@@ -1,5 +1,5 @@
-// The end of a step's gradients: sums over a row's occurrences among the positives, mean squares of all gradients, which
-// the update needs first, and sums of losses.
+// The end of a step's gradients: sums over a row's occurrences among the positives, mean squares of all gradients,
+// which the update needs first, and sums of losses.
 #pragma once
 
 #include "kernels/cuda/device_warp.cuh"
@@ -10,7 +10,7 @@
 namespace frugal::cuda {
 
 constexpr int kWarp = 32, kSumThreads = 128, kSumWarps = kSumThreads / kWarp;
-constexpr int kSumsAhead = 4;  // occurrences that are loaded before they are added
+constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are added
 
 // By one block: sums in a fixed order, added to the running ones.
 __device__ inline void add_losses(const Step& s) {
@@ -112,7 +112,7 @@ inline std::int64_t sum_floats(const Step& s) { return kSumWarps * sum_stride(s)
 
 // One block adds up losses, one per distinct entity its positives; then a warp takes the mean square of a negative's or
 // a relation's gradient.
-__global__ void __launch_bounds__(kSumThreads, 10) sums_kernel(Step s) {
+__global__ void __launch_bounds__(kSumThreads) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
   if (block < 0) return add_losses(s);

@@ -140,7 +140,8 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of, {}, {},
                           actual.pointers(dim, relation_dim, workspace), 0);
   // The same with records that are still to be gathered: every other entity from a cache, all relations from a table.
-  Gathered entity_rows(entities, dim, dim + 1, kEntities), relation_rows(relations, relation_dim, relation_dim, kRelations);
+  Gathered entity_rows(entities, dim, dim + 1, kEntities);
+  Gathered relation_rows(relations, relation_dim, relation_dim, kRelations);
   Gradients gathered(dim, relation_dim, edges, sampled);
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, entity_rows.records(), relation_rows.records(),
                           entity_rows.reads(ReadPart::kCache), relation_rows.reads(ReadPart::kAll),
