@@ -4,12 +4,11 @@
 
 The batches are those of benchmarks/train_step.py, on random tables that lie on the device. Microseconds, medians:
 
-    gather, gradients, update_entities, update_relations    one call each, behind one another in a graph
-    all                                                     the four of them
-    kernels                                                 those of `all`, as the profiler sees them
-    floor                                                   of `all`: the larger of its arithmetic at the measured rate
-                                                            of a large product, and its distinct rows read and written
-                                                            once at the measured copy rate
+    gradients, update    one call each, behind one another in a graph; rows are gathered with the gradients
+    all                  both of them
+    kernels              those of `all`, as the profiler sees them
+    floor                of `all`: the larger of its arithmetic at the measured rate of a large product, and its
+                         distinct rows read and written once at the measured copy rate
 
 The arithmetic is that of the CPU's formulas: a multiply-add per pair and column in each of three products for the dot
 and L2 models, and as many times more instructions as OPERATIONS says for the others.
@@ -26,7 +25,7 @@ import torch
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device import CudaDevice
-from dglke_frugal.store.plan_kernels import LEAVE_CACHE, gather_rows, update_rows
+from dglke_frugal.store.plan_kernels import FROM_HOST, LEAVE_CACHE, update_tables
 from dglke_frugal.training.step import LossConfig, StepConfig, make_step
 
 from . import result_file
@@ -52,48 +51,42 @@ class Case:
         fields = {name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
                   for name, dtype, begin, length in self.layout.fields}
         self.ids = [torch.from_numpy(np.array(ids, np.int64)).cuda() for ids in (batch.entities, batch.relations)]
-        self.source = [ids.to(torch.int32) for ids in self.ids]
+        sources = [torch.full(ids.shape, FROM_HOST, dtype=torch.int32, device="cuda") for ids in self.ids]
+        self.reads = [(dim, table, None, ids, source, "all")
+                      for dim, table, ids, source in zip(self.dims, tables, self.ids, sources)]
         self.leave = [torch.full(ids.shape, LEAVE_CACHE, dtype=torch.uint8, device="cuda") for ids in self.ids]
         self.records = [device.zeros(len(ids), table.shape[1]) for ids, table in zip(self.ids, tables)]
         self.gradients_of = [device.zeros(rows, dim) for rows, dim in (
             (len(batch.entities), self.dims[0]), (len(batch.negative), self.dims[0]), (len(batch), self.dims[1]))]
+        self.squares = tuple(device.zeros(len(gradients)) for gradients in self.gradients_of)
         self.sums = device.zeros(4, dtype=np.float64)
         self.workspace = device.zeros(_native.workspace_floats(step, self.layout))
         positive, negative, relation = self.gradients_of
         self.entries = [
-            [(positive, fields["sum_offset"], fields["sum_order"]),
-             (negative, fields["negative_offset"], fields["negative_occurrence"])],
-            [(relation, fields["relation_offset"], fields["relation_occurrence"])],
+            [(positive, fields["sum_offset"], fields["sum_order"], self.squares[0]),
+             (negative, fields["negative_offset"], fields["negative_occurrence"], self.squares[1])],
+            [(relation, fields["relation_offset"], fields["relation_occurrence"], self.squares[2])],
         ]
 
-    def gather(self):
-        for table, dim, ids, source, records in zip(self.tables, self.dims, self.ids, self.source, self.records):
-            gather_rows(dim, table, table, ids, source, records, self._stream())
-
     def gradients(self):
-        _native.compute_gradients(self.step, self.layout, self.corrupt_head, self.block, *self.records,
-                                  *self.gradients_of, self.sums, self.workspace, self._stream())
+        _native.compute_gradients(self.step, self.layout, self.corrupt_head, self.block, *self.records, *self.reads,
+                                  *self.gradients_of, self.squares, self.sums, self.workspace, self._stream())
 
-    def update_entities(self):
-        self._update(0)
-
-    def update_relations(self):
-        self._update(1)
+    def update(self):
+        each = zip(self.dims, self.tables, self.leave, self.ids, self.records, self.entries)
+        update_tables([(dim, table, table, None, leave, ids, records, entries, None)
+                       for dim, table, leave, ids, records, entries in each], 0.01, self._stream())
 
     def all(self):
-        for work in (self.gather, self.gradients, self.update_entities, self.update_relations):
-            work()
-
-    def _update(self, t):
-        update_rows(self.dims[t], self.tables[t], self.tables[t], None, self.leave[t], self.ids[t], self.records[t],
-                    self.entries[t], 0.01, self._stream())
+        self.gradients()
+        self.update()
 
     @staticmethod
     def _stream():
         return torch.cuda.current_stream().cuda_stream
 
 
-PARTS = ("gather", "gradients", "update_entities", "update_relations", "all")
+PARTS = ("gradients", "update", "all")
 
 
 def microseconds(cases, part):

@@ -28,7 +28,7 @@ from . import result_file
 RECIPE = ["--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size", "1000",
           "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9", "-adv", "--log_interval",
           "1000"]
-TRAINERS = {"vanilla": ["--backend", "vanilla"], "dglke": ["--trainer", "dglke"], "native": []}
+TRAINERS = {"vanilla": ["--backend", "vanilla"], "dglke": ["--trainer", "dglke"], "native": ["--cache_ratio", "0.05"]}
 METRICS = ("MRR", "MR", "HITS@1", "HITS@3", "HITS@10")
 TOLERANCE = 0.005
 SETTINGS = ("steps", "num_proc", "batch_size", "regularization_coef")

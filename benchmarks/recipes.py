@@ -8,6 +8,7 @@ at e00bccf), LibKGE's for wn18rr, fb15k_237 and fb15k/rescal (README.md of its r
 reciprocal relations and a search over hundreds of settings, so another way of training than negative sampling). Runs
 named _dglke are by DGL-KE's two formulas (docs/evaluation.md), and so are its levels for them.
 `over_published_mrr` is their ratio. Seconds of runs beside each other mean little.
+On a GPU 5 % of the entities are cached (--cache_ratio 0.05).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from . import result_file
 
+CACHE_RATIO = "0.05"  # on a GPU, where by default a table that fits would lie there as a whole
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 TRANSR = ["fb15k/transr", "fb15k_237/transr", "wn18rr/transr"]  # nobody publishes a level for it
 PUBLISHED_MRR = {
@@ -67,7 +69,8 @@ def main():
     options = parser.parse_args()
     report = {"runs": {}, **result_file.read(options.json)}
     report.update(at_once=options.at_once)
-    flags = ["--data_path", options.data_path, *(["--gpu", str(options.gpu)] if options.gpu is not None else [])]
+    on_gpu = [] if options.gpu is None else ["--gpu", str(options.gpu), "--cache_ratio", CACHE_RATIO]
+    flags = ["--data_path", options.data_path, *on_gpu]
 
     def one(name):
         found = report["runs"][name] = train(name, flags, options.threads)

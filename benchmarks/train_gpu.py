@@ -3,19 +3,24 @@
     python -m benchmarks.train_gpu --json FILE [--part {fb15k,models,large}] [--legs NAME ...] [--data_path P]
                                    [--entities N]
 
-fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours behind a cache of 5 %, with all rows
-cached, with the table on the device, without graphs, with values staged, with host rows copied, with tf32 and bf16
-[frugal_over_vanilla_gpu]. models: all eight models, behind a cache of 5 %. large: a table of N entities (20 million)
-by 400 with 5 % cached, beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for
-rows is [stall_share].
+fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
+[default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
+with the table on the device [step_us_on_device], and behind 5 % without graphs, with values staged, with host rows
+copied, with tf32 and bf16; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA
+graph (compiled_torch.py), over ours there [device_step_over_compiled_torch]. models: all eight models, behind a cache of 5 %.
+large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], beside DGL-KE with --mix_cpu_gpu
+[frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
 
 A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of what it said as its reason.
 """
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -26,17 +31,21 @@ from .train import BATCH, NEGATIVES, NOT_IN_VANILLA, RECIPES, graph_flags
 from .training_run import run
 
 LARGE_TRIPLES = 5_000_000
+CACHED = ["--cache_ratio", "0.05"]
 FRUGAL = {
-    "frugal": [],
-    "frugal_all_cached": ["--cache_ratio", "1"],
+    "frugal": CACHED,
+    "frugal_default": [],
+    "frugal_all_cached": ["--flush", "p2f", "--cache_ratio", "1"],
     "frugal_on_device": ["--flush", "none"],
-    "frugal_no_graphs": ["--cuda_graphs", "off"],
-    "frugal_staged": ["--host_write", "staged"],
-    "frugal_copy": ["--host_read", "copy"],
-    "frugal_sync": ["--flush", "sync"],
-    "frugal_tf32": ["--matmul", "tf32"],
-    "frugal_bf16": ["--matmul", "bf16"],
+    "frugal_no_graphs": [*CACHED, "--cuda_graphs", "off"],
+    "frugal_staged": [*CACHED, "--host_write", "staged"],
+    "frugal_copy": [*CACHED, "--host_read", "copy"],
+    "frugal_sync": [*CACHED, "--flush", "sync"],
+    "frugal_tf32": [*CACHED, "--matmul", "tf32"],
+    "frugal_bf16": [*CACHED, "--matmul", "bf16"],
 }
+KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vanilla_mix", "step_us_on_device",
+        "step_us_fb15k_5", "step_us_20m_5", "device_step_over_compiled_torch", "stall_share")
 
 
 def measure(flags, model, options, interval):
@@ -58,6 +67,24 @@ def over(legs, ours, theirs):
     return a / b if a and b else None
 
 
+def microseconds(legs, name):
+    """Of a leg's step, or None where it is missing."""
+    rate = legs.get(name, {}).get("steps_per_second")
+    return 1e6 / rate if rate else None
+
+
+def compiled_torch(options):
+    """The leg of plain PyTorch, in a process of its own: its milliseconds a step, or why there are none."""
+    if options.gpu == "-1":
+        return {"steps_per_second": None, "reason": "not without a GPU"}
+    command = [sys.executable, "-m", "benchmarks.compiled_torch", "--gpu", options.gpu]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode:
+        return {"steps_per_second": None, "reason": ended.stderr[-500:] or f"exit code {ended.returncode}"}
+    step_ms = json.loads(ended.stdout.splitlines()[-1])["step_ms"]
+    return {"steps_per_second": 1e3 / step_ms, "step_ms": step_ms}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=result_file.result_file, required=True,
@@ -74,10 +101,11 @@ def main():
     report.update(threads=options.threads)
 
     def leg(part, name, flags, model, interval=2000):
-        legs = report.setdefault(part, {})
-        if options.legs and part != "models" and name not in options.legs:
-            return
-        legs[name] = result = measure([*flags, "--gpu", options.gpu], model, options, interval)
+        if not options.legs or part == "models" or name in options.legs:
+            keep(part, name, measure([*flags, "--gpu", options.gpu], model, options, interval))
+
+    def keep(part, name, result):
+        report.setdefault(part, {})[name] = result
         said = f"{result['step_ms']:.3f} ms a step" if result["steps_per_second"] else result["reason"].splitlines()[-1]
         print(f"{part} {name:20s} {said}", flush=True)
         result_file.write(options.json, report)
@@ -88,11 +116,18 @@ def main():
             leg("fb15k", "vanilla", [*graph, "--backend", "vanilla"], "TransE_l2", 50)
             for name, flags in FRUGAL.items():
                 leg("fb15k", name, [*graph, *flags], "TransE_l2")
-            report["frugal_over_vanilla_gpu"] = over(report["fb15k"], "frugal", "vanilla")
+            if not options.legs or "compiled_torch" in options.legs:
+                keep("fb15k", "compiled_torch", compiled_torch(options))
+            legs = report.setdefault("fb15k", {})
+            report["frugal_over_vanilla_gpu"] = over(legs, "frugal", "vanilla")
+            report["default_over_vanilla_gpu"] = over(legs, "frugal_default", "vanilla")
+            report["device_step_over_compiled_torch"] = over(legs, "frugal_on_device", "compiled_torch")
+            report["step_us_on_device"] = microseconds(legs, "frugal_on_device")
+            report["step_us_fb15k_5"] = microseconds(legs, "frugal")
             report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
         if "models" in options.part:
             for model in RECIPES:
-                leg("models", model, graph, model, 500)
+                leg("models", model, [*graph, *CACHED], model, 500)
                 if model not in NOT_IN_VANILLA:
                     leg("models", f"vanilla_{model}", [*graph, "--backend", "vanilla"], model, 20)
         if "large" in options.part:
@@ -104,9 +139,10 @@ def main():
             for name in ("frugal", "frugal_staged", "frugal_copy", "frugal_sync"):
                 leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2", 500)
             leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)
-            report["frugal_over_vanilla_mix"] = over(report["large"], "frugal", "vanilla_mix")
+            report["frugal_over_vanilla_mix"] = over(report.setdefault("large", {}), "frugal", "vanilla_mix")
+            report["step_us_20m_5"] = microseconds(report["large"], "frugal")
     result_file.write(options.json, report)
-    print({name: report.get(name) for name in ("frugal_over_vanilla_gpu", "frugal_over_vanilla_mix", "stall_share")})
+    print({name: report.get(name) for name in KEYS})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
 
@@ -20,6 +20,8 @@ HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 MATMULS = ("fp32", "tf32", "bf16")
+AUTO = "auto"
+DEFAULT_CACHE_RATIO = 0.05  # where auto has nothing to go by: several ranks, or a cache that plays one on the CPU
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,15 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host
+    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what one GPU has room for
+    (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. flush: p2f, sync, or none, which updates the host
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU and staged otherwise.
     """
 
-    cache_ratio: float = 0.05
+    cache_ratio: Union[float, str] = AUTO
     cache_size: Optional[int] = None
     cache_policy: str = "static"
     lookahead: int = 10
@@ -160,7 +163,8 @@ class StoreConfig:
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
-        slots = int(rows * self.cache_ratio) if self.cache_size is None else self.cache_size // row_bytes
+        share = DEFAULT_CACHE_RATIO if self.cache_ratio == AUTO else self.cache_ratio
+        slots = int(rows * share) if self.cache_size is None else self.cache_size // row_bytes
         return min(rows, slots)
 
 
@@ -259,7 +263,7 @@ def check(config: TrainConfig) -> None:
         "num_thread",
     )
     _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
-    _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
+    _at_least(flags, 0, "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     if not 0 < config.loss.lr < math.inf:
         raise InputError(f"--lr is {config.loss.lr}; give a finite learning rate above 0")
@@ -279,8 +283,9 @@ def check(config: TrainConfig) -> None:
     if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
-    if config.store.cache_ratio > 1:
-        raise InputError(f"--cache_ratio is {config.store.cache_ratio}; give a share of the rows, at most 1")
+    share = config.store.cache_ratio
+    if share != AUTO and not 0 <= share <= 1:
+        raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
     if config.run.early_stop_patience and not config.evaluation.valid:
         raise InputError("--early_stop_patience watches the validation metrics; add --valid")
     if config.run.early_stop_patience and config.evaluation.eval_interval > config.run.max_step:

@@ -10,66 +10,37 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "bindings/named.h"
+#include "bindings/row_arrays.h"
 #include "device/device_error.h"
 #include "device/devices.h"
 #include "kernels/check_plan.h"
 #include "kernels/cpu/plan_kernels.h"
 #include "kernels/cpu/segment_sums.h"
 #include "kernels/cuda/plan_kernels.h"
+#include "kernels/cuda/row_updates.h"
 #include "kernels/cuda/segment_sums.h"
 #include "memory/host_registration.h"
+#include "optim/mean_square.h"
 
 namespace frugal {
 namespace {
 
-namespace nb = nanobind;
+using namespace bindings;
 using nb::literals::operator""_a;
-// On any device: the records' device decides which kernel runs, and a device also reads registered host memory.
-using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
-using ConstRows = nb::ndarray<const float, nb::ndim<2>>;
-using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
-using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>>;
+using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
+                         std::optional<Vector<float>>>;
+using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
+                          Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
-
-bool on_cuda(const Rows& records) { return records.device_type() == nb::device::cuda::value; }
-
-void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
-}
-
-RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                    const std::optional<Floats>& staging, std::size_t stride) {
-  require(dim >= 1 && static_cast<std::size_t>(dim) < stride && stride % 4 == 0,
-          "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
-  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
-          "host rows, cache and records must be equally far apart");
-  return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
-          staging ? staging->data() : nullptr};
-}
-
-MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging) {
-  return {static_cast<std::int64_t>(host.shape(0)), cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
-          staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
-}
-
-RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source, const Rows& records) {
-  require(rows.size() == source.size() && records.shape(0) >= rows.size(),
-          "rows and source must be equally long, and records must have a row for each");
-  return {rows.data(), source.data(), static_cast<std::int64_t>(rows.size())};
-}
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
             const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
             const std::string& part) {
   const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1));
   RowReads reads = reads_of(rows, source, records);
-  reads.part = named<ReadPart>({{"all", ReadPart::kAll}, {"host", ReadPart::kHost}, {"cache", ReadPart::kCache}}, part,
-                               "part of a step's rows");
+  reads.part = part_of(part);
   if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
   const nb::gil_scoped_release release;
   if (on_cuda(records)) return cuda::gather(memory, reads, records.data(), {stream, max_blocks});
@@ -88,43 +59,66 @@ std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>
   return cpu::pack_host_rows(memory, reads, packed.data(), packed_row.data());
 }
 
-void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging,
-            const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, const Rows& records,
-            const std::vector<Entry>& entries, float learning_rate, std::uintptr_t stream) {
-  const RowMemory memory = memory_of(dim, host, cache, staging, records.shape(1));
+// Checks what a device would read beyond: shapes, and on the CPU also numbers.
+TableUpdate table_update(const Update& given) {
+  const auto& [dim, host, cache, staging, leave, target, records, entries, used] = given;
+  TableUpdate update{memory_of(dim, host, cache, staging, records.shape(1)), {}, records.data(), {}};
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
-  const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
-                         static_cast<std::int64_t>(leave.size())};
-  StepGradients gradients{};
-  gradients.entries = static_cast<int>(entries.size());
+  update.writes = {reinterpret_cast<const Leave*>(leave.data()), target.data(),
+                   static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
+  require(!used || used->size() == 1, "the number of used rows is one number");
+  update.gradients.entries = static_cast<int>(entries.size());
   for (std::size_t e = 0; e < entries.size(); ++e) {
-    const auto& [values, offset, order] = entries[e];
-    require(values.shape(1) == static_cast<std::size_t>(dim) && (values.stride(1) == 1 || values.shape(0) == 0),
+    const auto& [values, offset, order, squares] = entries[e];
+    const auto count = static_cast<std::int64_t>(values.shape(0));
+    require(values.shape(1) == static_cast<std::size_t>(dim) && (values.stride(1) == 1 || count == 0),
             "gradients must have one contiguous row of dim floats per occurrence");
     require(offset.size() == leave.size() + 1, "offsets must have one number more than there are rows");
-    gradients.entry[e] = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
-    if (!on_cuda(records)) {
-      const auto count = static_cast<std::int64_t>(values.shape(0));
-      check_occurrences(offset.data(), writes.count, order ? order->data() : nullptr,
+    update.gradients.entry[e] = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr,
+                                 squares ? squares->data() : nullptr};
+    if (on_cuda(records))
+      require(squares && squares->size() >= values.shape(0), "on a device each gradient needs its mean square");
+    else
+      check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
-    }
   }
+  if (!on_cuda(records)) check_writes(update.memory, extent_of(host, cache, staging), update.writes, update.gradients);
+  return update;
+}
+
+void update_tables(const std::vector<Update>& given, float learning_rate, std::uintptr_t stream) {
+  require(given.size() >= 1 && given.size() <= cuda::kMaxTables, "one to three tables are updated together");
+  std::vector<TableUpdate> updates;
+  for (const Update& each : given) updates.push_back(table_update(each));
+  const bool is_cuda = on_cuda(std::get<6>(given.front()));
   const nb::gil_scoped_release release;
-  if (on_cuda(records)) return cuda::update(memory, writes, records.data(), gradients, learning_rate, {stream, 0});
-  check_writes(memory, extent_of(host, cache, staging), writes, gradients);
-  cpu::update(memory, writes, records.data(), gradients, learning_rate);
+  if (is_cuda) return cuda::update(updates, learning_rate, {stream, 0});
+  for (const TableUpdate& each : updates)
+    cpu::update(each.memory, each.writes, each.records, each.gradients, learning_rate);
+}
+
+void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>, nb::c_contig>& squares,
+                  std::uintptr_t stream) {
+  const auto rows = static_cast<std::int64_t>(values.shape(0)), dim = static_cast<std::int64_t>(values.shape(1));
+  require(dim >= 1 && squares.size() == values.shape(0) && (values.stride(1) == 1 || rows == 0),
+          "values must have contiguous rows, and squares a number for each");
+  const nb::gil_scoped_release release;
+  if (squares.device_type() == nb::device::cuda::value)
+    return cuda::mean_squares(values.data(), values.stride(0), rows, dim, squares.data(), {stream, 0});
+  for (std::int64_t i = 0; i < rows; ++i) squares.data()[i] = mean_square(values.data() + i * values.stride(0), dim);
 }
 
 void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream) {
+                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream,
+                 int max_blocks) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1));
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const Leave*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size())};
   const nb::gil_scoped_release release;
-  if (on_cuda(cache)) return cuda::return_rows(memory, returns, {stream, 0});
+  if (on_cuda(cache)) return cuda::return_rows(memory, returns, {stream, max_blocks});
   check_returns(extent_of(host, cache, {}), returns);
   cpu::return_rows(memory, returns);
 }
@@ -209,13 +203,19 @@ void bind_kernels(nb::module_& module) {
       "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
       "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
-      "update_rows", &update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a, "target"_a,
-      "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0,
-      "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
-      "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
-      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
+      "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
+      "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
+      "cache, staging, leave, target, records, entries, used). used (1,) int32: how many rows there are, the others "
+      "only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
+      "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
+      "may be None on the CPU). Runs where `records` lies.");
+  module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
+             "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
+             "(csrc/optim/mean_square.h). Runs where `squares` lies.");
   module.def(
       "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
+      "max_blocks"_a = 0,
       "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
       "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
   module.def(

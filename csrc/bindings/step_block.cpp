@@ -11,28 +11,27 @@
 #include <tuple>
 
 #include "bindings/bindings.h"
+#include "bindings/row_arrays.h"
 #include "engine/rank_port.h"
+#include "kernels/cpu/plan_kernels.h"
 #include "step/block_gradients.h"
 
 namespace frugal {
 namespace {
 
 namespace nb = nanobind;
+using bindings::Floats, bindings::Vector, bindings::on_cuda, bindings::require;
 using nb::literals::operator""_a;
 using HostBytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 // On any device: the block's decides what runs.
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>;
 using Matrix = nb::ndarray<float, nb::ndim<2>>;
-using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 using Table = std::tuple<std::string, std::int64_t, std::int64_t, bool>;
+using Reads = std::optional<std::tuple<std::int64_t, bindings::Rows, std::optional<bindings::Rows>,
+                                       Vector<std::int64_t>, Vector<std::int32_t>, std::string>>;
+using Squares = std::optional<std::tuple<Floats, Floats, Floats>>;
 using Planned = std::optional<std::pair<RankPort*, std::int64_t>>;
-
-bool on_cuda(const Bytes& block) { return block.device_type() == nb::device::cuda::value; }
-
-void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
-}
 
 cuda::DeviceRows rows(const Matrix& matrix, std::int64_t least_rows, std::int64_t least_columns, const char* what) {
   if (static_cast<std::int64_t>(matrix.shape(0)) < least_rows ||
@@ -48,9 +47,21 @@ std::int64_t workspace_floats(const TrainStep& step, const StepBlock& block) {
                                 sizes.negatives_per_chunk);
 }
 
+// Of the records of one table; none where they have been gathered.
+cuda::RecordReads reads(const Reads& given, const Matrix& records) {
+  if (!given) return {};
+  const auto& [dim, host, cache, rows, source, part] = *given;
+  cuda::RecordReads found{bindings::memory_of(dim, host, cache, {}, records.stride(0)),
+                          bindings::reads_of(rows, source, records)};
+  found.reads.part = bindings::part_of(part);
+  if (!on_cuda(records)) check_reads(found.memory, bindings::extent_of(host, cache, {}), found.reads);
+  return found;
+}
+
 void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
-             const Matrix& relations, const Matrix& positive, const Matrix& negative, const Matrix& relation,
-             const Sums& losses, const std::optional<Floats>& workspace, std::uintptr_t stream) {
+             const Matrix& relations, const Reads& entity_reads, const Reads& relation_reads, const Matrix& positive,
+             const Matrix& negative, const Matrix& relation, const Squares& squares, const Sums& losses,
+             const std::optional<Floats>& workspace, std::uintptr_t stream) {
   const ModelSpec& spec = step.model().spec();
   const BatchSizes& sizes = layout.sizes();
   const std::int64_t most_entities = layout.tables()[0].rows, most_relations = layout.tables()[1].rows;
@@ -58,17 +69,29 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
   const cuda::DeviceBatch batch = layout.batch(corrupt_head, reinterpret_cast<const std::byte*>(block.data()));
   const cuda::DeviceRows from = rows(entities, most_entities, spec.entity_dim, "entities"),
                          of = rows(relations, most_relations, spec.relation_dim, "relations");
-  const cuda::DeviceGradients out{rows(positive, most_entities, spec.entity_dim, "positive"),
-                                  rows(negative, sizes.negatives(), spec.entity_dim, "negative"),
-                                  rows(relation, sizes.positives, spec.relation_dim, "relation"), losses.data(),
-                                  workspace ? workspace->data() : nullptr};
+  const cuda::RecordReads of_entities = reads(entity_reads, entities), of_relations = reads(relation_reads, relations);
+  cuda::DeviceGradients out{rows(positive, most_entities, spec.entity_dim, "positive"),
+                            rows(negative, sizes.negatives(), spec.entity_dim, "negative"),
+                            rows(relation, sizes.positives, spec.relation_dim, "relation"), losses.data(),
+                            workspace ? workspace->data() : nullptr};
   if (!on_cuda(block)) {
     const nb::gil_scoped_release release;
+    cpu::gather(of_entities.memory, of_entities.reads, from.data);
+    cpu::gather(of_relations.memory, of_relations.reads, of.data);
     return compute_gradients(step, batch, from, of, out);
   }
   require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
           "the workspace is too small");
-  cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, out, stream);
+  require(squares.has_value(), "on a device the mean squares of gradients are wanted");
+  const auto& [of_positive, of_negative, of_relation] = *squares;
+  require(static_cast<std::int64_t>(of_positive.size()) >= most_entities &&
+              static_cast<std::int64_t>(of_negative.size()) >= sizes.negatives() &&
+              static_cast<std::int64_t>(of_relation.size()) >= sizes.positives,
+          "each gradient needs room for its mean square");
+  out.positive_square = of_positive.data(), out.negative_square = of_negative.data();
+  out.relation_square = of_relation.data();
+  cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, of_entities, of_relations, out,
+                          stream);
 }
 
 }  // namespace
@@ -116,11 +139,14 @@ void bind_step_block(nb::module_& module) {
              "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
   module.def(
       "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
-      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0,
-      "Gradients of a packed batch, regularization included. entities, relations: its distinct rows. Writes positive "
-      "(U, entity_dim), where a row is among the positives, negative (N, entity_dim), relation (B, relation_dim); adds "
-      "to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same bits "
-      "everywhere but in the losses; only enqueues on a CUDA device.");
+      "entity_reads"_a.none(), "relation_reads"_a.none(), "positive"_a, "negative"_a, "relation"_a,
+      "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0,
+      "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
+      "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
+      "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
+      "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
+      "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "
+      "bits everywhere but in the losses; only enqueues on a CUDA device.");
 }
 
 }  // namespace frugal

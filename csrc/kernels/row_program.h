@@ -56,11 +56,14 @@ struct RowReads {
   }
 };
 
-// Writes of a step: StepPlan::leave and target.
+// Writes of a step: StepPlan::leave and target. used: null, or how many of the rows there are; the others only pad.
 struct RowWrites {
   const Leave* leave;
   const std::int64_t* target;
   std::int64_t count;
+  const std::int32_t* used = nullptr;
+
+  FRUGAL_HOST_DEVICE bool pads(std::int64_t u) const { return used && u >= *used; }
 };
 
 // Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
@@ -77,15 +80,25 @@ struct RowReturns {
 struct EntryGradients {
   const float* values;  // dim floats each, `stride` floats apart
   std::int64_t stride;
-  const std::int32_t* offset;  // (U + 1,)
-  const std::int32_t* order;   // null: as they lie
+  const std::int32_t* offset;      // (U + 1,)
+  const std::int32_t* order;       // null: as they lie
+  const float* squares = nullptr;  // mean squares of the rows of `values`, which a device is given and the CPU computes
 
-  FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + (order ? order[i] : i) * stride; }
+  FRUGAL_HOST_DEVICE std::int64_t place(std::int64_t i) const { return order ? order[i] : i; }
+  FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + place(i) * stride; }
 };
 
 struct StepGradients {
   EntryGradients entry[kMaxEntries];
   int entries;
+};
+
+// How the rows of one table leave their step. records: as the step read them.
+struct TableUpdate {
+  RowMemory memory;
+  RowWrites writes;
+  const float* records;
+  StepGradients gradients;
 };
 
 FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const RowReads& reads, std::int64_t u) {
@@ -186,8 +199,8 @@ FRUGAL_WARP_CODE void copy_row(float* to, const float* from, std::int64_t dim) {
 }
 
 // Row u leaves its step: updated into its target, or its gradients copied there. `record`: the row as the step read it.
-// Every element is written once, so a target in mapped host memory is only ever stored to. A device gives rows with
-// many occurrences to several warps instead (cuda/plan_kernels.cu).
+// Every element is written once, so a target in mapped host memory is only ever stored to. A device shares the work out
+// otherwise (cuda/row_updates.cu), with the same operations for each element.
 template <class Warp>
 FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
                                  const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {

@@ -11,6 +11,9 @@ template <typename Term>
 FRUGAL_LANES float sum_row(std::int64_t dim, Term term) {
   Vec sum = broadcast(0.0f);
   std::int64_t i = 0;
+#ifdef __CUDACC__
+#pragma unroll 5  // so that loads are under way together; the compiler would not
+#endif
   for (; i + kLanes <= dim; i += kLanes) sum = sum + term(i, [](const float* p) { return load(p); });
   if (i < dim) {
     const int left = static_cast<int>(dim - i);

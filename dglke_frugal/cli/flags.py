@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import Sequence
+from typing import Sequence, Union
 
-from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARTITIONS,
-                      StoreConfig, TrainConfig)
+from ..config import (AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS,
+                      MODELS, PARTITIONS, StoreConfig, TrainConfig)
 from ..errors import shown
 from ..score_rule import SCORE_RULES
 
@@ -71,8 +71,9 @@ def new_flags() -> argparse.ArgumentParser:
                      help="launch a step as one CUDA graph (on)")
     store = parser.add_argument_group("store (never changes a bit of the result)")
     default = StoreConfig()
-    store.add_argument("--cache_ratio", type=float, default=default.cache_ratio,
-                       help="share of the entity rows that a device caches (%(default)s)")
+    store.add_argument("--cache_ratio", type=cache_share, default=default.cache_ratio, metavar="auto|SHARE",
+                       help="share of the entity rows that a device caches; auto: as many as one GPU has room for, all "
+                            f"of them where they fit, and {DEFAULT_CACHE_RATIO} with several GPUs (%(default)s)")
     store.add_argument("--cache_size", type=byte_count, help="the same in bytes, for instance 8GiB")
     store.add_argument("--cache_policy", choices=CACHE_POLICIES, default=default.cache_policy,
                        help="which rows are cached (%(default)s)")
@@ -119,6 +120,14 @@ def switch(text: str) -> bool:
 
 _UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 10**3, "M": 2**20, "MIB": 2**20, "MB": 10**6, "G": 2**30,
           "GIB": 2**30, "GB": 10**9, "T": 2**40, "TIB": 2**40, "TB": 10**12}
+
+
+def cache_share(text: str) -> Union[float, str]:
+    """A number, or auto."""
+    try:
+        return AUTO if text == AUTO else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither auto nor a share; write for instance 0.05") from None
 
 
 def byte_count(text: str) -> int:

@@ -49,9 +49,11 @@ def main(argv):
         return
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
+    from ..training.cache_choice import choose_cache
     from ..training.memory_plan import plan_memory
 
-    plan = plan_memory(config, _size(own, config))
+    size = _size(own, config)
+    plan = plan_memory(choose_cache(config, size), size)
     sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
     plan.check()
 

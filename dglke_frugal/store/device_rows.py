@@ -14,7 +14,7 @@ import torch
 
 from .. import _native
 from .device import Device, Mark, nothing
-from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_rows
+from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
@@ -103,10 +103,16 @@ class DeviceRows:
         """records[u] (n, stride) = the record of row u; `plan` in device memory."""
         gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream)
 
-    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, learning_rate: float) -> None:
-        """Row-wise Adagrad; entries as plan_kernels.update_rows takes them, with gradients by row of the plan."""
-        update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
-                    list(entries), learning_rate, self.device.stream)
+    def reads(self, plan: Plan) -> Optional[tuple]:
+        """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
+        come over the bus, or are not worth it."""
+        return None
+
+    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
+        """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
+        return (self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
+                list(entries), used)
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
@@ -203,9 +209,13 @@ class ResidentRows(DeviceRows):
         source, _ = self._constants(len(plan.rows))
         super().gather(plan._replace(source=source), records)
 
-    def update(self, plan, records, entries, learning_rate):
+    def reads(self, plan):
+        source, _ = self._constants(len(plan.rows))
+        return self.dim, self.cache, None, plan.rows, source, "all"
+
+    def update(self, plan, records, entries, used=None):
         _, leave = self._constants(len(plan.rows))
-        super().update(plan._replace(leave=leave, target=plan.rows), records, entries, learning_rate)
+        return super().update(plan._replace(leave=leave, target=plan.rows), records, entries, used)
 
     def _host_rows(self):
         return self.cache

@@ -18,7 +18,7 @@ from ..errors import InputError
 from .device import Device, Mark, Watch, nothing
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
 from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
-                           gather_rows, pack_host_rows, return_rows, update_rows, write_back_rows)
+                           gather_rows, pack_host_rows, return_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -163,10 +163,15 @@ class ReturningRows(MappedRows):
         gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
                     part="cache")
 
-    def update(self, plan, records, entries, learning_rate):
-        """To the kernel the cache is the host table: rows that leave for it go to their slots."""
-        update_rows(self.dim, self.cache, self.cache, None, plan.leave, plan.target, records, list(entries),
-                    learning_rate, self.device.stream)
+    def reads(self, plan):
+        return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
+
+    def _host_rows(self):
+        """To the update, the cache: rows that leave for the host table go to their slots."""
+        return self.cache
+
+    def _staging(self):
+        return None
 
     def publish(self, plan):
         pass  # with the departure

@@ -5,12 +5,16 @@ leaves the step (LEAVE_*). A record is a row of `stride` float32: the embedding 
 """
 from __future__ import annotations
 
+from typing import Sequence
+
 import numpy as np
 
-from .._native import gather_rows, pack_host_rows, publish, return_rows, segment_sums, update_rows, write_back_rows
+from .. import _native
+from .._native import gather_rows, pack_host_rows, publish, return_rows, segment_sums, write_back_rows
 
 __all__ = ["FROM_HOST", "LEAVE_CACHE", "LEAVE_VALUE", "LEAVE_GRADIENT", "LEAVE_HOST_ROW", "WRITE_BACK", "as_bytes",
-           "gather_rows", "pack_host_rows", "publish", "return_rows", "segment_sums", "update_rows", "write_back_rows"]
+           "gather_rows", "pack_host_rows", "publish", "return_rows", "segment_sums", "update_tables",
+           "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 LEAVE_CACHE, LEAVE_VALUE, LEAVE_GRADIENT, LEAVE_HOST_ROW = range(4)
@@ -25,3 +29,21 @@ WRITE_BACK = np.dtype(
 def as_bytes(write_backs: np.ndarray) -> np.ndarray:
     """View of `write_backs` (n,) WRITE_BACK as (n, itemsize) uint8, which is what write_back_rows takes."""
     return np.ascontiguousarray(write_backs).view(np.uint8).reshape(len(write_backs), WRITE_BACK.itemsize)
+
+
+def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
+    """Row-wise Adagrad for the rows of a step, of one to three tables together.
+
+    updates: for each table (dim, host, cache, staging, leave, target, records, entries, used), as _native.update_tables
+    takes them; the mean squares of an entry's gradients may be left out, and are then computed here.
+    """
+    _native.update_tables([(*rest, [_with_squares(entry, stream) for entry in entries], used)
+                           for *rest, entries, used in updates], learning_rate, stream)
+
+
+def _with_squares(entry: tuple, stream: int) -> tuple:
+    gradients, offset, order, *squares = entry
+    if not squares and not isinstance(gradients, np.ndarray) and gradients.is_cuda:
+        squares = [gradients.new_empty(len(gradients))]
+        _native.mean_squares(gradients, squares[0], stream)
+    return gradients, offset, order, squares[0] if squares else None

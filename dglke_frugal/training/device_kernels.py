@@ -23,27 +23,33 @@ class KernelGradients:
     def in_place(self, tables: Sequence[DeviceRows]) -> None:
         """See TorchGradients.in_place: no table is."""
 
-    def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
+    def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
         """See TorchGradients.of_block."""
         if form not in self._buffers:
             self._buffers[form] = self._make_buffers(form, at)
-        (positive, negative, relation), workspace = self._buffers[form]
-        fields = at.fields
-        entries = [
-            [(positive, fields["sum_offset"], fields["sum_order"]),
-             (negative, fields["negative_offset"], fields["negative_occurrence"])],
-            [(relation, fields["relation_offset"], fields["relation_occurrence"])],
-        ]
+        gradients, squares, workspace = self._buffers[form]
+        lists = [("sum_offset", "sum_order"), ("negative_offset", "negative_occurrence"),
+                 ("relation_offset", "relation_occurrence")]
+        of_positive, of_negative, of_relation = [
+            (gradient, *(at.fields[name] for name in names), square)
+            for gradient, square, names in zip(gradients, squares or [None] * 3, lists)]
+        reads = [rows.reads(plan) for rows, plan in zip(tables, at.plans)]
 
         def compute(corrupt_head: bool):
-            _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, positive, negative,
-                                      relation, self._sums, workspace, self._device.stream)
-            return entries
+            for rows, plan, records, known in zip(tables, at.plans, at.records, reads):
+                if known is None:
+                    rows.gather(plan, records)
+            _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, *reads, *gradients,
+                                      squares, self._sums, workspace, self._device.stream)
+            return [[of_positive, of_negative], [of_relation]]
 
         return compute
 
     def _make_buffers(self, form: BatchForm, at: DeviceBlock) -> Tuple:
+        """(gradients, their mean squares, workspace); the CPU's own step needs no more than the first."""
         zeros, entity_dim = self._device.zeros, self._config.entity_dim
-        gradients = (zeros(len(at.records[0]), entity_dim), zeros(form.chunks * form.negatives, entity_dim),
-                     zeros(form.positives, self._config.relation_dim))
-        return gradients, None if self._on_cpu else zeros(_native.workspace_floats(self._step, at.layout))
+        rows = len(at.records[0]), form.chunks * form.negatives, form.positives
+        gradients = [zeros(n, dim) for n, dim in zip(rows, (entity_dim, entity_dim, self._config.relation_dim))]
+        if self._on_cpu:
+            return gradients, None, None
+        return gradients, tuple(zeros(n) for n in rows), zeros(_native.workspace_floats(self._step, at.layout))

@@ -14,6 +14,7 @@ import numpy as np
 from .. import _native
 from ..store.device import Device, Mark
 from ..store.device_rows import STEPS_ON_DEVICE, DeviceRows
+from ..store.plan_kernels import update_tables
 from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
 from .device_kernels import KernelGradients
 from .losses import Losses
@@ -73,21 +74,21 @@ class _ShapedStep:
         in_place = step._gradients.in_place(tables)
         self._transfer = BlockTransfer(self._device, layout, tables, in_place)
         self._works = [
-            self._make_works(block, step._gradients.of_block(form, block)) for block in self._transfer.blocks
+            self._make_works(block, step._gradients.of_block(form, block, tables)) for block in self._transfer.blocks
         ]
         self._departures = [self._make_departure(block) for block in self._transfer.blocks]
 
     def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
         """What is submitted for a step in a block, by its direction of corruption."""
+        entity, relation = at.fields["counts"].split(1)
+        counts = entity, relation, relation
 
         def compute(corrupt_head: bool):
-            for rows, plan, records in zip(self._tables, at.plans, at.records):
-                if records is not None:
-                    rows.gather(plan, records)
             entries = gradients(corrupt_head)
-            for rows, plan, records, entry in zip(self._tables, at.plans, at.records, entries):
-                if records is not None:
-                    rows.update(plan, records, entry, self._learning_rate)
+            update_tables([rows.update(plan, records, entry, count)
+                           for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries,
+                                                                        counts)
+                           if records is not None], self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
 

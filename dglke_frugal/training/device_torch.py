@@ -52,14 +52,21 @@ class TorchGradients:
         table = self._matrix_table
         return None if table is None or tables[table].resident is None else table
 
-    def of_block(self, form: BatchForm, at: DeviceBlock) -> Callable[[bool], List[list]]:
+    def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
         """A function that computes the gradients of the batch in a block, whose direction of corruption it is told.
 
-        It is called in submitted work, when the block has its records; it adds the losses to the sums, and returns the
+        It is called in submitted work; it gathers the block's records, adds the losses to the sums, and returns the
         entries of each table as DeviceRows.update takes them. It updates itself the table that is `in_place`.
         """
         matrices = self._matrices(at) if at.in_place is not None else None
-        return lambda corrupt_head: self._compute(form._replace(corrupt_head=corrupt_head), at, matrices)
+
+        def compute(corrupt_head: bool):
+            for rows, plan, records in zip(tables, at.plans, at.records):
+                if records is not None:
+                    rows.gather(plan, records)
+            return self._compute(form._replace(corrupt_head=corrupt_head), at, matrices)
+
+        return compute
 
     def _matrices(self, at: DeviceBlock) -> TableMatrices:
         config, batch = self._config, at.fields

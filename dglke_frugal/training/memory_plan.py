@@ -130,6 +130,17 @@ def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = 
     return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
 
 
+def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
+    """What of the plan lies on a device."""
+    return sum(_parts(config, graph)[DEVICE].values())
+
+
+def entity_row_bytes(config: TrainConfig) -> int:
+    """Bytes of an entity's row, in host memory and in a device's cache alike."""
+    model = config.model
+    return row_bytes(find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel).entity)
+
+
 def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     model = find_model(config.model.model_name)
     dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)

@@ -25,6 +25,7 @@ from ..models import find_model
 from ..score_rule import say_if_two_formulas
 from . import available_memory
 from .available_threads import check_threads, shortage_as_input_error, threads_of_run
+from .cache_choice import cache_line, choose_cache
 from .checkpoint import CheckpointFolder
 from .interrupt import Interrupt
 from .lock import alone
@@ -79,17 +80,20 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     threads = thread_count(config)
     _native.set_num_threads(threads)
     graph = load(config)
-    plan = plan_memory(config, graph_size(graph), resume)
-    plan.check()
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    chosen = choose_cache(config, graph_size(graph))
+    plan = plan_memory(chosen, graph_size(graph), resume)
+    plan.check()
+    if chosen != config:
+        print(cache_line(chosen, graph_size(graph)), flush=True)
     folder = resume or create_run_folder(config)
     say_if_two_formulas(config.model.model_name, config.model.score_rule)
     with contextlib.ExitStack() as stack:
         if not resume:
             stack.enter_context(alone(folder))
             write_flags(folder, config)
-        run = stack.enter_context(make_run(config, graph, folder))
+        run = stack.enter_context(make_run(chosen, graph, folder))
         if resume:
             run.restore()
             write_flags(folder, config)

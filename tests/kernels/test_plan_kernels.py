@@ -6,7 +6,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    pack_host_rows, publish, segment_sums, update_rows, write_back_rows,
+    pack_host_rows, publish, segment_sums, update_tables, write_back_rows,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -122,8 +122,8 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
     threads_before = _native.num_threads()
     _native.set_num_threads(threads)
     try:
-        update_rows(dim, host, device_cache, device_staging, machine.put(plan.leave), machine.put(plan.target),
-                    machine.put(records), plan.entries(machine), LEARNING_RATE, machine.stream)
+        update_tables([(dim, host, device_cache, device_staging, machine.put(plan.leave), machine.put(plan.target),
+                        machine.put(records), plan.entries(machine), None)], LEARNING_RATE, machine.stream)
     finally:
         _native.set_num_threads(threads_before)
     new_cache, new_staging = machine.get(device_cache), machine.get(device_staging)
@@ -192,10 +192,24 @@ def test_offsets_go_beyond_32_bits(machine):
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], values)
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
-    update_rows(dim, host, cache, None, machine.put(np.array([LEAVE_CACHE, LEAVE_HOST_ROW], np.uint8)),
-                machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], LEARNING_RATE, machine.stream)
+    update_tables([(dim, host, cache, None, machine.put(np.array([LEAVE_CACHE, LEAVE_HOST_ROW], np.uint8)),
+                    machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], None)], LEARNING_RATE,
+                  machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
     np.testing.assert_array_equal(host[rows[1] - 1, : dim + 1], values[1])
+
+
+def test_rows_that_only_pad_are_left_alone(machine):
+    rng = np.random.default_rng(4)
+    table = random_table(50, rng)
+    cache, records = random_cache(table, rng), np.array(table.records[:20])
+    there = machine.put(cache)
+    nothing = (machine.put(np.zeros((0, 50), np.float32)), machine.put(np.zeros(21, np.int32)), None)
+    update_tables([(50, machine.shared(table), there, None, machine.put(np.full(20, LEAVE_CACHE, np.uint8)),
+                    machine.put(np.arange(20)), machine.put(records), [nothing], machine.put(np.array([12], np.int32)))],
+                  LEARNING_RATE, machine.stream)
+    np.testing.assert_array_equal(machine.get(there)[:12, :51], records[:12, :51])
+    np.testing.assert_array_equal(machine.get(there)[12:], cache[12:])
 
 
 def test_plans_that_point_outside_are_refused_before_anything_is_touched():
@@ -219,13 +233,13 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
     before = np.array(table.records), np.array(cache)
     staging = np.zeros(plan.staging_floats, np.float32)
     entries = [(gradients, offset, order) for gradients, offset, order in zip(plan.gradients, plan.offset, plan.order)]
-    good = dict(leave=plan.leave, target=plan.target, entries=entries)
+    good = dict(leave=plan.leave, target=plan.target, records=records, entries=entries)
     bad_order = [entries[0], (entries[1][0], entries[1][1], changed(entries[1][2], len(entries[1][0])))]
     bad_offset = [entries[0], (entries[1][0], changed(entries[1][1], -1), entries[1][2])]
     for change in (dict(leave=changed(plan.leave, 9)), dict(target=changed(plan.target, -4)),
                    dict(target=changed(plan.target, 10**9)), dict(entries=bad_order), dict(entries=bad_offset)):
         with pytest.raises(IndexError, match="of the plan"):
-            update_rows(8, table.records, cache, staging, records=records, learning_rate=0.1, **{**good, **change})
+            update_tables([(8, table.records, cache, staging, *{**good, **change}.values(), None)], 0.1)
     with pytest.raises(IndexError, match="row 0 of the plan"):
         write_backs = np.zeros(1, WRITE_BACK)
         write_backs["slot"] = SLOTS

@@ -84,6 +84,9 @@ class GivenRows(DeviceRows):
 
         return work
 
+    def gather(self, plan, records):
+        pass
+
 
 def cpu_gradients(config, batch, tables):
     """The same gradients from those by leaf; regularization added in the order of RowUpdates."""
@@ -122,14 +125,15 @@ def penalty_of(config, batch, tables):
 def assert_same_bits(config, batch, tables, device):
     """The gradients of `batch` on `device` against the CPU's, twice: a used workspace is as good as a new one."""
     layout = layout_for(batch, len(batch.entities) + 5, len(batch.relations) + 3)
-    transfer = BlockTransfer(device, layout, [GivenRows(table, device, 0) for table in tables[:2]])
+    given = [GivenRows(table, device, 0) for table in tables[:2]]
+    transfer = BlockTransfer(device, layout, given)
     sums, found = device.zeros(4, dtype=np.float64), []
     form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
-    compute = KernelGradients(config, device, sums).of_block(form, transfer.blocks[transfer.send(batch)])
+    compute = KernelGradients(config, device, sums).of_block(form, transfer.blocks[transfer.send(batch)], given)
     for _ in range(2):
         device.submit(lambda: found.append(compute(batch.corrupt_head)))
     device.synchronize()
-    ((rows, _, _), (negative, _, _)), ((relation, _, _),) = found[1]
+    ((rows, *_), (negative, *_)), ((relation, *_),) = found[1]
 
     losses, expected_positive, expected_negative, expected_relation = cpu_gradients(config, batch, tables)
     rows = rows.cpu().numpy()

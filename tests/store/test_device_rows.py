@@ -12,7 +12,7 @@ from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal.store.engine import EngineError
-from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW
+from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW, update_tables
 from dglke_frugal.store.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
@@ -115,7 +115,7 @@ class Stepper:
         self.rows.gather(plan, records)
         given = [(put(noise) + records[put(slots), :DIM], put(offset), put(order))
                  for noise, slots, offset, order in entries]
-        self.rows.update(plan, records, given, LEARNING_RATE)
+        update_tables([self.rows.update(plan, records, given)], LEARNING_RATE, self.device.stream)
         self.rows.publish(plan)
 
 

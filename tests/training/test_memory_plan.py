@@ -103,7 +103,7 @@ def test_parts_grow_with_what_they_are_for():
     assert parts()["host"]["triples"] == 12 * 10**7
     assert parts(flush="p2f", cache_ratio=0.1)["host"]["entity cache"] == 10**5 * 416 * 4
     assert "entity cache" not in parts(flush="none")["host"]
-    assert parts(flush="p2f", gpu=[0])["device"]["entity cache"] == 50_000 * 416 * 4
+    assert parts(flush="p2f", gpu=[0])["device"]["entity cache"] == 50_000 * 416 * 4  # of no GPU that could be asked
     assert parts(gpu=[0, 1])["device"]["entity cache"] == 50_000 * 416 * 4
     assert parts(gpu=[0, 0])["device"]["entity cache"] == 2 * 50_000 * 416 * 4
     assert "relation table" in parts(gpu=[0])["device"] and "relation table" not in parts(gpu=[0, 1])["device"]

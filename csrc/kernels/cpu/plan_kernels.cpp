@@ -33,7 +33,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
             float learning_rate) {
   const int power = sum_level_power(memory.dim / kSumPartials);
   default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t u = begin; u < end; ++u)
+    for (std::int64_t u = begin; u < end && !writes.pads(u); ++u)
       update_row<HostWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
                            learning_rate, power);
   });

@@ -1,13 +1,12 @@
 // A warp on a CUDA device: 32 threads with one lane each, all of which make every call. See kernels/row_program.h.
 #pragma once
 
-#include "kernels/cuda/quotients.cuh"
+#include "kernels/row_program.h"
 
 namespace frugal {
 
 struct DeviceWarp {
   using Lanes = float;
-  static constexpr int kVectors = 4;  // that an update works on together
   static constexpr unsigned kAll = 0xffffffffu;
 
   static __device__ int lane() { return threadIdx.x % 32; }
@@ -17,10 +16,6 @@ struct DeviceWarp {
   static __device__ void store(float* to, Lanes lanes, int active) {
     if (lane() < active) to[lane()] = lanes;
   }
-  static __device__ void store_one(float* to, float value) {
-    if (lane() == 0) *to = value;
-  }
-
   static __device__ void add(Lanes& sum, Lanes other) { sum += other; }
   static __device__ void add_squares(Lanes& sum, const float* x, int active) {
     if (lane() < active) sum += x[lane()] * x[lane()];
@@ -30,18 +25,6 @@ struct DeviceWarp {
     if (lane() < active) sum += other;
   }
   static __device__ float broadcast(Lanes lanes, int lane) { return __shfl_sync(kAll, lanes, lane); }
-  using Divisor = cuda::Divisor;
-  static __device__ Divisor divisor(float value) { return cuda::make_divisor(value); }
-  // values += (negative_rate * gradient) / deviation.
-  static __device__ void descend(Lanes (&values)[kVectors], const Lanes (&gradient)[kVectors], float negative_rate,
-                                 const Divisor& deviation) {
-    float step[kVectors];
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) step[v] = negative_rate * gradient[v];
-    cuda::divide(step, deviation);
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) values[v] += step[v];
-  }
   static __device__ float square_root(float x) { return __fsqrt_rn(x); }
 };
 

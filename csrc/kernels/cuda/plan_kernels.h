@@ -13,17 +13,15 @@ namespace frugal::cuda {
 
 struct Launch {
   std::uintptr_t stream = 0;  // a cudaStream_t
-  // Blocks at most for kernels that read over the bus; 0: kBusBlocks. About 10,000 threads saturate a PCIe bus; more
-  // only take multiprocessors from the compute that overlaps with them.
-  int max_blocks = 0;
+  int max_blocks = 0;  // at most, for kernels that use the bus; 0: as many as below
 };
-inline constexpr int kBusBlocks = 48;  // of 256 threads
+// Blocks of 256 threads that use the bus: where the computation waits for them, and where it runs beside arrivals and
+// departures, which then take as few multiprocessors as they can.
+inline constexpr int kBusBlocks = 48, kArrivalBlocks = 16, kDepartureBlocks = 4;
 inline constexpr int kAllBlocks = 4096;  // where nothing crosses the bus
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
-void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
-            float learning_rate, const Launch& launch);
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 

@@ -4,6 +4,7 @@
 #include "linalg/simd.h"
 #include "models/row_model.h"
 #include "models/similarity/similarity.h"
+#include "optim/mean_square.h"
 #include "step/cuda/gradient_kernels.h"
 #include "step/cuda/tiles.cuh"
 
@@ -16,9 +17,11 @@ struct Step {
   LossSpec loss;
   DeviceBatch batch;
   DeviceRows entities, relations;
+  RecordReads entity_reads, relation_reads;
   DeviceGradients out;
   bool regularized;
-  bool aligned_out;  // whether the rows of out.negative allow for stores of 16 bytes
+  bool aligned_out;  // whether the rows of out.positive and out.negative allow for stores of 16 bytes
+  int entity_power, relation_power;  // sum_level_power
   // Per chunk: the positives' own side, if negatives include it, then the sampled ones.
   std::int64_t chunks, own, columns;
   std::int64_t part, part_stride, stride;  // floats of a part, to the next part, to the next row
@@ -27,7 +30,7 @@ struct Step {
   float* negative;                                         // (chunks * columns, stride): copies
   float* own_gradient;                                     // (B, stride): as negatives
   float* weight;                                           // (B, weight_stride): comparisons, then weights of pairs
-  float *head, *tail;                                      // (B, leaf_stride): gradients of leaves
+  float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
   float *positive_score, *memo, *score_gradient;           // (B,)
   float *query_square, *weight_sum;                        // (B,): L2 alone
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
@@ -36,6 +39,16 @@ struct Step {
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
   FRUGAL_DEVICE const float* relation(std::int64_t slot) const { return relations.data + slot * relations.stride; }
+  // The same where records may not have been gathered yet.
+  FRUGAL_DEVICE const float* early_entity(std::int64_t slot) const {
+    return early(entity_reads, slot, entity(slot));
+  }
+  FRUGAL_DEVICE const float* early_relation(std::int64_t slot) const {
+    return early(relation_reads, slot, relation(slot));
+  }
+  FRUGAL_DEVICE static const float* early(const RecordReads& from, std::int64_t slot, const float* record) {
+    return slot < from.reads.count && from.reads.wants(slot) ? source_of(from.memory, from.reads, slot) : record;
+  }
   FRUGAL_DEVICE std::int32_t slot(std::int64_t chunk, std::int64_t column) const {
     if (column >= own) return batch.negative_slot[chunk * batch.negatives_per_chunk + column - own];
     return (batch.corrupt_head ? batch.head_slot : batch.tail_slot)[chunk * batch.chunk_size + column];
@@ -75,6 +88,8 @@ inline Step make_step(const ModelSpec& model, int parts, const LossSpec& loss, b
   s.stride = parts * s.part_stride;
   s.leaf_stride = padded(model.entity_dim);
   s.weight_stride = padded(s.columns);
+  s.entity_power = sum_level_power(model.entity_dim / kSumPartials);
+  s.relation_power = sum_level_power(model.relation_dim / kSumPartials);
   return s;
 }
 
@@ -91,7 +106,7 @@ inline std::int64_t lay_out(Step& s) {
   s.negative = take(s.chunks * s.columns * s.stride);
   s.own_gradient = take(s.chunks * s.own * s.stride);
   s.weight = take(positives * s.weight_stride);
-  for (float** each : {&s.head, &s.tail}) *each = take(positives * s.leaf_stride);
+  s.leaf = take(2 * positives * s.leaf_stride);
   for (float** each : {&s.positive_score, &s.memo, &s.score_gradient, &s.query_square, &s.weight_sum, &s.positive_loss,
                        &s.negative_loss, &s.relation_regularization})
     *each = take(positives);

@@ -11,25 +11,15 @@
 #include "models/transe.h"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/pair_passes.cuh"
+#include "step/cuda/shared_copy.cuh"
+#include "step/cuda/sum_pass.cuh"
 #include "step/regularization.h"
 
 namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each
-constexpr int kSumThreads = 256, kSumColumns = 128;       // sums of occurrences: a warp for so many columns of a row
-constexpr int kAhead = 8;                                 // occurrences that are loaded before they are added
-
-// Copies n floats to shared memory, by a half-warp: all of them are under way before one is waited for.
-__device__ void start_copy(float* to, const float* from, std::int64_t n) {
-#pragma unroll 4
-  for (std::int64_t i = lane(); i < n; i += kLanes) __pipeline_memcpy_async(to + i, from + i, sizeof(float));
-}
-__device__ void finish_copies() {
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  meet_lanes();
-}
+constexpr int kRowsTogether = 2;                          // rows that a half-warp loads before it looks at them
 
 // Rows of one edge in shared memory, where loops over them wait for nothing.
 struct EdgeRows {
@@ -48,67 +38,151 @@ struct EdgeRows {
         relation_gradient(relation + relation_stride(s)) {}
 
   // By a half-warp; there once its copies are.
-  __device__ void load(const Step& s, std::int64_t edge) const {
-    start_copy(head, s.entity(s.batch.head_slot[edge]), s.model.entity_dim);
-    start_copy(tail, s.entity(s.batch.tail_slot[edge]), s.model.entity_dim);
-    start_copy(relation, s.relation(s.batch.relation_slot[edge]), s.model.relation_dim);
+  __device__ void load(const Step& s, const float* from_head, const float* from_tail,
+                       const float* from_relation) const {
+    start_copy<kLanes>(head, from_head, s.model.entity_dim);
+    start_copy<kLanes>(tail, from_tail, s.model.entity_dim);
+    start_copy<kLanes>(relation, from_relation, s.model.relation_dim);
   }
   __device__ Triple triple() const { return {head, relation, tail}; }
 };
 
 __device__ float power_sum(float norm, const float* x, std::int64_t n) {
-  return sum_row(n, [&](std::int64_t i, auto read) { return penalty_slope(norm, read(x + i)) * read(x + i); });
+  const auto sum = [&](float known) {
+    return sum_row(n, [&](std::int64_t i, auto read) { return penalty_slope(known, read(x + i)) * read(x + i); });
+  };
+  return norm == 3.0f ? sum(3.0f) : sum(norm);  // once more for the default, whose loop then has no branches
 }
 
-// A half-warp per row: queries and positive scores of edges; copies of negatives; the regularization of distinct rows.
+// Writes n floats from shared memory, by a half-warp, 16 bytes at a time where they allow it.
+__device__ void write_row(const float* from, std::int64_t n, float* to) {
+  const auto places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+  if (places % sizeof(float4) == 0 && n % 4 == 0) {
+#pragma unroll 4
+    for (std::int64_t p = 4 * lane(); p < n; p += 4 * kLanes)
+      *reinterpret_cast<float4*>(to + p) = *reinterpret_cast<const float4*>(from + p);
+    return;
+  }
+#pragma unroll 4
+  for (std::int64_t p = lane(); p < n; p += kLanes) to[p] = from[p];
+}
+__device__ void write_parts(const Step& s, const float* from, float* to) {
+  for (std::int64_t first = 0, at = 0; first < s.model.entity_dim; first += s.part, at += s.part_stride)
+    write_row(from + first, s.part, to + at);
+}
+
+// Queries and positive scores of edges, a half-warp each.
 template <typename Program>
-__global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
-  extern __shared__ float shared[];
-  constexpr bool kSquared = Program::kSimilarity == Similarity::kL2;
-  std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
+__device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
+  const EdgeRows rows(s, shared);
+  rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
+            s.early_relation(s.batch.relation_slot[edge]));
+  finish_copies(half_warp());
+  s.positive_score[edge] = Program::forward(s.model, rows.triple(), s.batch.corrupt_head, rows.query, s.memo + edge);
+  meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
-  if (row < s.batch.positives) {
-    const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
-    rows.load(s, row);
-    finish_copies();
-    s.positive_score[row] = Program::forward(s.model, rows.triple(), s.batch.corrupt_head, rows.query, s.memo + row);
-    meet_lanes();
-    if (kSquared) s.query_square[row] = dot(rows.query, rows.query, dim);
-    for (std::int64_t p = lane(); p < dim; p += kLanes) s.query[row * s.stride + s.place(p)] = rows.query[p];
+  if (Program::kSimilarity == Similarity::kL2) s.query_square[edge] = dot(rows.query, rows.query, dim);
+  write_parts(s, rows.query, s.query + edge * s.stride);
+}
+
+// One of the rows that are looked at one by one: a column of a chunk, a distinct entity or a distinct relation.
+struct SingleRow {
+  enum Kind { kColumn, kEntity, kRelation, kNone } kind = kNone;
+  std::int64_t row = 0, floats = 0;
+  const float* from = nullptr;
+
+  static std::int64_t count(const Step& s) {
+    return s.chunks * s.columns + s.batch.most_entities + s.batch.most_relations;
+  }
+
+  __device__ SingleRow(const Step& s, std::int64_t number) : row(number) {
+    if (row < s.chunks * s.columns) {
+      kind = kColumn, floats = s.model.entity_dim;
+      const auto place = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
+      from = s.early_entity(s.slot(place / columns, place % columns));
+      return;
+    }
+    row -= s.chunks * s.columns;
+    if (row < s.batch.most_entities) {
+      if (row >= s.batch.counts[0]) return;
+      from = s.early_entity(row);
+      floats = from == s.entity(row) ? s.model.entity_dim : s.entity_reads.memory.record_floats();
+      kind = kEntity;
+      return;
+    }
+    row -= s.batch.most_entities;
+    if (row >= s.batch.most_relations || row >= s.batch.counts[1]) return;
+    from = s.early_relation(row);
+    floats = from == s.relation(row) ? s.model.relation_dim : s.relation_reads.memory.record_floats();
+    kind = kRelation;
+  }
+};
+
+// Copies of negatives; distinct rows gathered, and their regularization. `copy`: the row.
+template <typename Program>
+__device__ void prepare_row(const Step& s, const SingleRow& single, const float* copy) {
+  const std::int64_t dim = s.model.entity_dim, row = single.row;
+  if (single.kind == SingleRow::kColumn) {
+    write_parts(s, copy, s.negative + row * s.stride);
+    if (Program::kSimilarity == Similarity::kL2) {
+      const auto number = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
+      s.negative_square[number / columns * s.weight_stride + number % columns] = dot(copy, copy, dim);
+    }
     return;
   }
-  row -= s.batch.positives;
-  if (row < s.chunks * s.columns) {
-    const std::int64_t chunk = row / s.columns, column = row % s.columns;
-    const float* from = s.entity(s.slot(chunk, column));
-    float* to = s.negative + row * s.stride;
-    float* copy = shared + threadIdx.x / kLanes * EdgeRows::floats(s);
-    start_copy(copy, from, dim);
-    finish_copies();
-    for (std::int64_t p = lane(); p < dim; p += kLanes) to[s.place(p)] = copy[p];
-    if (kSquared) s.negative_square[chunk * s.weight_stride + column] = dot(copy, copy, dim);
-    return;
-  }
-  row -= s.chunks * s.columns;
+  if (single.kind == SingleRow::kNone) return;
+  const bool is_entity = single.kind == SingleRow::kEntity;
+  float* record = is_entity ? s.entities.data + row * s.entities.stride : s.relations.data + row * s.relations.stride;
+  if (single.from != record) write_row(copy, single.floats, record);
   if (!s.regularized) return;
   const float norm = s.loss.regularization_norm;
-  if (row < s.batch.most_entities) {
-    if (row >= s.batch.counts[0]) return;
+  if (is_entity) {
     const bool positive = s.batch.positive_offset[row + 1] > s.batch.positive_offset[row];
     const std::int32_t reads = positive + s.batch.negative_offset[row + 1] - s.batch.negative_offset[row];
-    s.entity_regularization[row] = reads * power_sum(norm, s.entity(row), dim);
+    s.entity_regularization[row] = reads * power_sum(norm, copy, dim);
+  } else {
+    const std::int32_t edges = s.batch.relation_offset[row + 1] - s.batch.relation_offset[row];
+    s.relation_regularization[row] = edges * power_sum(norm, copy, s.model.relation_dim);
+  }
+}
+
+__host__ __device__ std::int64_t edge_blocks(const Step& s) { return (s.batch.positives + kTeams - 1) / kTeams; }
+
+// Floats of shared memory that a half-warp of prepare_kernel has, and of one of its rows.
+__host__ __device__ std::int64_t row_floats(const Step& s) {
+  const std::int64_t most = s.model.entity_dim > s.model.relation_dim ? s.model.entity_dim : s.model.relation_dim;
+  return (most / 4 + 1) * 4;  // with the state
+}
+__host__ __device__ std::int64_t prepare_floats(const Step& s) {
+  const std::int64_t edge = EdgeRows::floats(s) - EdgeRows::relation_stride(s), rows = kRowsTogether * row_floats(s);
+  return ((edge > rows ? edge : rows) + 3) / 4 * 4;
+}
+
+// The first blocks take edges, the others single rows.
+template <typename Program>
+__global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
+  extern __shared__ __align__(16) float shared[];
+  float* const mine = shared + threadIdx.x / kLanes * prepare_floats(s);
+  const std::int64_t team = threadIdx.x / kLanes, block = blockIdx.x - edge_blocks(s);
+  if (block < 0) {
+    const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + team;
+    if (edge < s.batch.positives) prepare_edge<Program>(s, edge, mine);
     return;
   }
-  row -= s.batch.most_entities;
-  if (row >= s.batch.most_relations || row >= s.batch.counts[1]) return;
-  const std::int32_t edges = s.batch.relation_offset[row + 1] - s.batch.relation_offset[row];
-  s.relation_regularization[row] = edges * power_sum(norm, s.relation(row), s.model.relation_dim);
+  const std::int64_t first = (block * kTeams + team) * kRowsTogether;
+#pragma unroll
+  for (int k = 0; k < kRowsTogether; ++k) {
+    const SingleRow single(s, first + k);
+    start_copy<kLanes>(mine + k * row_floats(s), single.from, single.floats);
+  }
+  finish_copies(half_warp());
+  for (int k = 0; k < kRowsTogether; ++k) prepare_row<Program>(s, SingleRow(s, first + k), mine + k * row_floats(s));
 }
 
 // A half-warp per query: from its comparisons through scores and losses to the weights of its pairs.
 template <typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
   if (edge >= s.batch.positives) return;
   const std::int64_t chunk = edge / s.batch.chunk_size;
@@ -126,9 +200,9 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   row.gamma = s.model.gamma;
   row.positive_score = s.positive_score[edge];
   row.scale = importance * (s.loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
-  start_copy(row.values, kept, s.weight_stride);
-  if (kSquared) start_copy(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
-  finish_copies();
+  start_copy<kLanes>(row.values, kept, s.weight_stride);
+  if (kSquared) start_copy<kLanes>(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
+  finish_copies(half_warp());
   const QueryLoss negatives = score_row<Scores>(s.loss, row);
   s.negative_loss[edge] = importance * negatives.loss;
   if (s.loss.pairwise) {
@@ -145,57 +219,28 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) kept[j] = row.values[j];
 }
 
-// By one block: sums in a fixed order, added to the running ones.
-__device__ void add_losses(const Step& s) {
-  __shared__ double partial[3][kThreads];
-  double positive = 0.0, negative = 0.0, penalty = 0.0;
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
-    positive += s.positive_loss[i];
-    negative += s.negative_loss[i];
-  }
-  if (s.regularized) {
-#pragma unroll 4
-    for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kThreads) penalty += s.entity_regularization[i];
-#pragma unroll 4
-    for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kThreads) penalty += s.relation_regularization[i];
-  }
-  partial[0][threadIdx.x] = positive;
-  partial[1][threadIdx.x] = negative;
-  partial[2][threadIdx.x] = penalty;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half)
-      for (auto& each : partial) each[threadIdx.x] += each[threadIdx.x + half];
-  }
-  if (threadIdx.x != 0) return;
-  positive = partial[0][0] / static_cast<double>(s.batch.positives);
-  negative = partial[1][0] / static_cast<double>(s.batch.positives);
-  penalty = partial[2][0] * s.loss.regularization_coefficient;
-  if (!s.loss.pairwise) {
-    s.out.losses[0] += positive;
-    s.out.losses[1] += negative;
-  }
-  s.out.losses[2] += penalty;
-  s.out.losses[3] += (s.loss.pairwise ? negative : 0.5 * (positive + negative)) + penalty;
-}
-
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
-// is ready then. The first block adds up the losses.
+// is ready then. A leaf on the side of the chunk's own negatives has its gradient as a negative added.
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
-  extern __shared__ float shared[];
-  if (blockIdx.x == 0) return add_losses(s);
-  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x - 1) * kTeams + threadIdx.x / kLanes;
+  extern __shared__ __align__(16) float shared[];
+  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
   if (edge >= s.batch.positives) return;
   const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
-  rows.load(s, edge);
   for (std::int64_t first = 0, at = 0; first < s.model.entity_dim; first += s.part, at += s.part_stride)
-    start_copy(rows.query + first, s.query_gradient + edge * s.stride + at, s.part);
-  finish_copies();
+    start_copy<kLanes>(rows.query + first, s.query_gradient + edge * s.stride + at, s.part);
+  rows.load(s, s.entity(s.batch.head_slot[edge]), s.entity(s.batch.tail_slot[edge]),
+            s.relation(s.batch.relation_slot[edge]));
+  finish_copies(half_warp());
+  float *head = s.leaf + edge * s.leaf_stride, *tail = head + s.batch.positives * s.leaf_stride;
   Program::backward(s.model, rows.triple(), s.batch.corrupt_head, s.memo[edge], s.score_gradient[edge], rows.query,
-                    {s.head + edge * s.leaf_stride, rows.relation_gradient, s.tail + edge * s.leaf_stride});
+                    {head, rows.relation_gradient, tail});
   meet_lanes();
+  if (s.own > 0) {
+    float* leaf = s.batch.corrupt_head ? head : tail;
+    const float* own = s.own_gradient + edge * s.stride;
+    for (std::int64_t p = lane(); p < s.model.entity_dim; p += kLanes) leaf[p] += own[s.place(p)];
+  }
   float* relation = s.out.relation.data + edge * s.out.relation.stride;
   const float norm = s.loss.regularization_norm;
   const Vec factor = broadcast(s.loss.regularization_coefficient * norm);
@@ -203,57 +248,6 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
     const Vec gradient = read(rows.relation_gradient + i);
     write(relation + i, s.regularized ? gradient + factor * penalty_slope(norm, read(rows.relation + i)) : gradient);
   });
-}
-
-// A warp per distinct entity and kSumColumns columns: its occurrences among the positives added up, in order, and
-// regularization. A leaf on the side of the chunk's own negatives has its gradient as a negative added first.
-__global__ void __launch_bounds__(kSumThreads) positives_kernel(Step s) {
-  constexpr int kWarp = 32, kVectors = kSumColumns / kWarp;
-  const std::int64_t dim = s.model.entity_dim, slices = (dim + kSumColumns - 1) / kSumColumns;
-  const std::int64_t unit = static_cast<std::int64_t>(blockIdx.x) * (kSumThreads / kWarp) + threadIdx.x / kWarp;
-  const std::int64_t row = unit / slices, first = unit % slices * kSumColumns + threadIdx.x % kWarp;
-  if (row >= s.batch.most_entities || row >= s.batch.counts[0]) return;
-  const std::int32_t begin = s.batch.positive_offset[row], end = s.batch.positive_offset[row + 1];
-  if (begin == end) return;
-  float sum[kVectors];
-  const auto load = [&](std::int32_t o, float (&x)[kVectors]) {
-    const std::int64_t at = s.batch.positive_occurrence[o];
-    const bool is_head = at < s.batch.positives;
-    const std::int64_t edge = is_head ? at : at - s.batch.positives;
-    const float* leaf = (is_head ? s.head : s.tail) + edge * s.leaf_stride;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) x[v] = first + v * kWarp < dim ? leaf[first + v * kWarp] : 0.0f;
-    if (s.own == 0 || is_head != s.batch.corrupt_head) return;
-    const float* own = s.own_gradient + edge * s.stride;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v)
-      if (first + v * kWarp < dim) x[v] += own[s.place(first + v * kWarp)];
-  };
-  load(begin, sum);
-  std::int32_t o = begin + 1;
-  for (; o + kAhead <= end; o += kAhead) {
-    float x[kAhead][kVectors];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) load(o + k, x[k]);
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) sum[v] += x[k][v];
-  }
-  for (; o < end; ++o) {
-    float x[kVectors];
-    load(o, x);
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) sum[v] += x[v];
-  }
-  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const std::int64_t column = first + v * kWarp;
-    if (column >= dim) break;
-    if (s.regularized) sum[v] += (broadcast(factor) * penalty_slope(norm, Vec{s.entity(row)[column]})).x;
-    s.out.positive.data[row * s.out.positive.stride + column] = sum[v];
-  }
 }
 
 template <typename Kernel>
@@ -271,19 +265,15 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
-  const std::int64_t penalties = s.regularized ? s.batch.most_entities + s.batch.most_relations : 0;
-  const std::int64_t edge_floats = kTeams * EdgeRows::floats(s);
-  launch(prepare_kernel<Program>, pieces(positives + s.chunks * s.columns + penalties, kTeams), kThreads, edge_floats,
-         stream, s, "queries");
+  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
+         kTeams * prepare_floats(s), stream, s, "queries");
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, s, "comparisons");
   launch(loss_kernel<Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride, stream, s,
          "losses");
   launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, s, "gradients of pairs");
-  launch(leaves_kernel<Program>, 1 + pieces(positives, kTeams), kThreads, edge_floats, stream, s,
+  launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream, s,
          "gradients of positives");
-  launch(positives_kernel,
-         pieces(s.batch.most_entities * pieces(s.model.entity_dim, kSumColumns), kSumThreads / 32), kSumThreads, 0,
-         stream, s, "sums of gradients");
+  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, s, "sums of gradients");
 }
 
 int parts_of(const ModelSpec& model) { return model.name == "RotatE" ? 2 : 1; }
@@ -301,14 +291,18 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 }
 
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
-                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out,
-                       std::uintptr_t stream_address) {
+                       DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
+                       const RecordReads& relation_reads, const DeviceGradients& out, std::uintptr_t stream_address) {
   Step s = make_step(model, parts_of(model), loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;
+  s.entity_reads = entity_reads;
+  s.relation_reads = relation_reads;
   s.out = out;
-  s.aligned_out = s.part % 4 == 0 && out.negative.stride % 4 == 0 &&
-                  reinterpret_cast<std::uintptr_t>(out.negative.data) % sizeof(float4) == 0;
+  const auto aligned = [](const DeviceRows& rows) {
+    return rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows.data) % sizeof(float4) == 0;
+  };
+  s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
   lay_out(s);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
   if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, stream);

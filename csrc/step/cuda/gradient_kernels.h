@@ -1,14 +1,16 @@
 // The gradients of one step on a CUDA device: the twin of shared_pass.cpp and of what RowUpdates adds before it applies
 // them.
 //
-// The caller has gathered the step's distinct rows ("records": embedding, state, padding) and hands the gradients to
-// the update kernels of kernels/cuda. Calls only enqueue work on the stream; sizes that change from step to step (U, R)
-// are read from the device, so that a captured graph serves every step of one direction. Same bits as the CPU, except
+// The step's distinct rows ("records": embedding, state, padding) are gathered on the way, or have been, and the caller
+// hands the gradients with their mean squares to the update of kernels/cuda. Calls only enqueue work on the stream;
+// sizes that change from step to step (U, R) are read from the device, so that a captured graph serves every step of one
+// direction. Same bits as the CPU, except
 // the sums of losses, whose order differs. RESCAL and TransR have no kernels yet.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/row_program.h"
 #include "loss/loss.h"
 #include "models/model.h"
 
@@ -32,6 +34,12 @@ struct DeviceRows {
   std::int64_t stride;
 };
 
+// Where a step's records are before they have been gathered: `reads.wants` tells which of them are still in `memory`.
+struct RecordReads {
+  RowMemory memory;
+  RowReads reads;  // of no rows: all records have been gathered
+};
+
 // Device memory that the kernels use: floats as sized by workspace_floats, zeroed once.
 struct DeviceGradients {
   DeviceRows positive;  // (U, entity_dim): sum over a row's positive occurrences, with regularization; else untouched
@@ -39,14 +47,18 @@ struct DeviceGradients {
   DeviceRows relation;  // (B, relation_dim): each edge, with regularization
   double* losses;       // (4,): positive, negative, regularization, total are added to these
   float* workspace;
+  // Mean squares of the rows above, for the update.
+  float *positive_square = nullptr, *negative_square = nullptr, *relation_square = nullptr;
 };
 
 // Floats of workspace for a model and batch sizes.
 std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
                               std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
-// Throws std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
+// entities, relations: the records, and where they are before. Throws std::invalid_argument for a model without kernels
+// or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
-                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out, std::uintptr_t stream);
+                       DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
+                       const RecordReads& relation_reads, const DeviceGradients& out, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "memory/row_layout.h"
 #include "models/similarity/similarity.h"
+#include "optim/mean_square.h"
 #include "step/block_gradients.h"
 #include "step/cuda/gradient_kernels.h"
 
@@ -40,14 +42,65 @@ void list_occurrences(const std::vector<std::int32_t>& slots, int values, std::v
 }
 
 struct Gradients {
-  std::vector<float> positive, negative, relation;
+  std::vector<float> positive, negative, relation, squares[3];
   std::array<double, 4> losses{};
 
   Gradients(std::int64_t dim, std::int64_t relation_dim, std::int64_t edges, std::int64_t negatives)
-      : positive(kEntities * dim, 7.0f), negative(negatives * dim, 7.0f), relation(edges * relation_dim, 7.0f) {}
+      : positive(kEntities * dim, 7.0f),
+        negative(negatives * dim, 7.0f),
+        relation(edges * relation_dim, 7.0f),
+        squares{std::vector<float>(kEntities), std::vector<float>(negatives), std::vector<float>(edges)} {}
   cuda::DeviceGradients pointers(std::int64_t dim, std::int64_t relation_dim, float* workspace) {
-    return {{positive.data(), dim}, {negative.data(), dim}, {relation.data(), relation_dim}, losses.data(), workspace};
+    return {{positive.data(), dim}, {negative.data(), dim}, {relation.data(), relation_dim}, losses.data(), workspace,
+            squares[0].data(), squares[1].data(), squares[2].data()};
   }
+  // positive_offset: of the entities, of which some are no positive.
+  void expect_squares(std::int64_t dim, std::int64_t relation_dim,
+                      const std::vector<std::int32_t>& positive_offset) const {
+    const auto expect = [](const std::vector<float>& rows, std::int64_t width, std::int64_t i, float square) {
+      EXPECT_EQ(square, mean_square(&rows[i * width], width)) << "row " << i;
+    };
+    for (std::size_t u = 0; u < squares[0].size(); ++u)
+      if (positive_offset[u + 1] > positive_offset[u]) expect(positive, dim, u, squares[0][u]);
+    for (std::size_t i = 0; i < squares[1].size(); ++i) expect(negative, dim, i, squares[1][i]);
+    for (std::size_t i = 0; i < squares[2].size(); ++i) expect(relation, relation_dim, i, squares[2][i]);
+  }
+};
+
+// Records of which some still lie elsewhere: row u in slot (or row) count - 1 - u.
+class Gathered {
+ public:
+  Gathered(const std::vector<float>& rows, std::int64_t dim, std::int64_t stride, std::int64_t count)
+      : dim_(dim), count_(count), stride_(RowLayout::for_dim(dim).stride), wanted_(count * stride_),
+        elsewhere_(wanted_.size(), 9.0f), records_(wanted_.size(), 9.0f) {
+    for (std::int64_t u = 0; u < count; ++u) {
+      std::copy_n(&rows[u * stride], dim, &wanted_[u * stride_]);
+      wanted_[u * stride_ + dim] = 0.5f * u;  // state
+      std::copy_n(&wanted_[u * stride_], dim + 1, &elsewhere_[(count - 1 - u) * stride_]);
+      ids_.push_back(count - 1 - u);
+    }
+  }
+  cuda::DeviceRows records() { return {records_.data(), stride_}; }
+  cuda::RecordReads reads(ReadPart part) {
+    RowMemory memory{dim_, stride_};
+    (part == ReadPart::kAll ? memory.host_rows : memory.cache) = elsewhere_.data();
+    for (std::int64_t u = 0; u < count_; ++u) {
+      source_.push_back(part == ReadPart::kAll || u % 2 == 0 ? kFromHost : static_cast<std::int32_t>(ids_[u]));
+      if (part == ReadPart::kCache && u % 2 == 0)  // came from the host before
+        std::copy_n(&wanted_[u * stride_], dim_ + 1, &records_[u * stride_]);
+    }
+    return {memory, {ids_.data(), source_.data(), count_, part}};
+  }
+  void expect_all() const {
+    for (std::int64_t u = 0; u < count_; ++u)
+      EXPECT_TRUE(std::equal(&wanted_[u * stride_], &wanted_[u * stride_ + dim_ + 1], &records_[u * stride_])) << u;
+  }
+
+ private:
+  const std::int64_t dim_, count_, stride_;
+  std::vector<float> wanted_, elsewhere_, records_;
+  std::vector<std::int64_t> ids_;
+  std::vector<std::int32_t> source_;
 };
 
 void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
@@ -84,14 +137,26 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
                                                                 sizes.negatives));
   float* workspace = memory.data();
   while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
-  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of,
+  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of, {}, {},
                           actual.pointers(dim, relation_dim, workspace), 0);
+  // The same with records that are still to be gathered: every other entity from a cache, all relations from a table.
+  Gathered entity_rows(entities, dim, dim + 1, kEntities);
+  Gathered relation_rows(relations, relation_dim, relation_dim, kRelations);
+  Gradients gathered(dim, relation_dim, edges, sampled);
+  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, entity_rows.records(), relation_rows.records(),
+                          entity_rows.reads(ReadPart::kCache), relation_rows.reads(ReadPart::kAll),
+                          gathered.pointers(dim, relation_dim, workspace), 0);
 
   SCOPED_TRACE(name + ", dim " + std::to_string(dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
                std::to_string(scale));
+  EXPECT_TRUE(gathered.positive == actual.positive && gathered.negative == actual.negative);
+  EXPECT_TRUE(gathered.relation == actual.relation && gathered.losses == actual.losses);
+  entity_rows.expect_all();
+  relation_rows.expect_all();
   EXPECT_TRUE(actual.positive == expected.positive);
   EXPECT_TRUE(actual.negative == expected.negative);
   EXPECT_TRUE(actual.relation == expected.relation);
+  actual.expect_squares(dim, relation_dim, positive_offset);
   for (int part = 0; part < 4; ++part)
     EXPECT_NEAR(actual.losses[part], expected.losses[part], 2e-6 * std::abs(expected.losses[part]) + 1e-30);
 }

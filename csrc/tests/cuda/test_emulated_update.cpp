@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/plan_kernels.h"
+#include "kernels/cuda/row_updates.h"
 #include "memory/row_layout.h"
 #include "optim/row_adagrad.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kRows = 24;
 
 struct Entry {
-  std::vector<float> values;
+  std::vector<float> values, squares;
   std::vector<std::int32_t> offset{0}, order;
 };
 
@@ -25,7 +25,7 @@ struct Entry {
 Entry random_entry(std::int64_t dim, float scale, int which, std::mt19937& random) {
   Entry entry;
   for (std::int64_t u = 0; u < kRows; ++u) {
-    const auto most = dim > 300 ? 40 : 300;
+    const auto most = dim > 300 ? 40 : dim > 100 ? 300 : 900;
     entry.offset.push_back(entry.offset.back() +
                            static_cast<std::int32_t>(u % 7 == which ? 5 + random() % most : random() % 4));
   }
@@ -35,59 +35,86 @@ Entry random_entry(std::int64_t dim, float scale, int which, std::mt19937& rando
   std::normal_distribution<float> normal;
   entry.values.resize(entry.order.size() * dim);
   for (float& value : entry.values) value = scale * normal(random);
+  const auto count = static_cast<std::int64_t>(entry.order.size());
+  entry.squares.resize(entry.order.size());
+  cuda::mean_squares(entry.values.data(), dim, count, dim, entry.squares.data(), {});
+  for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(entry.squares[i], mean_square(&entry.values[i * dim], dim));
   return entry;
 }
 
-// The scales reach gradients of usual size, subnormal ones, and none at all.
+// A table, and what is to become of its rows.
+struct Case {
+  const std::int64_t dim;
+  const std::int32_t used;  // rows; the others only pad
+  RowMemory memory{};
+  std::vector<float> records, cache, staging;
+  Entry entries[2];
+  std::vector<Leave> leave;
+  std::vector<std::int64_t> target;
+  StepGradients gradients{};
+
+  Case(std::int64_t width, float scale, int entry_count, std::int32_t rows, std::mt19937& random)
+      : dim(width), used(rows), entries{random_entry(dim, scale, 0, random), random_entry(dim, scale, 1, random)} {
+    memory.dim = dim;
+    memory.stride = RowLayout::for_dim(dim).stride;
+    records.resize(kRows * memory.stride);
+    cache.resize(records.size());
+    for (float& value : records) value = 0.1f * static_cast<float>(random() % 1000);
+    for (std::int64_t u = 0; u < kRows; u += 5) records[u * memory.stride + dim] = 0.0f;  // a new row
+    gradients.entries = entry_count;
+    for (int e = 0; e < entry_count; ++e)
+      gradients.entry[e] = {entries[e].values.data(), dim, entries[e].offset.data(),
+                            e == 1 ? entries[e].order.data() : nullptr, entries[e].squares.data()};
+    std::int64_t staged = 0;
+    for (std::int64_t u = 0; u < kRows; ++u) {
+      leave.push_back(u % 3 == 0 ? Leave::kCache : u % 3 == 1 ? Leave::kValue : Leave::kGradient);
+      target.push_back(leave[u] == Leave::kCache ? u : staged);
+      if (leave[u] == Leave::kValue) staged += memory.stride;
+      for (int e = 0; leave[u] == Leave::kGradient && e < entry_count; ++e)
+        staged += memory.stride * (entries[e].offset[u + 1] - entries[e].offset[u]);
+    }
+    staging.resize(staged);
+    memory.cache = cache.data();
+    memory.staging = staging.data();
+  }
+  TableUpdate update() const {
+    return {memory, {leave.data(), target.data(), kRows, &used}, records.data(), gradients};
+  }
+  void expect_bits_of_the_host() const {
+    const RowAdagrad adagrad{0.1f};
+    for (std::int64_t u = 0; u < kRows; ++u) {
+      const float* record = records.data() + u * memory.stride;
+      std::vector<float> row(record, record + dim + 1);
+      const float* left = leave[u] == Leave::kCache ? &cache[u * memory.stride] : staging.data() + target[u];
+      for (int e = 0; e < gradients.entries; ++e) {
+        const EntryGradients& entry = gradients.entry[e];
+        const std::int32_t begin = entry.offset[u], end = entry.offset[u + 1];
+        for (std::int32_t i = begin; i < end && leave[u] == Leave::kGradient; ++i, left += memory.stride)
+          ASSERT_EQ(std::memcmp(left, entry.occurrence(i), dim * sizeof(float)), 0) << dim << ", row " << u;
+        for (std::int32_t i = begin; i < end; ++i) adagrad.accumulate(row[dim], entry.occurrence(i), dim);
+        for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row.data(), row[dim], entry.occurrence(i), dim);
+      }
+      if (leave[u] == Leave::kGradient) continue;
+      if (u >= used && gradients.entries == 0) row.assign(row.size(), 0.0f);  // left alone
+      ASSERT_EQ(std::memcmp(left, row.data(), row.size() * sizeof(float)), 0) << dim << ", row " << u;
+    }
+  }
+};
+
+// The scales reach gradients of usual size, subnormal ones, and none at all; rows have more occurrences than a block
+// has threads, and more columns.
 TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
   std::mt19937 random(1);
-  for (const std::int64_t dim : {1, 7, 127, 400})
+  for (const std::int64_t dim : {1, 7, 127, 400, 600})
     for (const float scale : {1.0f, 1e-40f, 0.0f}) {
-      RowMemory memory{};
-      memory.dim = dim;
-      memory.stride = RowLayout::for_dim(dim).stride;
-      std::vector<float> records(kRows * memory.stride), cache(records.size());
-      for (float& value : records) value = 0.1f * static_cast<float>(random() % 1000);
-      for (std::int64_t u = 0; u < kRows; u += 5) records[u * memory.stride + dim] = 0.0f;  // a new row
-      const Entry entries[2] = {random_entry(dim, scale, 0, random), random_entry(dim, scale, 1, random)};
-      StepGradients gradients{};
-      gradients.entries = 2;
-      for (int e = 0; e < 2; ++e)
-        gradients.entry[e] = {entries[e].values.data(), dim, entries[e].offset.data(),
-                              e == 1 ? entries[e].order.data() : nullptr};
-
-      const auto occurrences = [&](std::int64_t u, int e) { return entries[e].offset[u + 1] - entries[e].offset[u]; };
-      std::vector<Leave> leave;
-      std::vector<std::int64_t> target;
-      std::int64_t staged = 0;
-      for (std::int64_t u = 0; u < kRows; ++u) {
-        leave.push_back(u % 3 == 0 ? Leave::kCache : u % 3 == 1 ? Leave::kValue : Leave::kGradient);
-        target.push_back(leave[u] == Leave::kCache ? u : staged);
-        if (leave[u] == Leave::kValue) staged += memory.stride;
-        if (leave[u] == Leave::kGradient) staged += memory.stride * (occurrences(u, 0) + occurrences(u, 1));
-      }
-      std::vector<float> staging(staged);
-      memory.cache = cache.data();
-      memory.staging = staging.data();
-      cuda::update(memory, {leave.data(), target.data(), kRows}, records.data(), gradients, 0.1f, {});
-
-      const RowAdagrad adagrad{0.1f};
-      for (std::int64_t u = 0; u < kRows; ++u) {
-        const float* record = records.data() + u * memory.stride;
-        std::vector<float> row(record, record + dim + 1);
-        const float* left = leave[u] == Leave::kCache ? &cache[u * memory.stride] : staging.data() + target[u];
-        for (int e = 0; e < 2; ++e) {
-          const EntryGradients& entry = gradients.entry[e];
-          const std::int32_t begin = entry.offset[u], end = entry.offset[u + 1];
-          for (std::int32_t i = begin; i < end && leave[u] == Leave::kGradient; ++i, left += memory.stride)
-            ASSERT_EQ(std::memcmp(left, entry.occurrence(i), dim * sizeof(float)), 0) << dim << ", row " << u;
-          for (std::int32_t i = begin; i < end; ++i) adagrad.accumulate(row[dim], entry.occurrence(i), dim);
-          for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row.data(), row[dim], entry.occurrence(i), dim);
-        }
-        if (leave[u] == Leave::kGradient) continue;
-        ASSERT_EQ(std::memcmp(left, row.data(), row.size() * sizeof(float)), 0)
-            << dim << ", " << scale << ", row " << u;
-      }
+      SCOPED_TRACE(scale);
+      const Case one(dim, scale, 2, kRows, random), two(3, scale, 1, kRows, random), three(40, scale, 0, 10, random);
+      const TableUpdate updates[] = {one.update(), two.update(), three.update()};
+      cuda::update({updates, dim == 7 ? 1u : 3u}, 0.1f, {});
+      one.expect_bits_of_the_host();
+      if (dim == 7) continue;
+      two.expect_bits_of_the_host();
+      three.expect_bits_of_the_host();
     }
 }
 

@@ -1,0 +1,61 @@
+// Arrays of Python as the row kernels take them, shapes checked.
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bindings/named.h"
+#include "kernels/check_plan.h"
+#include "kernels/row_program.h"
+
+namespace frugal::bindings {
+
+namespace nb = nanobind;
+// On any device: the records' device decides which kernel runs, and a device also reads registered host memory.
+using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
+using ConstRows = nb::ndarray<const float, nb::ndim<2>>;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
+
+template <class Array>
+bool on_cuda(const Array& array) {
+  return array.device_type() == nb::device::cuda::value;
+}
+
+inline void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+inline RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
+                           const std::optional<Floats>& staging, std::size_t stride) {
+  require(dim >= 1 && static_cast<std::size_t>(dim) < stride && stride % 4 == 0,
+          "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
+  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
+          "host rows, cache and records must be equally far apart");
+  return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
+          staging ? staging->data() : nullptr};
+}
+
+inline MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache,
+                              const std::optional<Floats>& staging) {
+  return {static_cast<std::int64_t>(host.shape(0)), cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
+          staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
+}
+
+template <class Records>
+RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source, const Records& records) {
+  require(rows.size() == source.size() && records.shape(0) >= rows.size(),
+          "rows and source must be equally long, and records must have a row for each");
+  return {rows.data(), source.data(), static_cast<std::int64_t>(rows.size())};
+}
+
+inline ReadPart part_of(const std::string& name) {
+  return named<ReadPart>({{"all", ReadPart::kAll}, {"host", ReadPart::kHost}, {"cache", ReadPart::kCache}}, name,
+                         "part of a step's rows");
+}
+
+}  // namespace frugal::bindings

@@ -1,0 +1,281 @@
+#include "kernels/cuda/row_updates.h"
+
+#include <algorithm>
+#include <string>
+
+#include "device/cuda_check.h"
+#include "kernels/cuda/device_warp.cuh"
+#include "kernels/cuda/quotients.cuh"
+#include "kernels/word_copy.h"
+#include "optim/mean_square.h"
+
+namespace frugal::cuda {
+namespace {
+
+constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
+constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are a block's
+constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
+constexpr int kAhead = 16;                // occurrences that a thread loads before it adds them
+constexpr std::int64_t kManyBlocks = 128;  // for rows with many occurrences, about one per multiprocessor
+
+// The tables' rows count through: those of table t from first_row[t] on.
+struct Updates {
+  TableUpdate table[kMaxTables];
+  std::int64_t first_row[kMaxTables + 1];
+  float negative_rate;
+  int tables;
+  std::int64_t many_blocks;
+};
+
+struct RowOfTable {
+  const TableUpdate* table;
+  std::int64_t row;
+};
+
+__device__ RowOfTable find_row(const Updates& work, std::int64_t unit) {
+  int t = 0;
+#pragma unroll
+  for (int other = 1; other < kMaxTables; ++other) t += other < work.tables && unit >= work.first_row[other];
+  return {&work.table[t], unit - work.first_row[t]};
+}
+
+// A row's occurrences: those of the first entry, then those of the second one.
+struct Occurrences {
+  const StepGradients* gradients;
+  std::int64_t begin[kMaxEntries];
+  int of_first, count;
+
+  __device__ Occurrences(const StepGradients& of, std::int64_t u) : gradients(&of) {
+    int counts[kMaxEntries] = {};
+#pragma unroll
+    for (int e = 0; e < kMaxEntries; ++e)
+      if (e < of.entries) {
+        begin[e] = of.entry[e].offset[u];
+        counts[e] = static_cast<int>(of.entry[e].offset[u + 1] - begin[e]);
+      }
+    of_first = counts[0];
+    count = counts[0] + counts[1];
+  }
+  __device__ const EntryGradients& entry(int i) const { return gradients->entry[i < of_first ? 0 : 1]; }
+  __device__ std::int64_t place(int i) const {
+    return entry(i).place(i < of_first ? begin[0] + i : begin[1] + i - of_first);
+  }
+};
+
+// Asks for a row's words all at once, by a warp, so that what comes next finds them in the first cache.
+__device__ void touch(const float* row, std::int64_t floats) {
+  constexpr int kSector = 8;  // floats that come together
+  for (std::int64_t i = threadIdx.x % kWarpLanes * kSector; i < floats; i += kWarpLanes * kSector)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(row + i));
+}
+
+__device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
+
+// By a warp, each lane of which looks one of the occurrences up.
+__device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences,
+                                 float negative_rate) {
+  const Leave leave = s.writes.leave[u];
+  const std::int64_t target = s.writes.target[u], dim = s.memory.dim;
+  const float* record = s.records + u * s.memory.stride;
+  float state = record[dim];
+  const int lane = DeviceWarp::lane(), count = occurrences.count;
+  touch(record, dim);
+  int place = 0;
+  float square = 0.0f;
+  if (lane < count) {
+    place = static_cast<int>(occurrences.place(lane));
+    square = occurrences.entry(lane).squares[place];
+  }
+  const float* gradient[kFew];
+#pragma unroll
+  for (int k = 0; k < kFew; ++k) {
+    const EntryGradients& entry = occurrences.entry(k);
+    gradient[k] = entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
+    if (k < count) touch(gradient[k], dim);
+  }
+  float* const to = target_of(s.memory, leave, target);
+  if (leave == Leave::kGradient) {
+#pragma unroll
+    for (int k = 0; k < kFew; ++k)
+      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.stride, gradient[k], dim);
+    return;
+  }
+  float after_first = state;
+#pragma unroll
+  for (int k = 0; k < kFew; ++k) {
+    const float mean = __shfl_sync(DeviceWarp::kAll, square, k);
+    if (k < count) state += mean;
+    if (k < occurrences.of_first) after_first = state;
+  }
+  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
+  for (std::int64_t first = 0; first < dim; first += kVectors * kWarpLanes) {
+    float values[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      values[v] = DeviceWarp::load(record + first + v * kWarpLanes, active_lanes(dim, first + v * kWarpLanes));
+#pragma unroll
+    for (int k = 0; k < kFew; ++k) {
+      if (k >= count) break;
+      float step[kVectors];
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        step[v] = negative_rate * DeviceWarp::load(gradient[k] + first + v * kWarpLanes,
+                                                   active_lanes(dim, first + v * kWarpLanes));
+      divide(step, k < occurrences.of_first ? first_deviation : last_deviation);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) values[v] += step[v];
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      DeviceWarp::store(to + first + v * kWarpLanes, values[v], active_lanes(dim, first + v * kWarpLanes));
+  }
+  if (lane == 0) to[dim] = state;
+}
+
+// As update_row_alone, by a block, a thread for each column.
+__device__ void update_row_together(const TableUpdate& s, std::int64_t u, float negative_rate) {
+  __shared__ float squares[kThreads];
+  __shared__ const float* gradients[kThreads];
+  const Occurrences occurrences(s.gradients, u);
+  const Leave leave = s.writes.leave[u];
+  const std::int64_t dim = s.memory.dim;
+  const float* record = s.records + u * s.memory.stride;
+  float* const to = target_of(s.memory, leave, s.writes.target[u]);
+  const int count = occurrences.count;
+  // Brings kThreads occurrences from number `first` on to shared memory, and returns how many of them there are.
+  const auto look_up = [&](int first) {
+    const int i = first + threadIdx.x;
+    __syncthreads();  // the last ones have been used
+    if (i < count) {
+      const EntryGradients& entry = occurrences.entry(i);
+      const std::int64_t place = occurrences.place(i);
+      squares[threadIdx.x] = entry.squares[place];
+      gradients[threadIdx.x] = entry.values + place * entry.stride;
+    }
+    __syncthreads();
+    return count - first < kThreads ? count - first : kThreads;
+  };
+  if (leave == Leave::kGradient) {
+    for (int first = 0; first < count; first += kThreads) {
+      const int there = look_up(first);
+      for (int i = threadIdx.x / kWarpLanes; i < there; i += kWarps)
+        copy_row<DeviceWarp>(to + (first + i) * s.memory.stride, gradients[i], dim);
+    }
+    return;
+  }
+  float state = record[dim], after_first = state;
+  for (int first = 0; first < count; first += kThreads) {
+    const int there = look_up(first);
+    const int turn = occurrences.of_first - first < there ? occurrences.of_first - first : there;
+    int i = 0;
+#pragma unroll 8
+    for (; i < turn; ++i) state += squares[i];
+    if (turn > 0) after_first = state;
+#pragma unroll 8
+    for (; i < there; ++i) state += squares[i];
+  }
+  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
+  for (std::int64_t start = 0; start < dim; start += kThreads) {
+    const std::int64_t column = start + threadIdx.x;
+    const bool mine = column < dim;
+    float value = mine ? record[column] : 0.0f;
+    const auto move = [&](int i, int end, const Divisor& deviation) {
+      for (; mine && i < end; i += kAhead) {
+        float step[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
+          step[k] = i + k < end ? negative_rate * gradients[i + k][column] : 0.0f;
+        divide(step, deviation);
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k)
+          if (i + k < end) value += step[k];
+      }
+    };
+    for (int first = 0; first < count; first += kThreads) {
+      const int there = count <= kThreads ? count : look_up(first);
+      const int turn = occurrences.of_first - first < there ? occurrences.of_first - first : there;
+      move(0, turn, first_deviation);
+      move(turn > 0 ? turn : 0, there, last_deviation);
+    }
+    if (mine) to[column] = value;
+  }
+  if (threadIdx.x == 0) to[dim] = state;
+}
+
+// The first blocks each take the rows with many occurrences out of every many_blocks-th row, the others a row per warp.
+__global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_constant__ Updates work) {
+  __shared__ unsigned many[kWarps];
+  const std::int64_t rows = work.first_row[work.tables];
+  const int warp = threadIdx.x / kWarpLanes;
+  if (blockIdx.x >= work.many_blocks) {
+    const std::int64_t unit = (blockIdx.x - work.many_blocks) * kWarps + warp;
+    if (unit >= rows) return;
+    const RowOfTable at = find_row(work, unit);
+    const Occurrences occurrences(at.table->gradients, at.row);
+    if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
+      update_row_alone(*at.table, at.row, occurrences, work.negative_rate);
+    return;
+  }
+  for (std::int64_t first = blockIdx.x; first < rows; first += kThreads * work.many_blocks) {
+    const std::int64_t mine = first + threadIdx.x * work.many_blocks;
+    bool has_many = false;
+    if (mine < rows) {
+      const RowOfTable at = find_row(work, mine);
+      has_many = Occurrences(at.table->gradients, at.row).count > kFew;
+    }
+    const unsigned found = __ballot_sync(DeviceWarp::kAll, has_many);
+    if (threadIdx.x % kWarpLanes == 0) many[warp] = found;
+    __syncthreads();
+    for (int w = 0; w < kWarps; ++w)
+      for (unsigned left = many[w]; left != 0; left &= left - 1) {
+        const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
+        const RowOfTable at = find_row(work, first + thread * work.many_blocks);
+        update_row_together(*at.table, at.row, work.negative_rate);
+      }
+    __syncthreads();  // before `many` is written again
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, int power,
+                   float* squares) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpLanes;
+  if (row >= rows) return;
+  const float* const gradient[1] = {values + row * stride};
+  touch(gradient[0], dim);
+  float mean[1];
+  warp_mean_squares<DeviceWarp, 1>(gradient, dim, power, mean);
+  if (DeviceWarp::lane() == 0) squares[row] = mean[0];
+}
+
+cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
+unsigned blocks_of_warps(std::int64_t count) { return static_cast<unsigned>((count + kWarps - 1) / kWarps); }
+
+}  // namespace
+
+void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch) {
+  Updates work{};
+  work.negative_rate = -learning_rate;
+  work.tables = static_cast<int>(tables.size());
+  for (int t = 0; t < work.tables; ++t) {
+    work.table[t] = tables[t];
+    work.first_row[t + 1] = work.first_row[t] + tables[t].writes.count;
+  }
+  const std::int64_t rows = work.first_row[work.tables];
+  if (rows == 0) return;
+  work.many_blocks = std::min(rows, kManyBlocks);
+  const unsigned blocks = static_cast<unsigned>(work.many_blocks) + blocks_of_warps(rows);
+  update_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
+}
+
+void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares,
+                  const Launch& launch) {
+  if (rows == 0) return;
+  const int power = sum_level_power(dim / kSumPartials);
+  squares_kernel<<<blocks_of_warps(rows), kThreads, 0, stream_of(launch)>>>(values, stride, rows, dim, power, squares);
+  cuda_check(cudaGetLastError(), "launching the mean squares of " + std::to_string(rows) + " rows");
+}
+
+}  // namespace frugal::cuda

@@ -1,0 +1,135 @@
+// The end of a step's gradients: sums over a row's occurrences among the positives, mean squares of all gradients,
+// which the update needs first, and sums of losses.
+#pragma once
+
+#include "kernels/cuda/device_warp.cuh"
+#include "step/cuda/device_step.cuh"
+#include "step/cuda/shared_copy.cuh"
+#include "step/regularization.h"
+
+namespace frugal::cuda {
+
+constexpr int kWarp = 32, kSumThreads = 128, kSumWarps = kSumThreads / kWarp;
+constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are added
+
+// By one block: sums in a fixed order, added to the running ones.
+__device__ inline void add_losses(const Step& s) {
+  __shared__ double partial[3][kSumThreads];
+  double positive = 0.0, negative = 0.0, penalty = 0.0;
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kSumThreads) {
+    positive += s.positive_loss[i];
+    negative += s.negative_loss[i];
+  }
+  if (s.regularized) {
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kSumThreads) penalty += s.entity_regularization[i];
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kSumThreads) penalty += s.relation_regularization[i];
+  }
+  partial[0][threadIdx.x] = positive;
+  partial[1][threadIdx.x] = negative;
+  partial[2][threadIdx.x] = penalty;
+  for (int half = kSumThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half)
+      for (auto& each : partial) each[threadIdx.x] += each[threadIdx.x + half];
+  }
+  if (threadIdx.x != 0) return;
+  positive = partial[0][0] / static_cast<double>(s.batch.positives);
+  negative = partial[1][0] / static_cast<double>(s.batch.positives);
+  penalty = partial[2][0] * s.loss.regularization_coefficient;
+  if (!s.loss.pairwise) {
+    s.out.losses[0] += positive;
+    s.out.losses[1] += negative;
+  }
+  s.out.losses[2] += penalty;
+  s.out.losses[3] += (s.loss.pairwise ? negative : 0.5 * (positive + negative)) + penalty;
+}
+
+// Stores the mean square of a row in shared memory; by a warp.
+__device__ inline void store_mean_square(const float* row, std::int64_t dim, int power, float* to) {
+  const float* const gradient[1] = {row};
+  float mean[1];
+  warp_mean_squares<DeviceWarp, 1>(gradient, dim, power, mean);
+  if (DeviceWarp::lane() == 0) *to = mean[0];
+}
+
+// By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
+// regularization.
+__device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
+  const std::int32_t begin = s.batch.positive_offset[row], end = s.batch.positive_offset[row + 1];
+  if (begin == end) return;  // no positive, or a row that only pads
+  const std::int64_t dim = s.model.entity_dim;
+  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
+  float* out = s.out.positive.data + row * s.out.positive.stride;
+  for (std::int64_t column = 4 * threadIdx.x; column < dim; column += 4 * kSumThreads) {
+    float own[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) own[j] = s.regularized && column + j < dim ? s.entity(row)[column + j] : 0.0f;
+    const auto load = [&](std::int32_t o) {
+      return *reinterpret_cast<const float4*>(s.leaf + s.batch.positive_occurrence[o] * s.leaf_stride + column);
+    };
+    float4 sum = load(begin);
+    for (std::int32_t o = begin + 1; o < end; o += kSumsAhead) {
+      float4 x[kSumsAhead];
+#pragma unroll
+      for (int k = 0; k < kSumsAhead; ++k)
+        if (o + k < end) x[k] = load(o + k);
+#pragma unroll
+      for (int k = 0; k < kSumsAhead; ++k)
+        if (o + k < end) sum.x += x[k].x, sum.y += x[k].y, sum.z += x[k].z, sum.w += x[k].w;
+    }
+    float values[4] = {sum.x, sum.y, sum.z, sum.w};
+    if (s.regularized)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) values[j] += (broadcast(factor) * penalty_slope(norm, Vec{own[j]})).x;
+    *reinterpret_cast<float4*>(total + column) = {values[0], values[1], values[2], values[3]};
+    if (s.aligned_out) {
+      *reinterpret_cast<float4*>(out + column) = {values[0], values[1], values[2], values[3]};
+      continue;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (column + j < dim) out[column + j] = values[j];
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarp) store_mean_square(total, dim, s.entity_power, s.out.positive_square + row);
+}
+
+inline std::int64_t gradient_rows(const Step& s) {
+  return s.chunks * s.batch.negatives_per_chunk + s.batch.positives;
+}
+inline std::int64_t sum_blocks(const Step& s) {
+  return 1 + s.batch.most_entities + pieces(gradient_rows(s), kSumWarps);
+}
+// Floats of a row in shared memory: a block has one for each warp.
+__host__ __device__ inline std::int64_t sum_stride(const Step& s) {
+  const std::int64_t most = s.model.entity_dim > s.model.relation_dim ? s.model.entity_dim : s.model.relation_dim;
+  return (most + 3) / 4 * 4;
+}
+inline std::int64_t sum_floats(const Step& s) { return kSumWarps * sum_stride(s); }
+
+// One block adds up losses, one per distinct entity its positives; then a warp takes the mean square of a negative's or
+// a relation's gradient.
+__global__ void __launch_bounds__(kSumThreads) sums_kernel(Step s) {
+  extern __shared__ __align__(16) float shared[];
+  std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
+  if (block < 0) return add_losses(s);
+  if (block < s.batch.most_entities) return sum_positives(s, block, shared);
+  block -= s.batch.most_entities;
+  const std::int64_t negatives = s.chunks * s.batch.negatives_per_chunk;
+  std::int64_t row = block * kSumWarps + threadIdx.x / kWarp;
+  if (row >= negatives + s.batch.positives) return;
+  const bool is_negative = row < negatives;
+  if (!is_negative) row -= negatives;
+  const DeviceRows& rows = is_negative ? s.out.negative : s.out.relation;
+  const std::int64_t dim = is_negative ? s.model.entity_dim : s.model.relation_dim;
+  float* copy = shared + threadIdx.x / kWarp * sum_stride(s);
+  start_copy<kWarp>(copy, rows.data + row * rows.stride, dim);
+  finish_copies(DeviceWarp::kAll);
+  store_mean_square(copy, dim, is_negative ? s.entity_power : s.relation_power,
+                    (is_negative ? s.out.negative_square : s.out.relation_square) + row);
+}
+
+}  // namespace frugal::cuda
