@@ -16,6 +16,8 @@ FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
+PARALLELS = ("auto", "rows", "dims")
+PEERS = ("auto", "off")
 MATMULS = ("fp32", "tf32", "bf16")
 
 
@@ -99,6 +101,8 @@ class DeviceConfig:
     mix_cpu_gpu: bool = False
     rel_part: bool = False
     partition: Optional[str] = None  # how edges are divided over ranks; None: by relation with rel_part, else at random
+    parallel: str = "auto"  # what ranks share out: see training/parallel.py
+    peer: str = "auto"  # whether devices may reach each other's memory
     async_update: bool = False
     force_sync_interval: int = -1
 
@@ -276,6 +280,8 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
     if device.rel_part and device.edge_partition != "relation":
         raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
+    if device.parallel == "dims" and gpus == [-1]:
+        raise InputError("--parallel dims shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):

@@ -90,11 +90,13 @@ std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>
 
 void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging,
             const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, const Rows& records,
-            const std::vector<Entry>& entries, float learning_rate, std::uintptr_t stream) {
+            const std::vector<Entry>& entries, float learning_rate, std::uintptr_t stream,
+            const std::vector<Vector<float>>& mean_squares) {
   const RowMemory memory = memory_of(dim, host, cache, staging, records.shape(1));
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
+  require(mean_squares.empty() || mean_squares.size() == entries.size(), "mean squares are given for every entry or none");
   const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
                          static_cast<std::int64_t>(leave.size())};
   StepGradients gradients{};
@@ -105,6 +107,10 @@ void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
             "gradients must have one contiguous row of dim floats per occurrence");
     require(offset.size() == leave.size() + 1, "offsets must have one number more than there are rows");
     gradients.entry[e] = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
+    if (!mean_squares.empty()) {
+      require(mean_squares[e].size() == values.shape(0), "one mean square for each gradient");
+      gradients.entry[e].mean_square = mean_squares[e].data();
+    }
     if (!on_cuda(records)) {
       const auto count = static_cast<std::int64_t>(values.shape(0));
       check_occurrences(offset.data(), writes.count, order ? order->data() : nullptr,
@@ -210,10 +216,11 @@ void bind_kernels(nb::module_& module) {
       "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
       "update_rows", &update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a, "target"_a,
-      "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0,
+      "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0, "mean_squares"_a = std::vector<Vector<float>>{},
       "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
       "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
-      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
+      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). mean_squares: for each entry (n,), of its gradients, "
+      "if rows have more columns elsewhere; else they are computed. Runs where `records` lies.");
   module.def(
       "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
       "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "

@@ -11,8 +11,10 @@
 #include <tuple>
 
 #include "bindings/bindings.h"
+#include "bindings/column_exchange.h"
 #include "engine/rank_port.h"
 #include "step/block_gradients.h"
+#include "step/shape.h"
 
 namespace frugal {
 namespace {
@@ -50,7 +52,8 @@ std::int64_t workspace_floats(const TrainStep& step, const StepBlock& block) {
 
 void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
              const Matrix& relations, const Matrix& positive, const Matrix& negative, const Matrix& relation,
-             const Sums& losses, const std::optional<Floats>& workspace, std::uintptr_t stream) {
+             const Sums& losses, const std::optional<Floats>& workspace, std::uintptr_t stream,
+             ColumnExchange* exchange) {
   const ModelSpec& spec = step.model().spec();
   const BatchSizes& sizes = layout.sizes();
   const std::int64_t most_entities = layout.tables()[0].rows, most_relations = layout.tables()[1].rows;
@@ -64,11 +67,14 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
                                   workspace ? workspace->data() : nullptr};
   if (!on_cuda(block)) {
     const nb::gil_scoped_release release;
-    return compute_gradients(step, batch, from, of, out);
+    GradientPass::AddColumns add_columns;
+    if (exchange) add_columns = [&](float* values, std::int64_t count) { exchange->add_columns(values, count); };
+    return compute_gradients(step, batch, from, of, out, add_columns);
   }
   require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
           "the workspace is too small");
-  cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, out, stream);
+  cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, out,
+                          exchange ? &exchange->device() : nullptr, stream);
 }
 
 }  // namespace
@@ -112,15 +118,24 @@ void bind_step_block(nb::module_& module) {
           "Fill block (bytes,) uint8. plans: for each table (RankPort, its step), or None where no plan is needed. "
           "ValueError for a batch of other sizes.");
 
+  module.def(
+      "exchanged_floats",
+      [](const TrainStep& step, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk) {
+        const std::int64_t own = step.degree_negatives() ? chunk_size : 0, chunks = positives / chunk_size;
+        const std::int64_t columns = (own + negatives_per_chunk + kVector - 1) / kVector * kVector;
+        return (positives + chunks) * columns + 2 * ((positives + kVector - 1) / kVector * kVector) + chunks * kVector;
+      },
+      "step"_a, "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a,
+      "Floats of raw scores that ranks exchange in a step of such a batch, at most.");
   module.def("workspace_floats", &workspace_floats, "step"_a, "block"_a,
              "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
   module.def(
       "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
-      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0,
+      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "Gradients of a packed batch, regularization included. entities, relations: its distinct rows. Writes positive "
       "(U, entity_dim), where a row is among the positives, negative (N, entity_dim), relation (B, relation_dim); adds "
       "to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same bits "
-      "everywhere but in the losses; only enqueues on a CUDA device.");
+      "everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows.");
 }
 
 }  // namespace frugal

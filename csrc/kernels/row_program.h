@@ -79,8 +79,10 @@ struct EntryGradients {
   std::int64_t stride;
   const std::int32_t* offset;  // (U + 1,)
   const std::int32_t* order;   // null: as they lie
+  const float* mean_square = nullptr;  // of each row of `values`, where that has more columns than lie here
 
   FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + (order ? order[i] : i) * stride; }
+  FRUGAL_HOST_DEVICE float given_mean_square(std::int64_t i) const { return mean_square[order ? order[i] : i]; }
 };
 
 struct StepGradients {
@@ -213,6 +215,10 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
     if (e == gradients.entries) break;
     const EntryGradients& entry = gradients.entry[e];
     for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
+      if (entry.mean_square) {
+        state += entry.given_mean_square(i);
+        continue;
+      }
       const float* const gradient[1] = {entry.occurrence(i)};
       float mean[1];
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);

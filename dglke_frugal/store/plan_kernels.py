@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._native import gather_rows, pack_host_rows, publish, return_rows, segment_sums, update_rows, write_back_rows
+from .. import _native
+from .._native import gather_rows, pack_host_rows, publish, return_rows, segment_sums, write_back_rows
 
 __all__ = ["FROM_HOST", "LEAVE_CACHE", "LEAVE_VALUE", "LEAVE_GRADIENT", "LEAVE_HOST_ROW", "WRITE_BACK", "as_bytes",
            "gather_rows", "pack_host_rows", "publish", "return_rows", "segment_sums", "update_rows", "write_back_rows"]
@@ -20,6 +21,13 @@ WRITE_BACK = np.dtype(
     [("row", np.int64), ("after", np.int64), ("target", np.int64), ("block", np.int64), ("slot", np.int32),
      ("leave", np.uint8)], align=True
 )
+
+
+def update_rows(dim, host, cache, staging, leave, target, records, entries, learning_rate, stream=0) -> None:
+    """_native.update_rows, for entries that may carry the mean squares of their gradients as a fourth part."""
+    means = [entry[3] for entry in entries if len(entry) > 3]
+    _native.update_rows(dim, host, cache, staging, leave, target, records, [tuple(entry[:3]) for entry in entries],
+                        learning_rate, stream, means)
 
 
 def as_bytes(write_backs: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ class KernelGradients:
         """sums: (4,) float64 in device memory, to which losses are added."""
         self._on_cpu = device.torch_device.type == "cpu"
         self._config, self._device, self._sums = config, device, sums
+        self._columns = None  # the exchange of a rank that has some columns (device_columns.py)
         self._step = make_step(config, threads=None if self._on_cpu else 1)  # elsewhere only asked what it computes
         self._buffers: Dict[BatchForm, Tuple] = {}  # steps run one by one, so those of one shape share theirs
 
@@ -37,7 +38,7 @@ class KernelGradients:
 
         def compute(corrupt_head: bool):
             _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, positive, negative,
-                                      relation, self._sums, workspace, self._device.stream)
+                                      relation, self._sums, workspace, self._device.stream, self._columns)
             return entries
 
         return compute

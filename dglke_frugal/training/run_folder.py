@@ -59,8 +59,10 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     checksum = 0
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
-    partition = config.device.edge_partition if config.device.ranks > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
+    several = config.device.ranks > 1
+    partition = config.device.edge_partition if several else None
+    parallel = {"parallel": "dims", "ranks": config.device.ranks} if several and config.device.parallel == "dims" else {}
+    return {**parallel, **{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
             "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 
 

@@ -43,6 +43,13 @@ def table_dims(config: TrainConfig) -> RowDims:
     return find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
 
 
+def find_bounds(config: TrainConfig) -> Dict[str, float]:
+    """Of the start values of each table, which are uniform in [-bound, bound)."""
+    model = find_model(config.model.model_name)
+    bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
+    return {"entity": bound, "relation": bound, "projection": model.projection_range()}
+
+
 class Tables:
     """Entities, relations and, for TransR, projections.
 
@@ -78,11 +85,7 @@ class Tables:
 
     def fill(self, config: TrainConfig, seed: int) -> None:
         """Set the start values, which depend on `seed` alone."""
-        model = find_model(config.model.model_name)
-        bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
-        bounds = {"entity": bound, "relation": bound}
-        if self.projection is not None:
-            bounds["projection"] = model.projection_range()
+        bounds = find_bounds(config)
         for name, store in self.stores.items():
             store.init_uniform(bounds[name], seed, STREAMS[name])
 

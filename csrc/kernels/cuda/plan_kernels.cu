@@ -92,6 +92,7 @@ __device__ void update_row_together(const Update& s, std::int64_t u) {
       const int count = static_cast<int>(end - first < kThreads ? end - first : kThreads);
       __syncthreads();  // the last ones have been used
       if (threadIdx.x < count) occurrence[threadIdx.x] = entry.occurrence(first + threadIdx.x);
+      if (threadIdx.x < count && entry.mean_square) squares[threadIdx.x] = entry.given_mean_square(first + threadIdx.x);
       __syncthreads();
       body(count);
     }
@@ -114,7 +115,7 @@ __device__ void update_row_together(const Update& s, std::int64_t u) {
   for (int e = 0; e < kMaxEntries; ++e) {
     if (e == s.gradients.entries) break;
     for_occurrences(e, [&](int count) {
-      for (int i = warp; i < count; i += kTogether * kWarps) {
+      for (int i = warp; i < count && !s.gradients.entry[e].mean_square; i += kTogether * kWarps) {
         const float* gradient[kTogether];
         float mean[kTogether];
 #pragma unroll

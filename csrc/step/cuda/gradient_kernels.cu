@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
     const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
     rows.load(s, row);
     finish_copies();
-    s.positive_score[row] = Program::forward(s.model, rows.triple(), s.batch.corrupt_head, rows.query, s.memo + row);
+    s.positive_score[row] = Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query);
     meet_lanes();
     if (kSquared) s.query_square[row] = dot(rows.query, rows.query, dim);
     for (std::int64_t p = lane(); p < dim; p += kLanes) s.query[row * s.stride + s.place(p)] = rows.query[p];
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
 }
 
 // A half-warp per query: from its comparisons through scores and losses to the weights of its pairs.
-template <typename Scores, bool kSquared>
+template <typename Program, typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   extern __shared__ float shared[];
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   row.query_square = kSquared ? s.query_square[edge] : 0.0f;
   row.negative_square = square;
   row.gamma = s.model.gamma;
-  row.positive_score = s.positive_score[edge];
+  row.positive_score = Program::finish(s.model, s.positive_score[edge], s.memo + edge);
   row.scale = importance * (s.loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   start_copy(row.values, kept, s.weight_stride);
   if (kSquared) start_copy(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
@@ -269,14 +269,17 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
 }
 
 template <typename Program, typename P, typename Scores>
-void run(const Step& s, cudaStream_t stream) {
+void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
+  Step part = s;  // what prepares and compares: by itself, or this rank's columns
+  if (exchange) lay_out_sums(part, exchange->own);
   const std::int64_t positives = s.batch.positives;
   const std::int64_t penalties = s.regularized ? s.batch.most_entities + s.batch.most_relations : 0;
   const std::int64_t edge_floats = kTeams * EdgeRows::floats(s);
   launch(prepare_kernel<Program>, pieces(positives + s.chunks * s.columns + penalties, kTeams), kThreads, edge_floats,
-         stream, s, "queries");
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, s, "comparisons");
-  launch(loss_kernel<Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride, stream, s,
+         stream, part, "queries");
+  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, part, "comparisons");
+  if (exchange) exchange_sum(*exchange, 0, sum_floats(s), 1.0f, s.weight, reinterpret_cast<std::uintptr_t>(stream));
+  launch(loss_kernel<Program, Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride, stream, s,
          "losses");
   launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, s, "gradients of pairs");
   launch(leaves_kernel<Program>, 1 + pieces(positives, kTeams), kThreads, edge_floats, stream, s,
@@ -302,7 +305,7 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const DeviceGradients& out,
-                       std::uintptr_t stream_address) {
+                       const DeviceExchange* exchange, std::uintptr_t stream_address) {
   Step s = make_step(model, parts_of(model), loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;
@@ -311,12 +314,12 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
                   reinterpret_cast<std::uintptr_t>(out.negative.data) % sizeof(float4) == 0;
   lay_out(s);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
-  if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, stream);
-  if (model.name == "TransE_l2" || model.name == "TransE") return run<TransEL2, L2Pairs, L2Scores>(s, stream);
-  if (model.name == "DistMult") return run<DistMult, DotPairs, DotScores>(s, stream);
-  if (model.name == "ComplEx") return run<ComplEx, DotPairs, DotScores>(s, stream);
-  if (model.name == "SimplE") return run<SimplE, DotPairs, ClampedDotScores>(s, stream);
-  if (model.name == "RotatE") return run<RotatE, ModulusPairs, DistanceScores>(s, stream);
+  if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, exchange, stream);
+  if (model.name == "TransE_l2" || model.name == "TransE") return run<TransEL2, L2Pairs, L2Scores>(s, exchange, stream);
+  if (model.name == "DistMult") return run<DistMult, DotPairs, DotScores>(s, exchange, stream);
+  if (model.name == "ComplEx") return run<ComplEx, DotPairs, DotScores>(s, exchange, stream);
+  if (model.name == "SimplE") return run<SimplE, DotPairs, ClampedDotScores>(s, exchange, stream);
+  if (model.name == "RotatE") return run<RotatE, ModulusPairs, DistanceScores>(s, exchange, stream);
   throw std::invalid_argument(model.name + " has no CUDA kernels; train it on the CPU");
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "exchange/cuda/exchange_kernels.h"
 #include "loss/loss.h"
 #include "models/model.h"
 
@@ -45,8 +46,10 @@ struct DeviceGradients {
 std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
                               std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
+// exchange: of ranks that each have some columns of all rows, of which the raw scores are summed; else null.
 // Throws std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
-                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out, std::uintptr_t stream);
+                       DeviceRows entities, DeviceRows relations, const DeviceGradients& out,
+                       const DeviceExchange* exchange, std::uintptr_t stream);
 
 }  // namespace frugal::cuda
