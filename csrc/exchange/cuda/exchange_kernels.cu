@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::in
       const float4* part = reinterpret_cast<const float4*>(x.part[rank] + first);
       float4 value[kAhead];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k)  // past every cache: the same addresses held other numbers a step ago
-        value[k] = __ldcv(part + (i + k * step < words ? i + k * step : i));
+      for (int k = 0; k < kAhead; ++k)  // plain loads, ordered by the word: whole lines cross the bus
+        value[k] = part[i + k * step < words ? i + k * step : i];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
         if (rank == 0) {
