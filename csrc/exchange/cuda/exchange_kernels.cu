@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(kThreads) send_kernel(const float4* from, floa
     to[i] = from[i];
 }
 
-__global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::int64_t first, std::int64_t words,
-                                                       float divisor, float4* to) {
-  const std::uint64_t number = *static_cast<volatile std::uint64_t*>(x.posted) + 1;
+// By a block: waits until all have posted exchange `number`, which the first block does for this rank. False if
+// somebody has failed.
+__device__ bool meet(const DeviceExchange& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
   bool failed = false;
   if (other < x.ranks && other != x.rank) {
@@ -39,7 +39,25 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::in
     for (int spins = 1; !failed && load_acquire(x.hear[other]) < number; ++spins)
       failed = spins % kSpins == 0 && *static_cast<const volatile std::uint32_t*>(x.failed);
   }
-  if (__syncthreads_or(failed)) words = 0;  // the memory of a rank that has ended may be gone
+  return !__syncthreads_or(failed);
+}
+
+__device__ std::uint64_t next_number(const DeviceExchange& x) {
+  return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
+}
+
+// One block, where words lie in host memory: many that look there would be in the way of the parts.
+__global__ void __launch_bounds__(kMostRanks) meet_kernel(DeviceExchange x) {
+  const std::uint64_t number = next_number(x);
+  meet(x, number);
+  if (threadIdx.x == 0) *x.posted = number;
+}
+
+template <bool kMeets>
+__global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::int64_t first, std::int64_t words,
+                                                       float divisor, float4* to) {
+  const std::uint64_t number = kMeets ? next_number(x) : 0;
+  if (kMeets && !meet(x, number)) words = 0;  // the memory of a rank that has ended may be gone
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words; i += kAhead * step) {
     float4 sum[kAhead];
@@ -64,6 +82,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::in
       if (i + k * step < words) to[i + k * step] = sum[k];
     }
   }
+  if (!kMeets) return;
   __syncthreads();
   if (threadIdx.x == 0 && atomicInc(x.blocks_done, gridDim.x - 1) == gridDim.x - 1) *x.posted = number;
 }
@@ -78,9 +97,11 @@ void exchange_sum(const DeviceExchange& exchange, std::int64_t first, std::int64
   if (exchange.outbox) {
     send_kernel<<<blocks, kThreads, 0, stream>>>(reinterpret_cast<const float4*>(exchange.own + first),
                                                  reinterpret_cast<float4*>(exchange.outbox + first), words);
-    cuda_check(cudaGetLastError(), "launching the sending of a part");
+    meet_kernel<<<1, kMostRanks, 0, stream>>>(exchange);
+    sum_kernel<false><<<blocks, kThreads, 0, stream>>>(exchange, first, words, divisor, reinterpret_cast<float4*>(to));
+  } else {
+    sum_kernel<true><<<blocks, kThreads, 0, stream>>>(exchange, first, words, divisor, reinterpret_cast<float4*>(to));
   }
-  sum_kernel<<<blocks, kThreads, 0, stream>>>(exchange, first, words, divisor, reinterpret_cast<float4*>(to));
   cuda_check(cudaGetLastError(), "launching an exchange between devices");
 }
 
