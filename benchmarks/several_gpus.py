@@ -60,8 +60,10 @@ def measure(flags, model, steps, threads):
     if done.returncode or not rates:
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
-    said = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or "exchanged through" in line]
-    return {"steps_per_second": rate, "triples_per_second": rate * BATCH, "said": said,
+    said = [line for line in done.stdout.splitlines() if line.startswith(("--parallel", "host rows")) or
+            "exchanged through" in line]
+    parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
+    return {"steps_per_second": rate, "triples_per_second": rate * BATCH, "said": said, "last_interval": parts[:3],
             "seconds": time.perf_counter() - began}
 
 
@@ -82,7 +84,7 @@ class Legs:
     def leg(self, part, name, flags, model="TransE_l2", steps=6000, alone=False):
         """alone: on the first GPU."""
         gpus = self._gpus[:1] if alone else self._gpus
-        result = measure([*flags, "--gpu", *gpus], model, steps, self._threads)
+        result = measure([*flags, "--gpu", *gpus], model, steps, self._threads // len(gpus))
         self._report.setdefault(part, {})[name] = result
         rate = result["triples_per_second"]
         print(f"{part} {name:20s} {f'{rate:,.0f} triples/s' if rate else result['reason'][-300:]}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
@@ -144,7 +145,8 @@ class StoreConfig:
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
-    through staging and flush threads; auto is direct for one GPU and staged otherwise.
+    through staging and flush threads; auto is direct for one GPU and staged otherwise. flush_threads: None goes by
+    ranks and cores (TrainConfig.flush_threads).
     """
 
     cache_ratio: float = 0.05
@@ -153,7 +155,7 @@ class StoreConfig:
     lookahead: int = 10
     sampler_threads: int = 1
     flush: Optional[str] = None
-    flush_threads: int = 2
+    flush_threads: Optional[int] = None
     host_read: str = "auto"
     host_write: str = "auto"
 
@@ -180,6 +182,13 @@ class TrainConfig:
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+
+    @property
+    def flush_threads(self) -> int:
+        """Threads that flush: two for one rank, and for several up to eight, which share the cores with the ranks."""
+        ranks = self.device.ranks
+        by_cores = 2 if ranks == 1 else max(2, min(8, len(os.sched_getaffinity(0)) // (2 * ranks)))
+        return self.store.flush_threads or by_cores
 
     @property
     def writes_host_rows(self) -> bool:
@@ -228,7 +237,9 @@ def check(config: TrainConfig) -> None:
         "num_proc",
         "num_thread",
     )
-    _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
+    _at_least(flags, 1, "lookahead", "sampler_threads")
+    if config.store.flush_threads is not None:
+        _at_least(flags, 1, "flush_threads")
     _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     for name in ("lr", "gamma", "margin"):

@@ -79,8 +79,8 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--flush", choices=FLUSH_MODES,
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")
-    store.add_argument("--flush_threads", type=int, default=default.flush_threads,
-                       help="threads that flush (%(default)s)")
+    store.add_argument("--flush_threads", type=int,
+                       help="threads that flush (2; for several processes up to 8, by cores)")
     store.add_argument(
         "--host_read",
         choices=HOST_READS,

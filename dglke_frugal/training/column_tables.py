@@ -7,6 +7,7 @@ ranks compute the same one. Files hold whole rows.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional
 
@@ -15,7 +16,7 @@ import numpy as np
 from .. import _native
 from ..config import TrainConfig
 from ..errors import InputError
-from ..store import EmbeddingStore
+from ..store import EmbeddingStore, FlushConfig
 from ..store.embedding_store import write_rows
 from .column_exchange import StepExchange
 from .columns import Columns, columns_of, own_config
@@ -152,12 +153,29 @@ def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], own: 
     """own(tables): a rank's slice among those of a table."""
     alone, lr = own_config(config, rank), config.loss.lr
     entity, relation = (own(slices[name]) for name in ("entity", "relation"))
+    flushing = entity_flushing(alone, entity.rows, entity.dim)
+
+    def entities(flushing) -> EmbeddingStore:
+        return EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
+                              flushing=flushing)
+
     stores = {
-        "entity": EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
-                                 flushing=entity_flushing(alone, entity.rows, entity.dim)),
+        "entity": _read_in_place(entities, flushing),
         "relation": EmbeddingStore(relation.rows, relation.dim, lr, table=relation, device=device),
     }
     return ColumnTables(table_dims(alone), stores, slices, _columns(config))
+
+
+def _read_in_place(make: Callable, flushing: Optional[FlushConfig]) -> EmbeddingStore:
+    """With --host_read auto rows are read in place wherever that is possible: rows that are copied make the host wait
+    for its device in each step, and so for all devices."""
+    if flushing is None or flushing.host_read != "auto":
+        return make(flushing)
+    try:
+        return make(replace(flushing, host_read="uva"))
+    except InputError as refused:
+        print(f"{refused}; host rows are copied", flush=True)
+        return make(replace(flushing, host_read="copy"))
 
 
 def _columns(config: TrainConfig) -> Dict[str, Columns]:

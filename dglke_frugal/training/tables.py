@@ -26,7 +26,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     store = config.store
     return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f",
                        lookahead=store.lookahead,
-                       flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
+                       flush_threads=config.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
                        policy=store.cache_policy, host_read=store.host_read,
                        value_path="host_row" if config.writes_host_rows else "staging")
 

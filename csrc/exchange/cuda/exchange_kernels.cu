@@ -65,8 +65,10 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(DeviceExchange x, std::in
       const float4* part = reinterpret_cast<const float4*>(x.part[rank] + first);
       float4 value[kAhead];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k)  // plain loads, ordered by the word: whole lines cross the bus
-        value[k] = part[i + k * step < words ? i + k * step : i];
+      for (int k = 0; k < kAhead; ++k) {
+        const float4* from = part + (i + k * step < words ? i + k * step : i);
+        value[k] = kMeets ? __ldcv(from) : *from;  // of host memory whole lines, as plain loads ask for
+      }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
         if (rank == 0) {

@@ -35,15 +35,16 @@ __global__ void __launch_bounds__(kThreads) mean_squares_kernel(GradientBlocks g
 
 }  // namespace
 
-void mean_squares(const GradientBlocks& gradients, float* means, std::uintptr_t stream) {
+void mean_squares(const GradientBlocks& gradients, float* means, std::uintptr_t stream_address) {
+  const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
   std::int64_t rows = 0;
   Powers powers{};
   for (int b = 0; b < gradients.blocks; ++b) {
     rows += gradients.block[b].rows;
     powers.of_block[b] = sum_level_power(gradients.block[b].dim / kSumPartials);
   }
-  mean_squares_kernel<<<static_cast<unsigned>((rows + kWarps - 1) / kWarps), kThreads, 0,
-                        reinterpret_cast<cudaStream_t>(stream)>>>(gradients, powers, means);
+  const auto blocks = static_cast<unsigned>((rows + kWarps - 1) / kWarps);
+  mean_squares_kernel<<<blocks, kThreads, 0, stream>>>(gradients, powers, means);
   cuda_check(cudaGetLastError(), "launching mean squares");
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/plan_kernels.h"
+#include "kernels/mean_squares.h"
 #include "memory/row_layout.h"
 #include "optim/row_adagrad.h"
 
@@ -38,8 +39,9 @@ Entry random_entry(std::int64_t dim, float scale, int which, std::mt19937& rando
   return entry;
 }
 
-// The scales reach gradients of usual size, subnormal ones, and none at all.
-TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
+// The scales reach gradients of usual size, subnormal ones, and none at all. given: the mean squares have been computed
+// before, as where other ranks have the other columns.
+void expect_the_bits_of_the_host(bool given) {
   std::mt19937 random(1);
   for (const std::int64_t dim : {1, 7, 127, 400})
     for (const float scale : {1.0f, 1e-40f, 0.0f}) {
@@ -55,6 +57,18 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
       for (int e = 0; e < 2; ++e)
         gradients.entry[e] = {entries[e].values.data(), dim, entries[e].offset.data(),
                               e == 1 ? entries[e].order.data() : nullptr};
+
+      std::vector<float> means[2];
+      for (int e = 0; e < 2 && given; ++e) {
+        const auto rows = static_cast<std::int64_t>(entries[e].values.size()) / dim;
+        means[e].resize(rows);
+        GradientBlocks blocks{};
+        blocks.blocks = 2;  // in two pieces
+        blocks.block[0] = {entries[e].values.data(), rows / 3, dim, dim};
+        blocks.block[1] = {entries[e].values.data() + rows / 3 * dim, rows - rows / 3, dim, dim};
+        cuda::mean_squares(blocks, means[e].data(), 0);
+        gradients.entry[e].mean_square = means[e].data();
+      }
 
       const auto occurrences = [&](std::int64_t u, int e) { return entries[e].offset[u + 1] - entries[e].offset[u]; };
       std::vector<Leave> leave;
@@ -90,6 +104,9 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
       }
     }
 }
+
+TEST(EmulatedUpdate, GivesTheBitsOfTheHost) { expect_the_bits_of_the_host(false); }
+TEST(EmulatedUpdate, TakesMeanSquaresThatAreGiven) { expect_the_bits_of_the_host(true); }
 
 }  // namespace
 }  // namespace frugal
