@@ -96,7 +96,8 @@ void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
-  require(mean_squares.empty() || mean_squares.size() == entries.size(), "mean squares are given for every entry or none");
+  require(mean_squares.empty() || mean_squares.size() == entries.size(),
+          "mean squares are given for every entry or none");
   const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
                          static_cast<std::int64_t>(leave.size())};
   StepGradients gradients{};
@@ -219,7 +220,7 @@ void bind_kernels(nb::module_& module) {
       "records"_a, "entries"_a, "learning_rate"_a, "stream"_a = 0, "mean_squares"_a = std::vector<Vector<float>>{},
       "Row-wise Adagrad for the rows of a step. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 gradients to "
       "staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of (gradients "
-      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). mean_squares: for each entry (n,), of its gradients, "
+      "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). mean_squares: for each entry (n,), of its gradients "
       "if rows have more columns elsewhere; else they are computed. Runs where `records` lies.");
   module.def(
       "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,

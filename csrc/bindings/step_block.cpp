@@ -131,11 +131,13 @@ void bind_step_block(nb::module_& module) {
              "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
   module.def(
       "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
-      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
+      "positive"_a, "negative"_a, "relation"_a, "losses"_a, "workspace"_a.none(), "stream"_a = 0,
+      "exchange"_a.none() = nb::none(),
       "Gradients of a packed batch, regularization included. entities, relations: its distinct rows. Writes positive "
       "(U, entity_dim), where a row is among the positives, negative (N, entity_dim), relation (B, relation_dim); adds "
       "to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same bits "
-      "everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows.");
+      "everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all "
+      "rows.");
 }
 
 }  // namespace frugal

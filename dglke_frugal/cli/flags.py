@@ -12,8 +12,7 @@ import sys
 from typing import Sequence
 
 from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARALLELS,
-                      PARTITIONS, PEERS,
-                      StoreConfig, TrainConfig)
+                      PARTITIONS, PEERS, StoreConfig, TrainConfig)
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,8 +52,8 @@ def new_flags() -> argparse.ArgumentParser:
                        help="how the edges are divided over several processes: at random, by relation (as --rel_part), "
                             "or by METIS, which keeps neighbouring entities together (default: random)")
     group.add_argument("--parallel", choices=PARALLELS, default="auto",
-                       help="what several GPUs share out: rows, each training on batches of its own, or dims, each with "
-                            "some columns of every row; auto: dims where the model allows it (%(default)s)")
+                       help="what several GPUs share out: rows, each training on batches of its own, or dims, each "
+                            "with some columns of every row; auto: dims where the model allows it (%(default)s)")
     group.add_argument("--peer", choices=PEERS, default="auto",
                        help="off: GPUs exchange scores through host memory even if they reach each other (%(default)s)")
     gpu = parser.add_argument_group("GPU")

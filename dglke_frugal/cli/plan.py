@@ -51,6 +51,11 @@ def main(argv):
     _, config = configuration(rest)
     from ..training.memory_plan import plan_memory
 
+    from ..training.parallel import settle
+    from ..training.trainer import several_ranks
+
+    if several_ranks(config):
+        config = settle(config, say=lambda sentence: None)
     plan = plan_memory(config, _size(own, config))
     sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
     plan.check()

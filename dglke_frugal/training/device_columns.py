@@ -1,4 +1,4 @@
-"""The gradients of a step where this rank has some columns of all rows: scores and mean squares meet those of others."""
+"""The gradients of a step of a rank that has some columns: its scores and mean squares meet those of the others."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Tuple
+from typing import Callable, Tuple
 
 from .. import _native
 from ..config import TrainConfig
@@ -13,8 +13,9 @@ from .columns import refusal
 FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
 
 
-def settle(config: TrainConfig) -> TrainConfig:
-    """The configuration with --parallel auto decided, which is said. InputError for a mode that the run cannot have."""
+def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConfig:
+    """The configuration with --parallel auto decided, which `say` hears. InputError for a mode that the run cannot
+    have."""
     device = config.device
     why_not = refusal(config)
     if device.parallel == "dims" and why_not:
@@ -23,7 +24,7 @@ def settle(config: TrainConfig) -> TrainConfig:
         return config
     chosen, reason = _choose(config, why_not)
     if device.gpu[0] >= 0:
-        print(f"--parallel {chosen}: {reason}", flush=True)
+        say(f"--parallel {chosen}: {reason}")
     return replace(config, device=replace(device, parallel=chosen))
 
 

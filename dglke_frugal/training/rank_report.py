@@ -32,7 +32,8 @@ class RankReport:
     bytes_sent: int
 
     @classmethod
-    def of(cls, rank: int, steps: int, seconds: float, statistics: Mapping[str, Mapping], dims: Mapping[str, int]) -> "RankReport":
+    def of(cls, rank: int, steps: int, seconds: float, statistics: Mapping[str, Mapping],
+           dims: Mapping[str, int]) -> "RankReport":
         """statistics: of the rank's ports (csrc/engine/rank_port.h), by table. dims: floats of a row, by table."""
 
         def over(*names: str) -> int:

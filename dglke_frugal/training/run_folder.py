@@ -61,8 +61,10 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
     several = config.device.ranks > 1
     partition = config.device.edge_partition if several else None
-    parallel = {"parallel": "dims", "ranks": config.device.ranks} if several and config.device.parallel == "dims" else {}
-    return {**parallel, **{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
+    by_columns = several and config.device.parallel == "dims"
+    parallel = {"parallel": "dims", "ranks": config.device.ranks} if by_columns else {}
+    return {**parallel, **{name: flags[name] for name in IDENTITY}, "partition": partition,
+            "entities": graph.n_entities,
             "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 
 

@@ -53,8 +53,8 @@ def test_delays_validations_and_a_resumed_run_change_nothing(columns):
     given = ["--eval_percent", 0.05, "--checkpoint_interval", 7]
     folder, output = columns.run(*DIMS, *given, "--max_step", 9, "--valid", "--eval_interval", 4, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
-    _, output = columns.run("--max_step", 17, "--lookahead", 3, "--cache_ratio", 0.4, "--host_write", "staged", "--test",
-                            "--flush_threads", 3, resume=folder)
+    settings = ["--lookahead", 3, "--cache_ratio", 0.4, "--host_write", "staged", "--flush_threads", 3]
+    _, output = columns.run("--max_step", 17, "--test", *settings, resume=folder)
     assert_same(trained(folder), expected)
     assert "[0]Test average MRR" in output
 

@@ -130,7 +130,8 @@ class ColumnThreads:
         for name, values in self.initial.items():
             whole = np.empty_like(values)
             for rank, stores in enumerate(self.stores):
-                whole[:, columns_of_rank(values.shape[1], self.halves[name], rank, self.ranks)] = stores[name].embeddings
+                own = columns_of_rank(values.shape[1], self.halves[name], rank, self.ranks)
+                whole[:, own] = stores[name].embeddings
                 np.testing.assert_array_equal(stores[name].state, self.stores[0][name].state)
             found[name], found[f"{name}_state"] = whole, np.array(self.stores[0][name].state)
         return found

@@ -9,7 +9,9 @@ void exchange_sum(const DeviceExchange&, std::int64_t, std::int64_t, float, floa
   throw DeviceError("this build has no CUDA kernels");
 }
 
-PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) { throw DeviceError("this build has no CUDA kernels"); }
+PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
+  throw DeviceError("this build has no CUDA kernels");
+}
 PeerMemory::~PeerMemory() = default;
 std::string PeerMemory::handle() const { return {}; }
 void PeerMemory::connect(const std::vector<std::string>&) {}

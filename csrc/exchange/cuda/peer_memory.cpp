@@ -26,7 +26,8 @@ bool reach_each_other(int device, int other) {
 
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
   const std::size_t bytes = kParts + static_cast<std::size_t>(host_.floats(0) + host_.floats(1)) * sizeof(float);
-  cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes), "cudaMalloc", std::to_string(bytes) + " bytes for the exchange of scores");
+  cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes), "cudaMalloc",
+             std::to_string(bytes) + " bytes for the exchange of scores");
   try {
     cuda_check(cudaMemset(memory_, 0, bytes), "cudaMemset");
     cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");

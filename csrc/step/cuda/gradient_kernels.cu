@@ -279,8 +279,8 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
          stream, part, "queries");
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, part, "comparisons");
   if (exchange) exchange_sum(*exchange, 0, sum_floats(s), 1.0f, s.weight, reinterpret_cast<std::uintptr_t>(stream));
-  launch(loss_kernel<Program, Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride, stream, s,
-         "losses");
+  launch(loss_kernel<Program, Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride,
+         stream, s, "losses");
   launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, s, "gradients of pairs");
   launch(leaves_kernel<Program>, 1 + pieces(positives, kTeams), kThreads, edge_floats, stream, s,
          "gradients of positives");
