@@ -77,14 +77,12 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         self._segment = SharedSegment(self._exchange_size().bytes(self.config.device.ranks))
         return {**super()._hello(), "segment": self._segment.path}
 
-    def _begin(self) -> None:
+    def _join(self) -> None:
+        self._connect(self._segment.array)
+        self._segment.close()
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "dims", "exchange": way}
         print(f"scores are exchanged through {way}", flush=True)
-
-    def _join(self) -> None:
-        self._connect(self._segment.array)
-        self._begin()
 
 
 class ColumnFollowerRun(ColumnRun, FollowerRun):
