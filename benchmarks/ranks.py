@@ -8,6 +8,9 @@ per rank in all of them; vanilla with its own sampler. Ranks have the GPUs in tu
 one. Where there are fewer cores, or GPUs, than ranks, they compete, so the ratio to vanilla at the same number of ranks
 is what can be compared, not the growth with the number.
 
+With several GPUs, one beside all of them comes first: benchmarks/several_gpus.py, whose keys go to the same file;
+`--part` names what of it, and `--ranks` without a number leaves the rest out.
+
 [counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M
 entities, from the sampler alone. [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all
 cores, read + written.
@@ -26,7 +29,7 @@ from pathlib import Path
 
 from dglke_frugal.data import load_graph
 
-from . import rank_counts, result_file
+from . import rank_counts, result_file, several_gpus
 
 BATCH, NEGATIVES = 1000, 200
 FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim",
@@ -34,8 +37,9 @@ FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_
          "--no_save_emb"]
 INTERVALS = 5  # of a run; the first one does not count
 CACHED = ["--cache_ratio", "0.05"]  # also for one GPU, whose default it is not
-SYSTEMS = {"p2f": ["--flush", "p2f", *CACHED], "sync": ["--flush", "sync", *CACHED],
-           "copy": ["--flush", "p2f", "--host_read", "copy", *CACHED]}
+ROWS = ["--parallel", "rows", *CACHED]
+SYSTEMS = {"p2f": [*ROWS, "--flush", "p2f"], "sync": [*ROWS, "--flush", "sync"],
+           "copy": [*ROWS, "--flush", "p2f", "--host_read", "copy"]}
 COUNTED = (2, 4, 8)
 
 
@@ -109,15 +113,24 @@ def main():
     parser.add_argument("--data_path", default="data")
     parser.add_argument("--dataset", default="FB15k")
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--part", nargs="*", choices=several_gpus.PARTS, default=list(several_gpus.PARTS),
+                        help="of one GPU beside several")
+    parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
+    parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2, 3, 4])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "vanilla"], default=["p2f", "sync", "vanilla"])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--flush_threads", type=int, default=2)
     options = parser.parse_args()
+    if len(set(options.gpu)) > 1 and options.part:
+        several_gpus.run(options.json, options.gpu, options.data_path, options.part, options.entities)
+    if not options.ranks:
+        return
     data = ["--data_path", options.data_path, "--dataset", options.dataset]
     results = {"cores": len(os.sched_getaffinity(0)), "gpus": options.gpu, "dataset": options.dataset,
                "batch_size": BATCH, "steps": options.steps, "flush_threads": options.flush_threads, "ranks": {}}
+    if Path(options.json).is_file():
+        results = {**json.loads(Path(options.json).read_text()), **results}
 
     def measure(name, ranks):
         flags = [*data, *FLAGS, *devices(options.gpu, ranks)]

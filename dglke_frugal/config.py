@@ -19,6 +19,8 @@ PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
+PARALLELS = ("auto", "rows", "dims")
+PEERS = ("auto", "off")
 MATMULS = ("fp32", "tf32", "bf16")
 AUTO = "auto"
 DEFAULT_CACHE_RATIO = 0.05  # where auto has nothing to go by: several ranks, or a cache that plays one on the CPU
@@ -105,6 +107,8 @@ class DeviceConfig:
     mix_cpu_gpu: bool = False
     rel_part: bool = False
     partition: Optional[str] = None  # how edges are divided over ranks; None: by relation with rel_part, else at random
+    parallel: str = "auto"  # what ranks share out: see training/parallel.py
+    peer: str = "auto"  # whether devices may reach each other's memory
     async_update: bool = False
     force_sync_interval: int = -1
 
@@ -148,7 +152,8 @@ class StoreConfig:
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
-    through staging and flush threads; auto is direct for one GPU and staged otherwise.
+    through staging and flush threads; auto is direct for one GPU and staged otherwise. flush_threads: None goes by
+    ranks and cores (TrainConfig.flush_threads).
     """
 
     cache_ratio: Union[float, str] = AUTO
@@ -157,7 +162,7 @@ class StoreConfig:
     lookahead: int = 10
     sampler_threads: int = 1
     flush: Optional[str] = None
-    flush_threads: int = 2
+    flush_threads: Optional[int] = None
     host_read: str = "auto"
     host_write: str = "auto"
 
@@ -185,6 +190,13 @@ class TrainConfig:
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+
+    @property
+    def flush_threads(self) -> int:
+        """Threads that flush: two for one rank, and for several up to eight, which share the cores with the ranks."""
+        ranks = self.device.ranks
+        by_cores = 2 if ranks == 1 else max(2, min(8, len(os.sched_getaffinity(0)) // (2 * ranks)))
+        return self.store.flush_threads or by_cores
 
     @property
     def writes_host_rows(self) -> bool:
@@ -262,7 +274,9 @@ def check(config: TrainConfig) -> None:
         "num_proc",
         "num_thread",
     )
-    _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
+    _at_least(flags, 1, "lookahead", "sampler_threads")
+    if config.store.flush_threads is not None:
+        _at_least(flags, 1, "flush_threads")
     _at_least(flags, 0, "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     if not 0 < config.loss.lr < math.inf:
@@ -317,6 +331,8 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
     if device.rel_part and device.edge_partition != "relation":
         raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
+    if device.parallel == "dims" and gpus == [-1]:
+        raise InputError("--parallel dims shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:
         raise InputError("--mix_cpu_gpu needs a GPU; add --gpu 0 or leave it out")
     if len(gpus) > 1 and device.num_proc > 1 and device.num_proc % len(gpus):

@@ -14,6 +14,7 @@ void bind_store(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
 void bind_evaluation(nanobind::module_& module);
 void bind_step(nanobind::module_& module);
+void bind_exchange(nanobind::module_& module);
 void bind_step_block(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
 void bind_pairs(nanobind::module_& module);

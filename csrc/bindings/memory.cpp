@@ -1,6 +1,8 @@
 #include "memory/host_table.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
 #include "bindings/records.h"
@@ -57,8 +59,21 @@ void bind_memory(nb::module_& module) {
             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(&table.state(0), 1, shape, self, strides);
           },
           "(rows,) float32 view of the optimizer state.")
-      .def("init_uniform", &HostTable::init_uniform, "low"_a, "high"_a, "seed"_a, "stream"_a,
-           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "init_uniform",
+          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream) {
+            table.init_uniform(low, high, seed, stream);
+          },
+          "low"_a, "high"_a, "seed"_a, "stream"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "init_uniform",
+          [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+            table.init_uniform(low, high, seed, stream, whole_dim, ranges);
+          },
+          "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
+          nb::call_guard<nb::gil_scoped_release>(),
+          "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {

@@ -12,6 +12,7 @@ NB_MODULE(_native, module) {
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);
   frugal::bind_step(module);
+  frugal::bind_exchange(module);
   frugal::bind_step_block(module);
   frugal::bind_kernels(module);
   frugal::bind_pairs(module);

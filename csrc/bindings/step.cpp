@@ -194,17 +194,26 @@ void bind_step(nb::module_& module) {
           "Trains on the running step's rows, which must be the batch's.")
       .def(
           "differentiate",
-          [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections) {
+          [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections,
+             const std::optional<nb::callable>& add_columns) {
             const TableRows rows(step, batch, entities, relations, projections);
-            const StepLosses losses = step.differentiate(batch, rows.pointers());
+            GradientPass::AddColumns add;
+            if (add_columns)
+              add = [&](float* values, std::int64_t count) {
+                (*add_columns)(nb::ndarray<nb::numpy, float, nb::ndim<1>>(
+                    values, {static_cast<std::size_t>(count)}, nb::capsule(values, [](void*) noexcept {})));
+              };
+            const StepLosses losses = step.differentiate(batch, rows.pointers(), add);
             return nb::make_tuple(losses, gradients_of(step, batch));
           },
           "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),
+          "add_columns"_a.none() = nb::none(),
           "Losses and gradients of a batch, without regularization; the tables stay as they are. The gradients are "
           "float32 "
           "arrays by leaf: head, tail (B, entity_dim), negative (N, entity_dim), relation (B, relation_dim), and for "
           "TransR "
-          "projection and projection_of_negatives (B, entity_dim * relation_dim).")
+          "projection and projection_of_negatives (B, entity_dim * relation_dim). add_columns: of tables that have "
+          "some columns of the whole ones, replaces the raw scores (n,) that it is given by those of all columns.")
       .def_prop_ro(
           "phase_seconds",
           [](const TrainStep& step) {

@@ -11,10 +11,12 @@
 #include <tuple>
 
 #include "bindings/bindings.h"
+#include "bindings/column_exchange.h"
 #include "bindings/row_arrays.h"
 #include "engine/rank_port.h"
 #include "kernels/cpu/plan_kernels.h"
 #include "step/block_gradients.h"
+#include "step/shape.h"
 
 namespace frugal {
 namespace {
@@ -61,7 +63,7 @@ cuda::RecordReads reads(const Reads& given, const Matrix& records) {
 void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
              const Matrix& relations, const Reads& entity_reads, const Reads& relation_reads, const Matrix& positive,
              const Matrix& negative, const Matrix& relation, const Squares& squares, const Sums& losses,
-             const std::optional<Floats>& workspace, std::uintptr_t stream) {
+             const std::optional<Floats>& workspace, std::uintptr_t stream, ColumnExchange* exchange) {
   const ModelSpec& spec = step.model().spec();
   const BatchSizes& sizes = layout.sizes();
   const std::int64_t most_entities = layout.tables()[0].rows, most_relations = layout.tables()[1].rows;
@@ -78,7 +80,9 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
     const nb::gil_scoped_release release;
     cpu::gather(of_entities.memory, of_entities.reads, from.data);
     cpu::gather(of_relations.memory, of_relations.reads, of.data);
-    return compute_gradients(step, batch, from, of, out);
+    GradientPass::AddColumns add_columns;
+    if (exchange) add_columns = [&](float* values, std::int64_t count) { exchange->add_columns(values, count); };
+    return compute_gradients(step, batch, from, of, out, add_columns);
   }
   require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
           "the workspace is too small");
@@ -91,7 +95,7 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
   out.positive_square = of_positive.data(), out.negative_square = of_negative.data();
   out.relation_square = of_relation.data();
   cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, of_entities, of_relations, out,
-                          stream);
+                          exchange ? &exchange->device() : nullptr, stream);
 }
 
 }  // namespace
@@ -135,18 +139,27 @@ void bind_step_block(nb::module_& module) {
           "Fill block (bytes,) uint8. plans: for each table (RankPort, its step), or None where no plan is needed. "
           "ValueError for a batch of other sizes.");
 
+  module.def(
+      "exchanged_floats",
+      [](const TrainStep& step, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk) {
+        const std::int64_t own = step.degree_negatives() ? chunk_size : 0, chunks = positives / chunk_size;
+        const std::int64_t columns = (own + negatives_per_chunk + kVector - 1) / kVector * kVector;
+        return (positives + chunks) * columns + 2 * ((positives + kVector - 1) / kVector * kVector) + chunks * kVector;
+      },
+      "step"_a, "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a,
+      "Floats of raw scores that ranks exchange in a step of such a batch, at most.");
   module.def("workspace_floats", &workspace_floats, "step"_a, "block"_a,
              "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
   module.def(
       "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
       "entity_reads"_a.none(), "relation_reads"_a.none(), "positive"_a, "negative"_a, "relation"_a,
-      "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0,
+      "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
       "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
       "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "
-      "bits everywhere but in the losses; only enqueues on a CUDA device.");
+      "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows.");
 }
 
 }  // namespace frugal

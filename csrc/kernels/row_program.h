@@ -82,7 +82,9 @@ struct EntryGradients {
   std::int64_t stride;
   const std::int32_t* offset;      // (U + 1,)
   const std::int32_t* order;       // null: as they lie
-  const float* squares = nullptr;  // mean squares of the rows of `values`, which a device is given and the CPU computes
+  // Mean squares of the rows of `values`, which a device is always given; the CPU computes them if they are null, which
+  // they are not where rows have more columns elsewhere.
+  const float* squares = nullptr;
 
   FRUGAL_HOST_DEVICE std::int64_t place(std::int64_t i) const { return order ? order[i] : i; }
   FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + place(i) * stride; }
@@ -226,6 +228,10 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int6
     if (e == gradients.entries) break;
     const EntryGradients& entry = gradients.entry[e];
     for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
+      if (entry.squares) {
+        state += entry.squares[entry.place(i)];
+        continue;
+      }
       const float* const gradient[1] = {entry.occurrence(i)};
       float mean[1];
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);

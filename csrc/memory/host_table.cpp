@@ -73,11 +73,23 @@ HostTable::~HostTable() {
 }
 
 void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream) {
+  init_uniform(low, high, seed, stream, layout_.dim, {{0, layout_.dim}});
+}
+
+void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+                             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+  std::int64_t filled = 0;
+  for (const auto& [first, count] : ranges) filled += first < 0 || first + count > whole_dim ? whole_dim + 1 : count;
+  if (filled != layout_.dim) throw std::invalid_argument("ranges of columns that do not fill a row");
   const CounterUniform uniform(seed, stream);
   default_pool().parallel_for(rows_, 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t id = begin; id < end; ++id) {
       float* const values = row(id);
-      uniform.fill(values, static_cast<std::uint64_t>(id) * layout_.dim, layout_.dim, low, high);
+      std::int64_t at = 0;
+      for (const auto& [first, count] : ranges) {
+        uniform.fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count, low, high);
+        at += count;
+      }
       state(id) = 0.0f;
     }
   });

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "memory/row_layout.h"
 
@@ -38,6 +40,10 @@ class HostTable {
   // Sets every embedding to uniform numbers in [low, high) and every state to 0. Element (i, j) depends on seed,
   // stream, i and j alone, so neither the number of threads nor the shard that a process fills changes it.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
+  // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one
+  // behind the other. Throws std::invalid_argument unless they fill a row.
+  void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+                    const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges);
 
  private:
   void map(int file);

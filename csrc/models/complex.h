@@ -18,8 +18,7 @@ struct ComplEx {
     require_even(spec);
   }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float*) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     const std::int64_t half = model.entity_dim / 2;
     const Sides side(x, corrupt_head);
     const Vec conjugate = broadcast(corrupt_head ? -1.0f : 1.0f);
@@ -33,6 +32,7 @@ struct ComplEx {
       return read(query + i) * read(side.corrupted + i) + read(query + half + i) * read(side.corrupted + half + i);
     });
   }
+  FRUGAL_DEVICE static float finish(const ModelNumbers&, float raw, float*) { return raw; }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
                                      float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.entity_dim / 2;

@@ -12,8 +12,7 @@ struct DistMult {
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) { require_equal_dims(spec); }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float*) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     const Sides side(x, corrupt_head);
     for_row(model.entity_dim, [&](std::int64_t i, auto read, auto write) {
       write(query + i, read(side.fixed + i) * read(x.relation + i));
@@ -22,6 +21,7 @@ struct DistMult {
       return read(side.fixed + i) * read(x.relation + i) * read(side.corrupted + i);
     });
   }
+  FRUGAL_DEVICE static float finish(const ModelNumbers&, float raw, float*) { return raw; }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
                                      float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Sides side(x, corrupt_head);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "models/similarity/similarity.h"
@@ -60,6 +61,12 @@ class Model {
   // Score of the positive, and its query (query_dim floats) for negatives that replace the head or the tail. *memo
   // holds one number (a norm) that backward needs.
   virtual float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const = 0;
+  // forward in two halves, of models whose rows may be split by columns: raw is a sum over columns, so that those of
+  // slices of the rows add up to that of the rows; finish makes the score of the whole sum, and the memo. A slice of a
+  // row with two halves is the same columns of both.
+  virtual bool splits() const { return false; }
+  virtual float raw(const Triple&, bool, float*) const { throw std::logic_error(spec_.name + " does not split"); }
+  virtual float finish(float, float*) const { throw std::logic_error(spec_.name + " does not split"); }
   // Gradients, given d loss / d score of the positive and d loss / d query.
   virtual void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient,
                         const float* query_gradient, const TripleGradient& out) const = 0;

@@ -20,8 +20,7 @@ struct RotatE {
     require(spec.embedding_range > 0.0f, spec, "needs an embedding range above 0");
   }
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float*) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     const std::int64_t half = model.relation_dim;
     const Sides side(x, corrupt_head);
     const Vec direction = broadcast(corrupt_head ? -1.0f : 1.0f), unit = broadcast(model.phase_unit);
@@ -31,12 +30,13 @@ struct RotatE {
       write(query + i, re * rotation.cosine - im * s);
       write(query + half + i, re * s + im * rotation.cosine);
     });
-    return model.gamma - sum_row(half, [&](std::int64_t i, auto read) {
-             const Vec dx = read(query + i) - read(side.corrupted + i);
-             const Vec dy = read(query + half + i) - read(side.corrupted + half + i);
-             return sqrt(dx * dx + dy * dy);
-           });
+    return sum_row(half, [&](std::int64_t i, auto read) {
+      const Vec dx = read(query + i) - read(side.corrupted + i);
+      const Vec dy = read(query + half + i) - read(side.corrupted + half + i);
+      return sqrt(dx * dx + dy * dy);
+    });
   }
+  FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float*) { return model.gamma - raw; }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
                                      float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const std::int64_t half = model.relation_dim;

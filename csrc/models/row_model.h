@@ -1,7 +1,7 @@
 // A model written as a row program, behind the interface of a model.
 //
-// A row program is a struct of static functions on Vecs: forward and backward as Model has them, with the numbers of
-// the model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
+// A row program is a struct of static functions on Vecs: raw, finish and backward as Model has them, with the numbers
+// of the model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
 #pragma once
 
 #include <cmath>
@@ -27,8 +27,13 @@ class RowModel final : public Model {
     Program::check(spec);
   }
   float forward(const Triple& x, bool corrupt_head, float* query, float* memo) const override {
-    return Program::forward(numbers_, x, corrupt_head, query, memo);
+    return finish(raw(x, corrupt_head, query), memo);
   }
+  bool splits() const override { return true; }
+  float raw(const Triple& x, bool corrupt_head, float* query) const override {
+    return Program::raw(numbers_, x, corrupt_head, query);
+  }
+  float finish(float raw, float* memo) const override { return Program::finish(numbers_, raw, memo); }
   void backward(const Triple& x, bool corrupt_head, float memo, float score_gradient, const float* query_gradient,
                 const TripleGradient& out) const override {
     Program::backward(numbers_, x, corrupt_head, memo, score_gradient, query_gradient, out);

@@ -19,9 +19,7 @@ struct SimplE {
     require_even(spec);
   }
 
-  // *memo: the slope of the clamp, 1 or 0.
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float* memo) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     const std::int64_t half = model.entity_dim / 2, p_at = corrupt_head ? 0 : half, q_at = half - p_at;
     const Sides side(x, corrupt_head);
     const Vec one_half = broadcast(0.5f);
@@ -29,9 +27,12 @@ struct SimplE {
       write(query + i, one_half * (read(x.relation + p_at + i) * read(side.fixed + half + i)));
       write(query + half + i, one_half * (read(x.relation + q_at + i) * read(side.fixed + i)));
     });
-    const float raw = sum_row(half, [&](std::int64_t i, auto read) {
+    return sum_row(half, [&](std::int64_t i, auto read) {
       return read(query + i) * read(side.corrupted + i) + read(query + half + i) * read(side.corrupted + half + i);
     });
+  }
+  // *memo: the slope of the clamp, 1 or 0.
+  FRUGAL_DEVICE static float finish(const ModelNumbers&, float raw, float* memo) {
     *memo = raw < -kClamp || raw > kClamp ? 0.0f : 1.0f;
     return raw < -kClamp ? -kClamp : raw > kClamp ? kClamp : raw;
   }

@@ -32,14 +32,16 @@ struct TransE {
 struct TransEL2 : TransE {
   static constexpr Similarity kSimilarity = Similarity::kL2;
 
-  // *memo: the positive's distance.
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float* memo) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     translate(model, x, corrupt_head, query);
-    *memo = __builtin_sqrtf(sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
+    return sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
       const Vec difference = read(x.head + i) + read(x.relation + i) - read(x.tail + i);
       return difference * difference;
-    }));
+    });
+  }
+  // *memo: the positive's distance.
+  FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float* memo) {
+    *memo = __builtin_sqrtf(raw);
     return model.gamma - *memo;
   }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float norm,
@@ -52,13 +54,13 @@ struct TransEL2 : TransE {
 struct TransEL1 : TransE {
   static constexpr Similarity kSimilarity = Similarity::kL1;
 
-  FRUGAL_DEVICE static float forward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query,
-                                     float*) {
+  FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
     translate(model, x, corrupt_head, query);
-    return model.gamma - sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
-             return abs(read(x.head + i) + read(x.relation + i) - read(x.tail + i));
-           });
+    return sum_row(model.entity_dim, [&](std::int64_t i, auto read) {
+      return abs(read(x.head + i) + read(x.relation + i) - read(x.tail + i));
+    });
   }
+  FRUGAL_DEVICE static float finish(const ModelNumbers& model, float raw, float*) { return model.gamma - raw; }
   FRUGAL_DEVICE static void backward(const ModelNumbers& model, const Triple& x, bool corrupt_head, float,
                                      float score_gradient, const float* query_gradient, const TripleGradient& out) {
     const Vec factor = broadcast(-score_gradient);

@@ -84,9 +84,13 @@ class GradientPass {
   //
   // A pass whose relation rows are large calls update (if there is one) for each relation once its edges' gradients are
   // there and nobody reads its row any more, while the row is in a cache, and returns true; others return false.
+  //
+  // A pass over some columns of all rows calls add_columns, if there is one, with its raw scores, which it replaces by
+  // the sums over all columns. Throws std::logic_error for a model that does not split.
   using UpdateRelation = std::function<void(std::int64_t relation, int worker)>;
+  using AddColumns = std::function<void(float* values, std::int64_t count)>;
   virtual bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-                   const UpdateRelation& update) = 0;
+                   const UpdateRelation& update, const AddColumns& add_columns) = 0;
 };
 
 // What every pass is made of. References must outlive the pass.

@@ -6,6 +6,7 @@
 //   queries:   query and positive score of each edge, stored group after group; the negatives copied
 //   scores:    per stripe, group by group: negatives projected, comparisons, losses, weights, all gradients
 //   negatives: per block of negatives: the sums of the chunk's stripes, in order
+#include <stdexcept>
 #include <cstring>
 
 #include "step/gradients.h"
@@ -42,7 +43,8 @@ class ProjectedPass final : public GradientPass {
   }
 
   bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-           const UpdateRelation&) override {
+           const UpdateRelation&, const AddColumns& add_columns) override {
+    if (add_columns) throw std::logic_error("a projection needs whole rows");
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
     find_groups(batch, shape);

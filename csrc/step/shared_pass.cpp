@@ -24,7 +24,8 @@ class SharedPass final : public GradientPass {
   }
 
   bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-           const UpdateRelation& update) override {
+           const UpdateRelation& update, const AddColumns& add_columns) override {
+    whole_ = !add_columns;
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
 
@@ -36,6 +37,7 @@ class SharedPass final : public GradientPass {
       pack_negatives(batch, shape, rows, task / shape.vectors, task % shape.vectors);
     });
     clock.lap(PhaseClock::kQueries);
+    if (add_columns) compare_columns(shape, add_columns);
 
     const std::int64_t query_block = block_rows(shape.positives, context_.pool.threads());
     const std::int64_t query_blocks = pieces(shape.chunk_size, query_block);
@@ -126,7 +128,8 @@ class SharedPass final : public GradientPass {
 
   void prepare_edges(const Batch& batch, const StepPointers& rows, std::int64_t first, std::int64_t end) {
     for_edges(batch, rows, first, end, [&](std::int64_t edge, const Triple& x) {
-      positive_score_[edge] = context_.model.forward(x, batch.corrupt_head, query_[edge], &memo_[edge]);
+      positive_score_[edge] = whole_ ? context_.model.forward(x, batch.corrupt_head, query_[edge], &memo_[edge])
+                                     : context_.model.raw(x, batch.corrupt_head, query_[edge]);
       if (uses_squares()) query_square_[edge] = context_.kernels.dot(query_[edge], query_[edge], dim_);
     });
   }
@@ -150,12 +153,38 @@ class SharedPass final : public GradientPass {
     context_.kernels.pack(copies, dim_, panels(s, chunk) + panel * kVector * dim_);
   }
 
+  // All raw scores of these columns, replaced by those of all columns.
+  void compare_columns(const BatchShape& s, const AddColumns& add_columns) {
+    for_tasks(context_.pool, s.chunks, [&](std::int64_t chunk, int) {
+      const std::int64_t first_edge = chunk * s.chunk_size;
+      context_.kernels.compare(context_.model.similarity(), s.chunk_size, s.vectors, dim_, query_.from(first_edge),
+                               panels(s, chunk), weight_.from(first_edge));
+    });
+    const std::int64_t columns = s.vectors * kVector;
+    std::vector<float> sums(static_cast<std::size_t>(s.positives * (columns + 2) + s.chunks * columns));
+    // Calls copy(place, its values in `sums`, count) for each piece of them.
+    const auto for_pieces = [&](auto copy) {
+      float* at = sums.data();
+      const auto piece = [&](float* place, std::int64_t count) { copy(place, at, count), at += count; };
+      for (std::int64_t edge = 0; edge < s.positives; ++edge) piece(weight_[edge], columns);
+      piece(positive_score_.data(), s.positives);
+      piece(query_square_.data(), s.positives);
+      piece(negative_square_.data(), s.chunks * columns);
+    };
+    for_pieces([](const float* place, float* at, std::int64_t count) { std::copy_n(place, count, at); });
+    add_columns(sums.data(), static_cast<std::int64_t>(sums.size()));
+    for_pieces([](float* place, const float* at, std::int64_t count) { std::copy_n(at, count, place); });
+    for (std::int64_t edge = 0; edge < s.positives; ++edge)
+      positive_score_[edge] = context_.model.finish(positive_score_[edge], &memo_[edge]);
+  }
+
   void score(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
              Scratch& scratch, LeafGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     const Rows weight = weight_.from(first_edge);
-    context_.kernels.compare(context_.model.similarity(), count, s.vectors, dim_, query_.from(first_edge),
-                             panels(s, chunk), weight);
+    if (whole_)
+      context_.kernels.compare(context_.model.similarity(), count, s.vectors, dim_, query_.from(first_edge),
+                               panels(s, chunk), weight);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t edge = first_edge + i;
       score_gradient_[edge] =
@@ -228,6 +257,7 @@ class SharedPass final : public GradientPass {
   bool uses_squares() const { return context_.model.similarity() == Similarity::kL2; }
 
   const PassContext context_;
+  bool whole_ = true;                                        // whether rows have all their columns here
   const std::int64_t dim_;                                   // of entities, queries and negatives
   BufferRows query_, query_gradient_;                        // (B, dim)
   BufferRows negative_;                                      // (chunks * columns, dim): the own side first, if any

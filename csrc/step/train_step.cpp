@@ -48,10 +48,11 @@ void TrainStep::reserve(const Batch& batch) {
 }
 
 bool TrainStep::compute_gradients(const Batch& batch, const StepPointers& rows,
-                                  const GradientPass::UpdateRelation& update) {
+                                  const GradientPass::UpdateRelation& update,
+                                  const GradientPass::AddColumns& add_columns) {
   reserve(batch);
   clock_.start();
-  return pass_->run(batch, rows, gradients_, clock_, update);
+  return pass_->run(batch, rows, gradients_, clock_, update, add_columns);
 }
 
 StepLosses TrainStep::losses() const {
@@ -63,8 +64,9 @@ StepLosses TrainStep::losses() const {
   return {positive, negative, 0.0, 0.5 * (positive + negative)};
 }
 
-StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows) {
-  compute_gradients(batch, rows, nullptr);
+StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows,
+                                    const GradientPass::AddColumns& add_columns) {
+  compute_gradients(batch, rows, nullptr, add_columns);
   return losses();
 }
 

@@ -12,7 +12,7 @@ import sys
 from typing import Sequence, Union
 
 from ..config import (AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS,
-                      MODELS, PARTITIONS, StoreConfig, TrainConfig)
+                      MODELS, PARALLELS, PARTITIONS, PEERS, StoreConfig, TrainConfig)
 from ..errors import shown
 from ..score_rule import SCORE_RULES
 
@@ -59,6 +59,11 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--partition", choices=PARTITIONS,
                        help="how the edges are divided over several processes: at random, by relation (as --rel_part), "
                             "or by METIS, which keeps neighbouring entities together (default: random)")
+    group.add_argument("--parallel", choices=PARALLELS, default="auto",
+                       help="what several GPUs share out: rows, each training on batches of its own, or dims, each "
+                            "with some columns of every row; auto: dims where the model allows it (%(default)s)")
+    group.add_argument("--peer", choices=PEERS, default="auto",
+                       help="off: GPUs exchange scores through host memory even if they reach each other (%(default)s)")
     gpu = parser.add_argument_group("GPU")
     gpu.add_argument(
         "--matmul",
@@ -83,8 +88,8 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--flush", choices=FLUSH_MODES,
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")
-    store.add_argument("--flush_threads", type=int, default=default.flush_threads,
-                       help="threads that flush (%(default)s)")
+    store.add_argument("--flush_threads", type=int,
+                       help="threads that flush (2; for several processes up to 8, by cores)")
     store.add_argument(
         "--host_read",
         choices=HOST_READS,

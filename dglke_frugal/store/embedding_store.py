@@ -29,15 +29,16 @@ class EmbeddingStore:
     cache and the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once.
     Several ranks, each a process, train on one store: the first one makes it, the others `attach` to its `address`.
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
-    whole table does.
+    whole table does. `table`: one that is there already, of that many rows and columns.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
-                 flushing: Optional[FlushConfig] = None, hot_rows=(), device=None):
+                 flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
+                 table: Optional[_native.HostTable] = None):
         self.learning_rate = learning_rate
         self._square_root = square_root
         try:
-            self._table = _native.HostTable(rows, dim, shared or (flushing is not None and flushing.ranks > 1))
+            self._table = table or _native.HostTable(rows, dim, shared or (flushing is not None and flushing.ranks > 1))
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows, device) if flushing else None
@@ -166,12 +167,7 @@ class EmbeddingStore:
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""
         self.drain()
-        table = self.embeddings
-        with replace_file(path) as file:
-            header = {"descr": "<f4", "fortran_order": False, "shape": table.shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for block in self._blocks():
-                file.write(np.ascontiguousarray(table[block]))
+        write_rows(path, self.embeddings)
 
     def load(self, path: str | os.PathLike) -> None:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
@@ -184,11 +180,21 @@ class EmbeddingStore:
         if values.shape != self.embeddings.shape:
             raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need "
                              f"{self.embeddings.shape}; use the flags that the run was trained with")
-        for block in self._blocks():
+        for block in _blocks(*self.embeddings.shape):
             self.embeddings[block] = values[block]
         self.state[:] = 0
 
-    def _blocks(self) -> Iterator[slice]:
-        """Ranges of rows of about BLOCK_BYTES."""
-        rows = max(1, BLOCK_BYTES // (4 * self.dim))
-        return (slice(begin, begin + rows) for begin in range(0, self.rows, rows))
+
+def write_rows(path: str | os.PathLike, table) -> None:
+    """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file."""
+    with replace_file(path) as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": table.shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in _blocks(*table.shape):
+            file.write(np.ascontiguousarray(table[block]))
+
+
+def _blocks(rows: int, dim: int) -> Iterator[slice]:
+    """Ranges of rows of about BLOCK_BYTES."""
+    step = max(1, BLOCK_BYTES // (4 * dim))
+    return (slice(begin, begin + step) for begin in range(0, rows, step))

@@ -56,7 +56,7 @@ def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
     store = config.store
     return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,
             f"--sampler_threads {store.sampler_threads}": ranks * store.sampler_threads,
-            f"--flush_threads {store.flush_threads}": TABLES * store.flush_threads}  # fmt: skip
+            f"--flush_threads {config.flush_threads}": TABLES * config.flush_threads}  # fmt: skip
 
 
 @contextlib.contextmanager

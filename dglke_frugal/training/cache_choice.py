@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..config import AUTO, TrainConfig
 from . import available_memory
+from .columns import own_config
 from .memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
 
 SPARE_BYTES = 512 << 20  # of the device: what CUDA's libraries and torch's allocator take, which no plan counts
@@ -16,13 +17,15 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
     """The configuration with the cache that auto stands for; unchanged where a share or a size was asked for.
 
     One GPU holds as many entity rows as it has room for beside everything else; all of them, resident (--flush none)
-    unless a way of flushing was asked for, where they fit. Several ranks, the CPU, and a GPU that this process cannot
-    ask for its memory keep the default share (config.DEFAULT_CACHE_RATIO).
+    unless a way of flushing was asked for, where they fit. So does each of several that have columns, which are taken to
+    be like the first one. Ranks that have rows, the CPU, and a GPU that this process cannot ask for its memory keep the
+    default share (config.DEFAULT_CACHE_RATIO).
     """
     store, device = config.store, config.device
     if store.cache_ratio != AUTO or store.cache_size is not None or not config.uses_engine:
         return config
-    free = available_memory.device_bytes(device.gpu[0]) if device.ranks == 1 else None
+    by_columns = device.ranks > 1 and device.parallel == "dims"
+    free = available_memory.device_bytes(device.gpu[0]) if device.ranks == 1 or by_columns else None
     if free is None:
         return config
     ranked = config.evaluation.valid or config.evaluation.test
@@ -36,13 +39,14 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
         return replace(config, store=replace(store, cache_size=size))
 
     beside = device_bytes_needed(with_size(0), graph)
-    rows = min(graph.entities, max(0, room - beside) // entity_row_bytes(config))
-    return with_size(rows * entity_row_bytes(config))
+    row = entity_row_bytes(own_config(config) if by_columns else config)
+    return with_size(min(graph.entities, max(0, room - beside) // row) * row)
 
 
 def cache_line(config: TrainConfig, graph: GraphSize) -> str:
     """One line on the rows that a device of a chosen configuration holds."""
     if not config.uses_engine:
         return f"the device holds all {graph.entities} entity rows"
-    rows = config.store.cache_slots(graph.entities, entity_row_bytes(config))
+    own = own_config(config) if config.device.ranks > 1 and config.device.parallel == "dims" else config
+    rows = own.store.cache_slots(graph.entities, entity_row_bytes(own))
     return f"the device caches {rows} of {graph.entities} entity rows"

@@ -17,6 +17,7 @@ class KernelGradients:
         """sums: (4,) float64 in device memory, to which losses are added."""
         self._on_cpu = device.torch_device.type == "cpu"
         self._config, self._device, self._sums = config, device, sums
+        self._columns = None  # the exchange of a rank that has some columns (device_columns.py)
         self._step = make_step(config, threads=None if self._on_cpu else 1)  # elsewhere only asked what it computes
         self._buffers: Dict[BatchForm, Tuple] = {}  # steps run one by one, so those of one shape share theirs
 
@@ -40,7 +41,7 @@ class KernelGradients:
                 if known is None:
                     rows.gather(plan, records)
             _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, *reads, *gradients,
-                                      squares, self._sums, workspace, self._device.stream)
+                                      squares, self._sums, workspace, self._device.stream, self._columns)
             return [[of_positive, of_negative], [of_relation]]
 
         return compute

@@ -24,11 +24,17 @@ from .step import KERNEL_MODELS, StepConfig
 class DeviceStep:
     """Trains on batches, one after the other, with rows that DeviceRows bring."""
 
-    def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32"):
-        """matmul: "fp32", "tf32" or "bf16", see models.device.products."""
+    def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None):
+        """matmul: "fp32", "tf32" or "bf16", see models.device.products. exchange: the StepExchange of a rank that has
+        some columns of all rows, of which `config` then is."""
         self._learning_rate, self._device = config.learning_rate, device
         self._sums = device.zeros(4, dtype=np.float64)  # positive, negative, regularization, total
-        if config.model in KERNEL_MODELS and matmul == "fp32":
+        self._exchange = exchange
+        if exchange is not None:
+            from .device_columns import ColumnGradients  # here, because others do not need it
+
+            self._gradients = ColumnGradients(config, device, self._sums, exchange)
+        elif config.model in KERNEL_MODELS and matmul == "fp32":
             self._gradients = KernelGradients(config, device, self._sums)
         else:
             from .device_torch import TorchGradients  # here, because others do not need it
@@ -46,6 +52,8 @@ class DeviceStep:
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
         self._departed.append(self._shaped[shape].run(batch, after))
         self._steps += 1
+        if self._exchange is not None:
+            self._exchange.check()
 
     def take_losses(self) -> Losses:
         """Means over the steps since the last call. Waits for the device."""

@@ -10,6 +10,7 @@ from ..config import BatchConfig, TrainConfig
 from ..errors import InputError
 from ..models import Model, RowDims, TorchModel, find_model
 from . import available_memory
+from .columns import own_config
 from .step import KERNEL_MODELS
 
 FLOAT = 4
@@ -141,7 +142,27 @@ def entity_row_bytes(config: TrainConfig) -> int:
     return row_bytes(find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel).entity)
 
 
+def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
+    ranks = config.device.ranks
+    parts = _parts(own_config(config), graph)
+    model = find_model(config.model.model_name)
+    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    for name in parts[HOST].keys() - {"triples"}:
+        parts[HOST][name] *= ranks
+    gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
+    for name in parts[DEVICE]:
+        parts[DEVICE][name] *= max(map(gpus.count, gpus))
+    if config.evaluation.valid or config.evaluation.test:
+        parts[HOST]["whole tables for evaluation"] = (
+            graph.entities * row_bytes(dims.entity) + graph.relations * row_bytes(dims.relation))
+    parts[DISK] = {name: size * ranks for name, size in parts[DISK].items()}
+    return parts
+
+
 def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    if config.device.parallel == "dims" and config.device.ranks > 1:
+        return _column_parts(config, graph)
     model = find_model(config.model.model_name)
     dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
     tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),

@@ -32,7 +32,8 @@ class RankReport:
     bytes_sent: int
 
     @classmethod
-    def of(cls, rank: int, seconds: float, statistics: Mapping[str, Mapping], dims: Mapping[str, int]) -> "RankReport":
+    def of(cls, rank: int, steps: int, seconds: float, statistics: Mapping[str, Mapping],
+           dims: Mapping[str, int]) -> "RankReport":
         """statistics: of the rank's ports (csrc/engine/rank_port.h), by table. dims: floats of a row, by table."""
 
         def over(*names: str) -> int:
@@ -46,7 +47,7 @@ class RankReport:
             sent += table["gradient_vectors_sent"] * dims[name] * FLOAT_BYTES
         return cls(
             rank,
-            max(table["steps"] for table in statistics.values()),
+            steps,
             seconds,
             over("gate_stall_nanoseconds", "plan_wait_nanoseconds", "staging_stall_nanoseconds") * NANO,
             over("peer_wait_nanoseconds", "plan_wait_nanoseconds") * NANO,

@@ -64,7 +64,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
         slots = 0 if store.flush == "none" else slots
         return FlushConfig(used, entries, partition.ranks, gradients,
                            mode={"none": "off"}.get(store.flush, store.flush or "p2f"), lookahead=store.lookahead,
-                           flush_threads=store.flush_threads, slots=slots, policy=policy, host_read=host_read,
+                           flush_threads=config.flush_threads, slots=slots, policy=policy, host_read=host_read,
                            value_path="host_row" if config.writes_host_rows else "staging",
                            staging_bytes=rank_staging_bytes(used, gradients, slots, row_bytes(dim), partition.ranks))
 

@@ -31,12 +31,13 @@ from .available_threads import shortage_as_input_error
 from .edge_partition import EdgePartition, SharedArray, partition_of_run
 from .interrupt import Interrupt
 from .launch import find_processes
+from .parallel import settle
 from .peers import Follower, Leader, Peers, RankError
 from .rank_report import RankReport
 from .rank_tables import RankTables, attach_tables, host_tables
 from .ranker import Ranker
 from .tracker import MakeTracker, Trackers
-from .trainer import Run, carry_out, load, open_device
+from .trainer import Run, carry_out, load, open_device, thread_count
 
 ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 
@@ -56,13 +57,24 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
     try:
         if processes.rank > 0:
             raise SystemExit(follow(processes.connect(), processes.rank))
+        config = settle(config)
+        leader, _ = run_classes(config)
         device = open_device(config)
-        return carry_out(config, resume, lambda *arguments: LeaderRun(*arguments, processes, device, trackers))
+        return carry_out(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
         sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
         raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
     finally:
         processes.close()
+
+
+def run_classes(config: TrainConfig):
+    """The runs of rank 0 and of the others."""
+    if config.device.parallel != "dims":
+        return LeaderRun, FollowerRun
+    from .column_ranks import ColumnFollowerRun, ColumnLeaderRun  # here, because it builds on this module
+
+    return ColumnLeaderRun, ColumnFollowerRun
 
 
 class DeviceFailure(RuntimeError):
@@ -88,6 +100,11 @@ class RankRun(Run):
     def leads(self) -> bool:
         """Whether this is rank 0, which prints, saves and decides."""
         return self.rank == 0
+
+    @property
+    def ahead(self) -> int:
+        """How many steps one rank may be ahead of another, at most."""
+        return self.config.store.lookahead
 
     def __exit__(self, kind, error, trace):
         if error is not None and not isinstance(error, SystemExit):
@@ -129,9 +146,11 @@ class RankRun(Run):
 
     def _end_training(self) -> None:
         """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
-        own = {name: self.tables.own_statistics(store.statistics()) for name, store in self.tables.stores.items()}
+        statistics = {name: store.statistics() for name, store in self.tables.stores.items()}
+        own = {name: self.tables.own_statistics(each) for name, each in statistics.items() if each is not None}
         dims = {name: store.dim for name, store in self.tables.stores.items()}
-        report = RankReport.of(self.rank, self.summary["training"]["seconds"], own, dims)
+        training = self.summary["training"]
+        report = RankReport.of(self.rank, training["steps"], training["seconds"], own, dims)
         self.tables.drain()
         gathered = self.peers.gather(json.dumps(asdict(report)).encode())
         if gathered is not None:
@@ -174,20 +193,26 @@ class LeaderRun(RankRun):
 
     def train(self) -> None:
         self._peers = self._processes.start()
-        parts = [SharedArray(part) for part in self._partition.parts or ()]
-        self._peers.greet(
-            {
-                "ranks": self._peers.ranks,
-                "pid": os.getpid(),
-                "flags": self.config.to_flags(),
-                "folder": str(self.folder),
-                "steps_done": self.steps_done,
-                "tables": self.tables.addresses(),
-                "parts": [part.address for part in parts],
-            }
-        )
+        self._peers.greet(self._hello())
+        self._join()
         self.tables.still = False
         super().train()
+
+    def _hello(self) -> Dict[str, Any]:
+        """What the others have to know."""
+        self._parts = [SharedArray(part) for part in self._partition.parts or ()]
+        return {
+            "ranks": self._peers.ranks,
+            "pid": os.getpid(),
+            "flags": self.config.to_flags(),
+            "folder": str(self.folder),
+            "steps_done": self.steps_done,
+            "tables": self.tables.addresses(),
+            "parts": [part.address for part in self._parts],
+        }
+
+    def _join(self) -> None:
+        """What all ranks do together once they are there."""
 
     def finish(self) -> None:
         self._end_training()
@@ -213,6 +238,13 @@ class FollowerRun(RankRun):
     def _say_batch_size(self) -> None:
         pass
 
+    def train(self) -> None:
+        self._join()
+        super().train()
+
+    def _join(self) -> None:
+        """As the leader's."""
+
     def _stop(self, interrupt) -> None:
         raise SystemExit(interrupt.exit_code)
 
@@ -231,7 +263,7 @@ class AgreedInterrupt(Interrupt):
 
     def __bool__(self) -> bool:
         run = self._run
-        return run.peers.stops_after(run.steps_done, self.signal, run.config.store.lookahead, run.config.run.max_step)
+        return run.peers.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
 
     @property
     def exit_code(self) -> int:
@@ -291,8 +323,9 @@ def follow(connection: Connection, rank: int) -> int:
         _end_with(hello["pid"])
         config = TrainConfig.from_flags(hello["flags"])
         with shortage_as_input_error():
-            _native.set_num_threads(config.device.num_thread)
-            with FollowerRun(config, load(config), peers, hello) as run:
+            _native.set_num_threads(thread_count(config))
+            _, follower = run_classes(config)
+            with follower(config, load(config), peers, hello) as run:
                 peers.ready()
                 run.train()
                 run.finish()

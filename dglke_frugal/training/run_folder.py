@@ -57,10 +57,13 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
 def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     """What the numbers of a run depend on: flags, and the training triples by their checksum."""
     flags, known = config.to_flags(), data.to_dict()
-    partition = config.device.edge_partition if config.device.ranks > 1 else None
+    several = config.device.ranks > 1
+    partition = config.device.edge_partition if several else None
+    by_columns = several and config.device.parallel == "dims"
+    parallel = {"parallel": "dims", "ranks": config.device.ranks} if by_columns else {}
     rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
     named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
-    return {**{name: flags[name] for name in IDENTITY}, **named, "partition": partition,
+    return {**parallel, **{name: flags[name] for name in IDENTITY}, **named, "partition": partition,
             **{name: known[name] for name in DATA_KEYS}}
 
 

@@ -26,7 +26,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     store = config.store
     return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f",
                        lookahead=store.lookahead,
-                       flush_threads=store.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
+                       flush_threads=config.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
                        policy=store.cache_policy, host_read=store.host_read,
                        value_path="host_row" if config.writes_host_rows else "staging")
 
@@ -41,6 +41,13 @@ def table_dims(config: TrainConfig) -> RowDims:
     """Floats of a row of each table."""
     model = config.model
     return find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
+
+
+def find_bounds(config: TrainConfig) -> Dict[str, float]:
+    """Of the start values of each table, which are uniform in [-bound, bound)."""
+    model = find_model(config.model.model_name)
+    bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
+    return {"entity": bound, "relation": bound, "projection": model.projection_range()}
 
 
 class Tables:
@@ -78,11 +85,7 @@ class Tables:
 
     def fill(self, config: TrainConfig, seed: int) -> None:
         """Set the start values, which depend on `seed` alone."""
-        model = find_model(config.model.model_name)
-        bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
-        bounds = {"entity": bound, "relation": bound}
-        if self.projection is not None:
-            bounds["projection"] = model.projection_range()
+        bounds = find_bounds(config)
         for name, store in self.stores.items():
             store.init_uniform(bounds[name], seed, STREAMS[name])
 

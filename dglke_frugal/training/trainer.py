@@ -136,6 +136,8 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
 
 def thread_count(config: TrainConfig) -> int:
     """Threads of this process: --num_thread if there are several processes, else OMP_NUM_THREADS, else all cores."""
+    if config.device.parallel == "dims":  # threads of the host fill tables and put them together, and no more
+        return max(config.device.num_thread, len(os.sched_getaffinity(0)) // config.device.ranks)
     if config.device.ranks > 1:
         return config.device.num_thread
     wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -187,7 +189,7 @@ class Run:
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
         self._say_batch_size()
-        self.step = make_step(step_config(config), device=device, matmul=config.device.matmul)
+        self.step = self._make_step()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
         self.ranker = Ranker(config, graph, device)
         self.tracker = make_tracker(folder, config.run.trackers, trackers)
@@ -204,6 +206,9 @@ class Run:
                                      ranks,
                                      threads=config.store.sampler_threads),
                        weight=graph.train.weight, part=part)
+
+    def _make_step(self):
+        return make_step(step_config(self.config), device=self.device, matmul=self.config.device.matmul)
 
     def _make_interrupt(self) -> Interrupt:
         return Interrupt()

@@ -31,7 +31,7 @@ struct Step {
   float* own_gradient;                                     // (B, stride): as negatives
   float* weight;                                           // (B, weight_stride): comparisons, then weights of pairs
   float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
-  float *positive_score, *memo, *score_gradient;           // (B,)
+  float *positive_score, *memo, *score_gradient;           // (B,): the first as Program::raw has it
   float *query_square, *weight_sum;                        // (B,): L2 alone
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
   float *positive_loss, *negative_loss;                    // (B,) times edge importance
@@ -93,6 +93,22 @@ inline Step make_step(const ModelSpec& model, int parts, const LossSpec& loss, b
   return s;
 }
 
+// Raw values that are sums over columns, all in one piece, from `at` on. Returns its floats.
+inline std::int64_t lay_out_exchanged(Step& s, float* at) {
+  std::int64_t used = 0;
+  const auto take = [&](std::int64_t floats) {
+    float* const begin = at ? at + used : nullptr;
+    used += pieces(floats, kLanes) * kLanes;
+    return begin;
+  };
+  s.weight = take(s.batch.positives * s.weight_stride);
+  s.positive_score = take(s.batch.positives);
+  s.query_square = take(s.batch.positives);
+  s.negative_square = take(s.chunks * s.weight_stride);
+  return used;
+}
+inline std::int64_t exchanged_floats(Step s) { return lay_out_exchanged(s, nullptr); }
+
 // Cuts the workspace; with a null workspace only counts its floats.
 inline std::int64_t lay_out(Step& s) {
   std::int64_t used = 0;
@@ -105,12 +121,11 @@ inline std::int64_t lay_out(Step& s) {
   for (float** each : {&s.query, &s.query_gradient}) *each = take(positives * s.stride);
   s.negative = take(s.chunks * s.columns * s.stride);
   s.own_gradient = take(s.chunks * s.own * s.stride);
-  s.weight = take(positives * s.weight_stride);
+  lay_out_exchanged(s, take(exchanged_floats(s)));
   s.leaf = take(2 * positives * s.leaf_stride);
-  for (float** each : {&s.positive_score, &s.memo, &s.score_gradient, &s.query_square, &s.weight_sum, &s.positive_loss,
-                       &s.negative_loss, &s.relation_regularization})
+  for (float** each : {&s.memo, &s.score_gradient, &s.weight_sum, &s.positive_loss, &s.negative_loss,
+                       &s.relation_regularization})
     *each = take(positives);
-  s.negative_square = take(s.chunks * s.weight_stride);
   s.entity_regularization = take(2 * positives + sampled);
   return used;
 }

@@ -78,7 +78,7 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
             s.early_relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
-  s.positive_score[edge] = Program::forward(s.model, rows.triple(), s.batch.corrupt_head, rows.query, s.memo + edge);
+  s.positive_score[edge] = Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query);
   meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
   if (Program::kSimilarity == Similarity::kL2) s.query_square[edge] = dot(rows.query, rows.query, dim);
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
 }
 
 // A half-warp per query: from its comparisons through scores and losses to the weights of its pairs.
-template <typename Scores, bool kSquared>
+template <typename Program, typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   row.query_square = kSquared ? s.query_square[edge] : 0.0f;
   row.negative_square = square;
   row.gamma = s.model.gamma;
-  row.positive_score = s.positive_score[edge];
+  row.positive_score = Program::finish(s.model, s.positive_score[edge], s.memo + edge);
   row.scale = importance * (s.loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   start_copy<kLanes>(row.values, kept, s.weight_stride);
   if (kSquared) start_copy<kLanes>(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
@@ -263,13 +263,17 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
 }
 
 template <typename Program, typename P, typename Scores>
-void run(const Step& s, cudaStream_t stream) {
+void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
+  Step part = s;  // what prepares and compares: by itself, or this rank's columns
+  if (exchange) lay_out_exchanged(part, exchange->own);
   const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
-         kTeams * prepare_floats(s), stream, s, "queries");
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, s, "comparisons");
-  launch(loss_kernel<Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride, stream, s,
-         "losses");
+         kTeams * prepare_floats(s), stream, part, "queries");
+  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, part, "comparisons");
+  if (exchange)
+    exchange_sum(*exchange, 0, exchanged_floats(s), 1.0f, s.weight, reinterpret_cast<std::uintptr_t>(stream));
+  launch(loss_kernel<Program, Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride,
+         stream, s, "losses");
   launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, s, "gradients of pairs");
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream, s,
          "gradients of positives");
@@ -292,7 +296,8 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
-                       const RecordReads& relation_reads, const DeviceGradients& out, std::uintptr_t stream_address) {
+                       const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,
+                       std::uintptr_t stream_address) {
   Step s = make_step(model, parts_of(model), loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;
@@ -305,12 +310,12 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
   s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
   lay_out(s);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
-  if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, stream);
-  if (model.name == "TransE_l2" || model.name == "TransE") return run<TransEL2, L2Pairs, L2Scores>(s, stream);
-  if (model.name == "DistMult") return run<DistMult, DotPairs, DotScores>(s, stream);
-  if (model.name == "ComplEx") return run<ComplEx, DotPairs, DotScores>(s, stream);
-  if (model.name == "SimplE") return run<SimplE, DotPairs, ClampedDotScores>(s, stream);
-  if (model.name == "RotatE") return run<RotatE, ModulusPairs, DistanceScores>(s, stream);
+  if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, exchange, stream);
+  if (model.name == "TransE_l2" || model.name == "TransE") return run<TransEL2, L2Pairs, L2Scores>(s, exchange, stream);
+  if (model.name == "DistMult") return run<DistMult, DotPairs, DotScores>(s, exchange, stream);
+  if (model.name == "ComplEx") return run<ComplEx, DotPairs, DotScores>(s, exchange, stream);
+  if (model.name == "SimplE") return run<SimplE, DotPairs, ClampedDotScores>(s, exchange, stream);
+  if (model.name == "RotatE") return run<RotatE, ModulusPairs, DistanceScores>(s, exchange, stream);
   throw std::invalid_argument(model.name + " has no CUDA kernels; train it on the CPU");
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "exchange/cuda/exchange_kernels.h"
 #include "kernels/row_program.h"
 #include "loss/loss.h"
 #include "models/model.h"
@@ -55,10 +56,12 @@ struct DeviceGradients {
 std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
                               std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
-// entities, relations: the records, and where they are before. Throws std::invalid_argument for a model without kernels
-// or a chunk that does not fit, DeviceError if a launch fails.
+// entities, relations: the records, and where they are before. exchange: of ranks that each have some columns of all
+// rows, of which the raw scores are summed; else null. Throws std::invalid_argument for a model without kernels or a
+// chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
-                       const RecordReads& relation_reads, const DeviceGradients& out, std::uintptr_t stream);
+                       const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,
+                       std::uintptr_t stream);
 
 }  // namespace frugal::cuda

@@ -10,7 +10,7 @@ std::int64_t workspace_floats(const ModelSpec&, bool, std::int64_t, std::int64_t
 
 void compute_gradients(const ModelSpec& model, const LossSpec&, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows, DeviceRows, const RecordReads&, const RecordReads&, const DeviceGradients&,
-                       std::uintptr_t) {
+                       const DeviceExchange*, std::uintptr_t) {
   workspace_floats(model, degree_negatives, batch.positives, batch.chunk_size, batch.negatives_per_chunk);
 }
 

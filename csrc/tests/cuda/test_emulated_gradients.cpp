@@ -14,6 +14,16 @@
 #include "step/block_gradients.h"
 #include "step/cuda/gradient_kernels.h"
 
+namespace frugal::cuda {
+
+// In the place of other ranks: as if one more had the same columns.
+void exchange_sum(const DeviceExchange& exchange, std::int64_t first, std::int64_t count, float divisor, float* to,
+                  std::uintptr_t) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = 2.0f * exchange.own[first + i] / divisor;
+}
+
+}  // namespace frugal::cuda
+
 namespace frugal {
 namespace {
 
@@ -103,8 +113,10 @@ class Gathered {
   std::vector<std::int32_t> source_;
 };
 
+float twice(float x) { return 2.0f * x; }
+
 void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
-                 std::mt19937& random) {
+                 std::mt19937& random, bool columns = false) {
   const std::int64_t edges = sizes.chunk * sizes.chunks, sampled = sizes.chunks * sizes.negatives, dim = sizes.dim;
   const ModelSpec model{name, dim, name == "RotatE" ? dim / 2 : dim, 12.0f, 2.0f};
   const std::int64_t relation_dim = model.relation_dim;
@@ -131,21 +143,27 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
 
   Gradients expected(dim, relation_dim, edges, sampled), actual = expected;
   TrainStep step(model, loss, 0.1f, sizes.degree_negatives, 1, kernels());
-  compute_gradients(step, batch, from, of, expected.pointers(dim, relation_dim, nullptr));
+  GradientPass::AddColumns add_columns;
+  if (columns)
+    add_columns = [](float* values, std::int64_t count) { std::transform(values, values + count, values, twice); };
+  compute_gradients(step, batch, from, of, expected.pointers(dim, relation_dim, nullptr), add_columns);
   constexpr std::int64_t kAlignment = 16;  // floats
   std::vector<float> memory(kAlignment + cuda::workspace_floats(model, sizes.degree_negatives, edges, sizes.chunk,
                                                                 sizes.negatives));
   float* workspace = memory.data();
   while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
+  std::vector<float> part(memory.size());
+  cuda::DeviceExchange exchange{};
+  exchange.own = part.data();
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of, {}, {},
-                          actual.pointers(dim, relation_dim, workspace), 0);
+                          actual.pointers(dim, relation_dim, workspace), columns ? &exchange : nullptr, 0);
   // The same with records that are still to be gathered: every other entity from a cache, all relations from a table.
   Gathered entity_rows(entities, dim, dim + 1, kEntities);
   Gathered relation_rows(relations, relation_dim, relation_dim, kRelations);
   Gradients gathered(dim, relation_dim, edges, sampled);
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, entity_rows.records(), relation_rows.records(),
                           entity_rows.reads(ReadPart::kCache), relation_rows.reads(ReadPart::kAll),
-                          gathered.pointers(dim, relation_dim, workspace), 0);
+                          gathered.pointers(dim, relation_dim, workspace), columns ? &exchange : nullptr, 0);
 
   SCOPED_TRACE(name + ", dim " + std::to_string(dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
                std::to_string(scale));
@@ -162,6 +180,15 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
 }
 
 class EmulatedGradients : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
+  std::mt19937 random(5);
+  LossSpec adversarial;
+  adversarial.adversarial = true;
+  adversarial.regularization_coefficient = 1e-3f;
+  for (const bool degree_negatives : {false, true})
+    expect_same(GetParam(), {6, 3, 5, 22, degree_negatives}, adversarial, 1.0f, false, random, true);
+}
 
 TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   std::mt19937 random(3);

@@ -1,0 +1,82 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.h"
+#include "bindings/column_exchange.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+using Segment = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+
+// Mean squares over this rank's columns become those over the columns of all ranks.
+void exchange_mean_squares(ColumnExchange& exchange, const Floats& means, std::uintptr_t stream) {
+  const HostExchange& host = exchange.host();
+  const auto count = static_cast<std::int64_t>(means.size());
+  if (count % 4 != 0 || count > host.floats(1))
+    throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
+  const auto ranks = static_cast<float>(host.ranks());
+  const nb::gil_scoped_release release;
+  if (means.device_type() != nb::device::cuda::value) return exchange.sum(1, means.data(), count, ranks);
+  cuda::put_part(exchange.device(), host.floats(0), count, means.data(), stream);
+  cuda::exchange_sum(exchange.device(), host.floats(0), count, ranks, means.data(), stream);
+}
+
+}  // namespace
+
+void bind_exchange(nb::module_& module) {
+  module.attr("MOST_COLUMN_RANKS") = kMostRanks;
+  module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,
+             "Whether two CUDA devices read each other's memory.");
+  module.def("exchange_bytes", &HostExchange::bytes_needed, "ranks"_a, "scores"_a, "squares"_a,
+             "Bytes of the memory that ranks share for an exchange of so many floats each.");
+  nb::class_<ColumnExchange>(module, "ColumnExchange",
+                             "Where ranks that own columns of all rows meet inside a step. See csrc/exchange.")
+      .def(
+          "__init__",
+          [](ColumnExchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores,
+             std::int64_t squares) {
+            new (self) ColumnExchange(reinterpret_cast<std::byte*>(segment.data()), segment.nbytes(), rank, ranks,
+                                      scores, squares);
+          },
+          "segment"_a, "rank"_a, "ranks"_a, "scores"_a, "squares"_a, nb::keep_alive<1, 2>(),
+          "segment: (exchange_bytes,) uint8, shared by all ranks, zero at first.")
+      .def(
+          "handle",
+          [](ColumnExchange& self) {
+            const std::string handle = self.peer_memory().handle();
+            return nb::bytes(handle.data(), handle.size());
+          },
+          "Of this rank's memory on the current CUDA device, for `connect` in the processes of the others.")
+      .def(
+          "connect",
+          [](ColumnExchange& self, const std::vector<nb::bytes>& handles) {
+            std::vector<std::string> each;
+            for (const nb::bytes& handle : handles) each.emplace_back(handle.c_str(), handle.size());
+            self.peer_memory().connect(each);
+          },
+          "handles"_a,
+          "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
+          "registered. DeviceError if the system refuses.")
+      .def(
+          "sum",
+          [](ColumnExchange& self, int region, const Floats& values, float divisor) {
+            const nb::gil_scoped_release release;
+            self.sum(region, values.data(), static_cast<std::int64_t>(values.size()), divisor);
+          },
+          "region"_a, "values"_a, "divisor"_a = 1.0f,
+          "On the CPU: replace values by their sums over ranks, divided. Regions 0 and 1 take turns.")
+      .def("fail", [](ColumnExchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
+           "End all waiting, with the first sentence that any rank gives.")
+      .def_prop_ro("sentence", [](ColumnExchange& self) { return self.host().sentence(); },
+                   "What ended it, or an empty string.");
+  module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
+             "means (n,), n a multiple of 4: mean squares over this rank's columns, which become those over the columns "
+             "of all ranks. Runs where `means` lies, with the same bits everywhere; only enqueues on a CUDA device.");
+}
+
+}  // namespace frugal

@@ -1,0 +1,104 @@
+"""A run of several ranks that each have some columns of every row (columns.py), each a process with a GPU."""
+
+from __future__ import annotations
+
+import os
+
+from .column_exchange import ExchangeSize, SharedSegment, StepExchange
+from .column_tables import ColumnTables, attach_slices, split_tables
+from .columns import STEPS_AHEAD, joined_batch_size, own_config, own_step
+from .ranks import FollowerRun, LeaderRun, RankRanker, RankRun
+from .sampler import Sampler, SamplerConfig
+from .step import make_step
+from .tables import hot_entities
+from .trainer import step_config
+
+MOST_SAMPLER_THREADS = 4
+
+
+class ColumnRun(RankRun):
+    """What all ranks do alike: the batches of all, the steps of their own columns."""
+
+    tables: ColumnTables
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.ranker = ColumnRanker(self)
+
+    @property
+    def ahead(self) -> int:
+        return self.config.store.lookahead + STEPS_AHEAD
+
+    def _hot_entities(self):
+        return hot_entities(self.graph) if own_config(self.config).uses_engine else None
+
+    def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
+        config, graph = self.config, self.graph
+        spare = len(os.sched_getaffinity(0)) // config.device.ranks // 2
+        threads = max(config.store.sampler_threads, min(MOST_SAMPLER_THREADS, spare))
+        return Sampler(*graph.train, graph.n_entities, graph.n_relations,
+                       SamplerConfig(joined_batch_size(config), config.batch.neg_sample_size, config.run.seed,
+                                     threads=threads),
+                       weight=graph.train.weight)
+
+    def _make_step(self):
+        return None  # once the exchange is there
+
+    def _connect(self, segment) -> None:
+        """Collective: the other ranks are there."""
+        config, ranks = self.config, self.config.device.ranks
+        own = own_step(step_config(config), ranks)
+        exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
+        self.tables.exchange = exchange
+        exchange.connect(self.peers, config.device.peer)
+        self.step = make_step(own, device=self.device, exchange=exchange)
+
+    def _exchange_size(self) -> ExchangeSize:
+        own = own_step(step_config(self.config), self.config.device.ranks)
+        return ExchangeSize(own, self.sampler, self.graph.n_entities, self.graph.n_relations)
+
+    def _end_training(self) -> None:
+        super()._end_training()
+        self.tables.exchange.close()
+
+
+class ColumnLeaderRun(ColumnRun, LeaderRun):
+    """Rank 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        rows = {"entity": self.graph.n_entities, "relation": self.graph.n_relations}
+        return split_tables(self.config, rows, self.config.run.seed, self._hot_entities(), self.device)
+
+    def _say_batch_size(self):
+        ranks, positives = self.config.device.ranks, self.sampler.batch_size
+        print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
+
+    def _hello(self):
+        self._segment = SharedSegment(self._exchange_size().bytes(self.config.device.ranks))
+        return {**super()._hello(), "segment": self._segment.path}
+
+    def _join(self) -> None:
+        self._connect(self._segment.array)
+        self._segment.close()
+        way = "peer access" if self.tables.exchange.peer else "host memory"
+        self.summary["parallel"] = {"mode": "dims", "exchange": way}
+        print(f"scores are exchanged through {way}", flush=True)
+
+
+class ColumnFollowerRun(ColumnRun, FollowerRun):
+    """Another rank than 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        return attach_slices(self.config, self._hello["tables"], self.rank, self._hot_entities(), self.device)
+
+    def _join(self) -> None:
+        self._connect(SharedSegment.attach(self._hello["segment"]))
+
+
+class ColumnRanker(RankRanker):
+    """As several ranks do, on tables that rank 0 puts together."""
+
+    def rank(self, mode, triples, tables):
+        with self._run.pause(), tables.copied(self._run.peers) as copied:
+            return super().rank(mode, triples, copied)
+

@@ -1,0 +1,43 @@
+"""How several ranks share the work: by rows, each with batches of its own, or by columns (docs/ranks.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Tuple
+
+from .. import _native
+from ..config import TrainConfig
+from ..errors import InputError
+from .columns import refusal
+
+FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
+
+
+def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConfig:
+    """The configuration with --parallel auto decided, which `say` hears. InputError for a mode that the run cannot
+    have."""
+    device = config.device
+    why_not = refusal(config)
+    if device.parallel == "dims" and why_not:
+        raise InputError(f"--parallel dims {why_not}; or use --parallel rows")
+    if device.parallel != "auto":
+        return config
+    chosen, reason = _choose(config, why_not)
+    if device.gpu[0] >= 0:
+        say(f"--parallel {chosen}: {reason}")
+    return replace(config, device=replace(device, parallel=chosen))
+
+
+def _choose(config: TrainConfig, why_not) -> Tuple[str, str]:
+    device = config.device
+    if why_not:
+        return "rows", f"dims {why_not}"
+    if len({device.gpu_of(rank) for rank in range(device.ranks)}) < device.ranks:
+        return "rows", "ranks share a GPU"
+    columns = config.model.hidden_dim // device.ranks
+    if columns < FEWEST_COLUMNS:
+        return "rows", f"--hidden_dim {config.model.hidden_dim} leaves a GPU {columns} columns"
+    reached = device.peer != "off" and all(
+        _native.reach_each_other(one, other) for one in device.gpu for other in device.gpu)
+    way = "over peer access" if reached else "through host memory"
+    return "dims", f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns, scores meet {way}"

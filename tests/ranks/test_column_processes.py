@@ -1,0 +1,167 @@
+"""Runs of several processes that each have some columns: the tables of one process on the same batches."""
+import json
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
+
+from dglke_frugal import _native
+
+BATCH, COEFFICIENT = 60, 1e-4  # of conftest.FLAGS
+
+
+DIMS = ["--gpu", 0, 0, "--parallel", "dims"]
+DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
+
+
+@pytest.fixture
+def columns(small, tmp_path):
+    """Runs on the CPU as a device (tests/devices.py), with several of them as several GPUs."""
+    found = Ranks(small, tmp_path)
+    found.gpu = "devices.Device()"
+    return found
+
+
+def alone(columns, ranks, *given):
+    """One process that trains on the batches of all ranks."""
+    return trained(columns.run(*given, "--gpu", 0, "--batch_size", ranks * BATCH, "-rc", COEFFICIENT / ranks)[0])
+
+
+MODELS = {"TransE_l2": [], "TransE_l1": [], "DistMult": [], "ComplEx": [], "RotatE": ["-de"], "SimplE": ["-de", "-dr"]}
+
+
+def assert_close(arrays, expected):
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        np.testing.assert_allclose(array, expected[name], rtol=2e-3, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("given", [[], ["--model_name", "ComplEx", "-adv", "--flush", "none"]])
+def test_ranks_with_columns_compute_what_one_process_does(columns, given):
+    folder, output = columns.run(*given, *DIMS, "--max_step", 6)
+    assert "a step of all 2 ranks trains on 120 triples" in output
+    assert_close(trained(folder), alone(columns, 2, *given, "--max_step", 6))
+    result = json.loads((folder / "result.json").read_text())
+    assert result["parallel"]["mode"] == "dims" and [each["steps"] for each in result["ranks"]] == [6, 6]
+
+
+def test_delays_validations_and_a_resumed_run_change_nothing(columns):
+    expected = trained(columns.run(*DIMS, "--max_step", 17)[0])
+    given = ["--eval_percent", 0.05, "--checkpoint_interval", 7]
+    folder, output = columns.run(*DIMS, *given, "--max_step", 9, "--valid", "--eval_interval", 4, suffering=DELAYS)
+    assert output.count("[0]Valid average MRR") == 2
+    settings = ["--lookahead", 3, "--cache_ratio", 0.4, "--host_write", "staged", "--flush_threads", 3]
+    _, output = columns.run("--max_step", 17, "--test", *settings, resume=folder)
+    assert_same(trained(folder), expected)
+    assert "[0]Test average MRR" in output
+
+
+def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
+    given = ["--model_name", "RotatE", "-de", "--max_step", 4, "--test"]
+    folder, output = columns.run(*given, *DIMS)
+    arrays = trained(folder)
+    for name in ("entity", "relation"):
+        np.testing.assert_array_equal(np.load(folder / f"small_RotatE_{name}.npy"), arrays[name])
+    again, of_one = columns.run(*given, "--gpu", 0, "--batch_size", 2 * BATCH, "-rc", COEFFICIENT / 2)
+    found, wanted = (float(re.search(r"Test average MRR: (\S+)", said)[1]) for said in (output, of_one))
+    assert found == pytest.approx(wanted, rel=1e-2)
+
+
+@pytest.mark.parametrize("given, sentence", [
+    (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
+    (["--rel_part"], "leave --partition and --rel_part out"), (["--matmul", "bf16"], "does not go with --matmul bf16"),
+    (["--flush", "sync"], "leave --flush sync out")])
+def test_what_cannot_be_split_is_refused(columns, given, sentence):
+    arguments, _ = columns.arguments(*given, *DIMS)
+    if "RESCAL" not in given:
+        arguments = [*arguments, *map(str, given)]  # behind the common ones
+    process = columns.start(arguments)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and sentence in output.splitlines()[-1], output
+
+
+def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
+    folder, _ = columns.run(*DIMS, "--max_step", 4)
+    process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"])
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "is of another configuration" in output, output
+
+
+@pytest.fixture
+def running(columns):
+    """Starts three ranks that have begun to train: process, folder, ids of the others."""
+
+    def start(*given, suffering="pass"):
+        arguments, folder = columns.arguments("--gpu", 0, 0, 0, "--parallel", "dims", "--max_step", 1_000_000,
+                                              "--log_interval", 20, *given)
+        process = columns.start(arguments, suffering=suffering)
+        wait_for(process, "[proc 1][Train](20/")
+        return process, folder, followers(process.pid)
+
+    before = set(os.listdir("/dev/shm"))
+    yield start
+    assert set(os.listdir("/dev/shm")) == before
+
+
+def last_line(process, others):
+    output, _ = process.communicate(timeout=30)
+    assert_gone(others.values())
+    assert process.returncode == 1, output
+    return output.splitlines()[-1]
+
+
+def test_a_rank_that_is_killed_stops_all(running):
+    process, _, others = running()
+    os.kill(others[2], signal.SIGKILL)
+    assert re.search("Rank 2 .*has ended", last_line(process, others))
+
+
+def test_a_rank_that_throws_stops_all_with_its_message(running):
+    process, _, others = running(suffering="if rank == 1 and step == 40: raise RuntimeError('the disk is on fire')")
+    assert "the disk is on fire" in last_line(process, others)
+
+
+def test_no_rank_outlives_rank_0(running):
+    process, _, others = running()
+    process.kill()
+    process.communicate(timeout=20)
+    assert_gone(others.values())
+
+
+def test_an_interrupt_stops_all_after_the_same_step(running, columns):
+    process, folder, others = running()
+    os.kill(others[1], signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert_gone(others.values())
+    assert process.returncode == 128 + signal.SIGTERM, output
+    (checkpoint,) = (folder / "checkpoints").glob("step-*")
+    steps = int(checkpoint.name[5:]) + 3
+    columns.run("--max_step", steps, resume=folder)
+    expected, _ = columns.run("--gpu", 0, 0, 0, "--parallel", "dims", "--max_step", steps)
+    assert_same(trained(folder), trained(expected))
+
+
+two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0]) < 2, reason="needs two GPUs")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("gpus", [[0, 0], pytest.param([0, 1], marks=two_gpus)])
+@pytest.mark.parametrize("model", MODELS)
+def test_gpus_compute_the_cpus_tables(columns, model, gpus):
+    """Through peer access and through host memory, with and without a cache."""
+    given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus]
+    expected = trained(columns.run(*given)[0])
+    columns.gpu = None
+    for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2]):
+        assert_same(trained(columns.run(*given, *more)[0]), expected)
+
+
+@pytest.mark.cuda
+def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running):
+    columns.gpu = None
+    process, _, others = running()
+    os.kill(others[2], signal.SIGKILL)
+    assert re.search("Rank 2 .*has ended", last_line(process, others))
