@@ -124,6 +124,13 @@ def test_a_rank_that_throws_stops_all_with_its_message(running):
     assert "the disk is on fire" in last_line(process, others)
 
 
+def test_a_device_that_fails_stops_all(columns):
+    columns.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
+    arguments, _ = columns.arguments(*DIMS, "--max_step", 1_000_000)
+    output, _ = columns.start(arguments).communicate(timeout=100)
+    assert re.search("Rank 1.*the device failed in step 61.*the bus is gone", output.splitlines()[-1])
+
+
 def test_no_rank_outlives_rank_0(running):
     process, _, others = running()
     process.kill()
