@@ -43,13 +43,13 @@ void require(bool good, const char* sentence) {
 }
 
 RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                    const std::optional<Floats>& staging, std::size_t stride) {
-  require(dim >= 1 && static_cast<std::size_t>(dim) < stride && stride % 4 == 0,
+                    const std::optional<Floats>& staging, std::size_t stride, std::int64_t state = 1) {
+  require(dim >= 1 && state >= 0 && static_cast<std::size_t>(dim + state) <= stride && stride % 4 == 0,
           "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
   require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
           "host rows, cache and records must be equally far apart");
   return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
-          staging ? staging->data() : nullptr};
+          staging ? staging->data() : nullptr, state};
 }
 
 MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache, const std::optional<Floats>& staging) {
@@ -65,8 +65,8 @@ RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& 
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
             const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
-            const std::string& part) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1));
+            const std::string& part, std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1), state);
   RowReads reads = reads_of(rows, source, records);
   reads.part = named<ReadPart>({{"all", ReadPart::kAll}, {"host", ReadPart::kHost}, {"cache", ReadPart::kCache}}, part,
                                "part of a step's rows");
@@ -79,8 +79,9 @@ void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
 
 std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>& rows,
                   const Vector<std::int32_t>& source, const Rows& packed,
-                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row) {
-  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1));
+                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row,
+                  std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1), state);
   const RowReads reads = reads_of(rows, source, packed);
   require(packed_row.size() >= rows.size(), "packed_row must have a number for each row");
   const nb::gil_scoped_release release;
@@ -118,8 +119,9 @@ void update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
 }
 
 void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1));
+                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream,
+                 std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const Leave*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size())};
@@ -130,8 +132,8 @@ void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Ve
 }
 
 void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
-                const Bytes& write_backs, std::uintptr_t stream) {
-  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1));
+                const Bytes& write_backs, std::uintptr_t stream, std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1), state);
   require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
   const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
   const auto count = static_cast<std::int64_t>(write_backs.shape(0));
@@ -199,13 +201,14 @@ void bind_kernels(nb::module_& module) {
 
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "max_blocks"_a = 0, "part"_a = "all",
+      "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1,
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
       "for the rows from there alone, or 'all'. Runs where `records` lies. IndexError on the CPU for a plan that "
       "points outside.");
   module.def(
       "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
+      "state"_a = 1,
       "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
       "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
@@ -216,10 +219,12 @@ void bind_kernels(nb::module_& module) {
       "(n, dim), offset (U + 1,) int32, order (n,) int32 or None). Runs where `records` lies.");
   module.def(
       "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
+      "state"_a = 1,
       "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
       "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
+      "state"_a = 1,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
              "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; "

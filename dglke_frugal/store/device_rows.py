@@ -14,7 +14,7 @@ import torch
 
 from .. import _native
 from .device import Device, Mark, nothing
-from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_rows
+from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_from_sums, update_rows
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
@@ -60,7 +60,7 @@ class DeviceRows:
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0):
         """slots: rows that device memory holds; more: further ones behind those and the scratch row."""
         self.table, self.device = table, device
-        self.dim, self.stride = table.dim, table.stride
+        self.dim, self.stride, self.state = table.dim, table.stride, table.state_floats
         self.scratch = slots
         self.stalls = Stalls()
         self.cache = device.zeros(slots + 1 + more, table.stride)
@@ -101,15 +101,27 @@ class DeviceRows:
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, stride) = the record of row u; `plan` in device memory."""
-        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream)
+        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream,
+                    state=self.state)
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, learning_rate: float) -> None:
         """Row-wise Adagrad; entries as plan_kernels.update_rows takes them, with gradients by row of the plan."""
-        update_rows(self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
-                    list(entries), learning_rate, self.device.stream)
+        host, cache, staging, leave, target = self._places(plan)
+        update_rows(self.dim, host, cache, staging, leave, target, records, list(entries), learning_rate,
+                    self.device.stream)
+
+    def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
+                         update: _native.SummedUpdate) -> None:
+        """One update per row, from the sums (n, dim) of its gradients; `plan` in device memory."""
+        host, cache, staging, leave, target = self._places(plan)
+        update_from_sums(self.dim, host, cache, staging, leave, target, records, sums, update, self.device.stream)
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
+
+    def _places(self, plan: Plan) -> Tuple:
+        """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""
+        return self._host_rows(), self.cache, self._staging(), plan.leave, plan.target
 
     def _host_rows(self):
         return self.table.records
@@ -159,7 +171,8 @@ class DeviceRows:
         for first in range(0, len(slots), ROWS_PER_COPY):
             part = slice(first, first + ROWS_PER_COPY)
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
-            records[rows[part], : self.dim + 1] = self.cache[index, : self.dim + 1].cpu().numpy()
+            floats = self.table.record_floats
+            records[rows[part], :floats] = self.cache[index, :floats].cpu().numpy()
 
 
 class ResidentRows(DeviceRows):
@@ -203,9 +216,9 @@ class ResidentRows(DeviceRows):
         source, _ = self._constants(len(plan.rows))
         super().gather(plan._replace(source=source), records)
 
-    def update(self, plan, records, entries, learning_rate):
+    def _places(self, plan):
         _, leave = self._constants(len(plan.rows))
-        super().update(plan._replace(leave=leave, target=plan.rows), records, entries, learning_rate)
+        return super()._places(plan._replace(leave=leave, target=plan.rows))
 
     def _host_rows(self):
         return self.cache

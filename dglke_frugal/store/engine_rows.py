@@ -18,7 +18,7 @@ from ..errors import InputError
 from .device import Device, Mark, Watch, nothing
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
 from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
-                           gather_rows, pack_host_rows, return_rows, update_rows, write_back_rows)
+                           gather_rows, pack_host_rows, return_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -122,7 +122,8 @@ class MappedRows(EngineRows):
 
         def work():
             listed = self.device.upload(as_bytes(write_backs))
-            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream)
+            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream,
+                            state=self.state)
             self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
         self.device.submit(work, after)
@@ -155,18 +156,17 @@ class ReturningRows(MappedRows):
     def arrival(self, plan, records):
         def work():
             gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                        part="host")
+                        part="host", state=self.state)
 
         return self.device.repeated(work)
 
     def gather(self, plan, records):
         gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                    part="cache")
+                    part="cache", state=self.state)
 
-    def update(self, plan, records, entries, learning_rate):
+    def _places(self, plan):
         """To the kernel the cache is the host table: rows that leave for it go to their slots."""
-        update_rows(self.dim, self.cache, self.cache, None, plan.leave, plan.target, records, list(entries),
-                    learning_rate, self.device.stream)
+        return self.cache, self.cache, None, plan.leave, plan.target
 
     def publish(self, plan):
         pass  # with the departure
@@ -174,8 +174,8 @@ class ReturningRows(MappedRows):
     def departure(self, plan):
         def work():
             return_rows(
-                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream
-            )
+                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream,
+                state=self.state)
             self.device.store(self._published_counter, plan.published)
 
         return self.device.repeated(work)
@@ -215,7 +215,7 @@ class CopiedRows(EngineRows):
         self._leaving = None  # (leave, target) of the records in the outbox
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
-        self._gradients.append(occurrences.reshape(-1, len(rows)).sum(axis=0))
+        self._gradients.append(occurrences.reshape(-1, max(1, len(rows))).sum(axis=0))
         super().announce(step, rows, occurrences)
 
     def begin(self, step):
@@ -227,7 +227,8 @@ class CopiedRows(EngineRows):
     def amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
         count, gradients = len(rows), self._gradients.popleft()
-        self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows)
+        self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows,
+                                      state=self.state)
         plan.rows[:count][source != FROM_HOST] = 0
         plan.leave[:count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
         travels = np.flatnonzero(leave != LEAVE_CACHE)
@@ -258,7 +259,8 @@ class CopiedRows(EngineRows):
 
             def work(part=part):
                 listed = self.device.upload(as_bytes(part))
-                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), listed, self.device.stream)
+                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), listed, self.device.stream,
+                                state=self.state)
 
             self.device.submit(work)
             self._take(*leaving)
@@ -273,10 +275,11 @@ class CopiedRows(EngineRows):
         count = len(leave)
         self.device.submit(lambda: self._inbox[:count].copy_(self._outbox[:count], non_blocking=True))
         self.device.synchronize()
-        records = self._inbox.numpy()[:count, : self.dim + 1]
+        floats = self.table.record_floats
+        records = self._inbox.numpy()[:count, :floats]
         staged = leave != LEAVE_HOST_ROW
-        self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, : self.dim + 1] = records[staged]
-        self.table.records[target[~staged], : self.dim + 1] = records[~staged]
+        self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, :floats] = records[staged]
+        self.table.records[target[~staged], :floats] = records[~staged]
 
 
 def _as_records(row, slot, leave, target) -> np.ndarray:
