@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from .. import _native
+from ..store.request import Request
 from .functions import Bags, ReadBags, ReadRows, SumBags
 from .module import Embedding
 
@@ -20,7 +21,7 @@ class EmbeddingBag(Embedding):
     bags gets the sum of their gradients, in the order of ids.
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, optimizer, *, mode: str = "mean",
+    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0, optimizer=None, *, mode: str = "mean",
                  include_last_offset: bool = False, **settings):
         """mode: "sum" or "mean". include_last_offset: as torch.nn.EmbeddingBag. settings: as for Embedding."""
         if mode not in MODES:
@@ -36,24 +37,27 @@ class EmbeddingBag(Embedding):
         mode "sum" only; it gets a gradient as well.
         """
         bags = self._bags(ids, offsets)
-        request = self._request(ids)
         if per_sample_weights is not None:
             if self.mode != "sum":
                 raise ValueError("per_sample_weights need mode='sum'")
-            values, ticket = self._read(request)
+            values, ticket, _ = self._read(ids)
             if ticket is not None:
                 values = ReadRows.apply(self._anchor, values, self._receive, ticket)
             return SumBags.apply(values * per_sample_weights.reshape(-1, 1), bags)
-        values, ticket = self._read(request)
+        values, ticket, request = self._read(ids)
         if ticket is None:
             sums = bags.sums(values)
         else:
             sums = ReadBags.apply(self._anchor, values, bags, self._receive, ticket)
         if self.mode == "sum":
             return sums
-        present = np.bincount(bags.of_id[request.ids != _native.NO_ROW], minlength=len(bags))
+        present = np.bincount(bags.of_id[self._counts(request)], minlength=len(bags))
         counts = torch.from_numpy(np.maximum(present, 1).astype(np.float32)).to(sums.device)
         return sums / counts[:, None]
+
+    def _counts(self, request: Request):
+        """Which ids of a request are none of padding: keys without a row read their start values."""
+        return slice(None) if self.padding_idx is None else request.ids != _native.NO_ROW
 
     def _bags(self, ids: torch.Tensor, offsets: Optional[torch.Tensor]) -> Bags:
         if ids.dim() == 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Dict, Iterator, Union
+from typing import Callable, Dict, Iterator, Optional, Union
 
 import numpy as np
 
@@ -49,8 +49,11 @@ def save(path: Union[str, os.PathLike], table: _native.HostTable, beside: Dict[s
             _write(file, array)
 
 
-def load(path: Union[str, os.PathLike], table: _native.HostTable) -> Dict[str, np.ndarray]:
-    """Read rows and state, or rows alone with state 0, into the table; returns what else there is, by name.
+def load(path: Union[str, os.PathLike], table: _native.HostTable,
+         restore: Optional[Callable[[Dict[str, np.ndarray]], None]] = None) -> None:
+    """Read rows and state, or rows alone with state 0, into the table.
+
+    restore: gets what else there is, by name, before the table is touched; raises ValueError if that does not fit.
 
     Raises InputError if the file is not one of this table's shape; the table is then as it was.
     """
@@ -69,12 +72,16 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable) -> Dict[str, n
             found = f"{parts[name].dtype} {parts[name].shape}" if name in parts else "nothing"
             raise InputError(f"{path} holds {found} as {name}, but this table needs float32 {to.shape}; use the sizes "
                              "and the optimizer it was saved with")
+    if restore is not None:
+        try:
+            restore({name: np.array(values) for name, values in parts.items() if name not in needed})
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
     for name, to in needed.items():
         for block in _blocks(to):
             to[block] = parts[name][block]
     if "optimizer_state" not in needed:
         table.records[:, table.dim : table.record_floats] = 0
-    return {name: np.array(values) for name, values in parts.items() if name not in ("weight", "optimizer_state")}
 
 
 def _suffix(path) -> str:

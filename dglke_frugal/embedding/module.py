@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Executor
-from typing import Dict, Optional, Union
+from typing import Dict, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from ..store.request import Request
 from . import files, init as start
 from .config import CacheConfig
 from .functions import ReadRows
-from .table import Table, Ticket
+from .keys import Evicted, KeyTable
+from .table import OTHER_IDS, Table, Ticket
 
-KIND = {torch.int32: np.int32, torch.int64: np.int64}
+KINDS = (torch.int32, torch.int64)
 
 
 class Embedding(nn.Module):
@@ -33,17 +34,34 @@ class Embedding(nn.Module):
     Ids on the CPU are taken as they are; ids on a GPU cost a synchronisation. Importing needs no CUDA.
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, optimizer: RowOptimizer, *,
+    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0,
+                 optimizer: Optional[RowOptimizer] = None, *,
                  device: Union[str, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
                  padding_idx: Optional[int] = None, init: start.Init = start.Normal(), seed: int = 0,
-                 check_finite: bool = False):
+                 check_finite: bool = False, keys: Optional[str] = None, capacity: Optional[int] = None,
+                 policy: str = "lru", keep_evicted: bool = False):
         """cache: by default, in place on the CPU and 5 % of the rows on a GPU.
+
+        keys="int64": ids are any 64-bit keys but -1, which get rows of a table of `capacity` rows, instead of
+        num_embeddings, as they come. A full table makes room by `policy`, one of lru, lfu, epoch_lru, epoch_lfu and
+        customized; rows that had to go are handed out by take_evicted if keep_evicted. Keys come in only with lookups
+        that train; others read what a new key would begin with.
 
         padding_idx: an id that reads zeros and is never updated. init, seed: start values, see dglke_frugal.embedding.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
         """
         super().__init__()
+        if keys not in (None, "int64"):
+            raise ValueError(f"keys are 'int64' or not given, not {keys!r}")
+        if (keys is None) != (capacity is None) or (keys is None) == (num_embeddings is None):
+            raise ValueError("give num_embeddings, or keys='int64' with a capacity")
+        self._keys = None
+        if keys is not None:
+            if padding_idx is not None:
+                raise ValueError("padding_idx is for rows by number; leave the keys of padding out")
+            self._keys = KeyTable(capacity, policy, init, seed, keep_evicted)
+            num_embeddings = capacity
         if num_embeddings < 1 or embedding_dim < 1:
             raise ValueError(f"a table has at least one row and one column, not {num_embeddings} x {embedding_dim}")
         if not isinstance(optimizer, RowOptimizer):
@@ -71,21 +89,31 @@ class Embedding(nn.Module):
         """For print."""
         return f"{self.num_embeddings}, {self.embedding_dim}, device={self._table.torch_device}"
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """(*ids.shape, embedding_dim) on the module's device. Raises IndexError, with nothing changed."""
-        values, ticket = self._read(self._request(ids))
+    def forward(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """(*ids.shape, embedding_dim) on the module's device. Raises IndexError, with nothing changed.
+
+        scores: int64 of ids' shape, at least 0, for keys with policy="customized".
+        """
+        values, ticket, _ = self._read(ids, scores)
         if ticket is not None:
             values = ReadRows.apply(self._anchor, values, self._receive, ticket)
         return values.view(*ids.shape, self.embedding_dim)
 
-    def prefetch(self, ids: torch.Tensor, sorter: Optional[Executor] = None) -> None:
+    def prefetch(self, ids: torch.Tensor, sorter: Optional[Executor] = None,
+                 scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.
 
         A cache and the way of its rows are planned while earlier steps compute. Lookups ahead beyond the lookahead of
         `cache` wait in a list. sorter: a thread that sorts the ids out; without one the caller does. Raises IndexError
         for an id outside the table, with a sorter only when it is looked up.
         """
-        request = self._request(ids)
+        flat = self._flat(ids)
+        if self._keys is None:
+            request = self._request(flat)
+        elif self._will_train:
+            request = self._keys.resolve(flat, self._scores(scores), ahead=True)
+        else:
+            return  # what only reads brings no key in
         if sorter is None:
             request.lookup
         else:
@@ -95,6 +123,33 @@ class Embedding(nn.Module):
     def discard_prefetched(self) -> None:
         """Forget prefetched ids that were not looked up."""
         self._table.discard_prefetched()
+        if self._keys is not None:
+            self._keys.forget_ahead()
+
+    def take_evicted(self) -> Optional[Evicted]:
+        """Rows by key that have been evicted since the last call (see Evicted), None for none."""
+        return self._keyed.take_evicted()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of policies epoch_lru and epoch_lfu; keys of an earlier one go first. Between two lookups, with
+        nothing prefetched."""
+        self._nothing_prefetched()
+        self._keyed.set_epoch(epoch)
+
+    def erase(self, keys: torch.Tensor) -> torch.Tensor:
+        """Remove keys (n,); (n,) bool: which of them were there. With nothing prefetched."""
+        self._nothing_prefetched()
+        return torch.from_numpy(self._keyed.erase(self._flat(keys)))
+
+    def items(self) -> Tuple[torch.Tensor, torch.Tensor]:
+        """(keys (k,) int64, rows (k, embedding_dim)) that the table holds, by place."""
+        keys, slots, _, _ = self._keyed.entries()
+        return torch.from_numpy(keys), self.weight[torch.from_numpy(slots.astype(np.int64))]
+
+    @property
+    def num_keys(self) -> int:
+        """How many keys have a row."""
+        return len(self._keyed)
 
     @property
     def learning_rate(self) -> float:
@@ -123,7 +178,11 @@ class Embedding(nn.Module):
     def reset_parameters(self) -> None:
         """Start values again, and optimizer state 0."""
         self._table.drain()
-        start.fill(self._table.rows, self._init, self._seed)
+        if self._keys is None:
+            start.fill(self._table.rows, self._init, self._seed)
+        else:
+            self.discard_prefetched()
+            self._keys.clear()  # rows begin with their keys
         self._table.rewritten()
 
     def statistics(self) -> Optional[Dict]:
@@ -138,36 +197,82 @@ class Embedding(nn.Module):
 
     def load(self, path: Union[str, os.PathLike]) -> None:
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
+        self.discard_prefetched()
         self._table.drain()
-        self._restore(files.load(path, self._table.rows))
+        files.load(path, self._table.rows, self._restore if self._keys is not None else None)
         self._table.rewritten()
 
     def close(self) -> None:
         """Bring every update home and stop what runs in the background; the module may still be used."""
         self._table.close()
 
-    def _request(self, ids: torch.Tensor) -> Request:
-        flat = self._flat(ids)
+    @property
+    def _keyed(self) -> KeyTable:
+        if self._keys is None:
+            raise ValueError("this table has no keys; make it with keys='int64'")
+        return self._keys
+
+    def _nothing_prefetched(self) -> None:
+        if self._table.pending:
+            raise RuntimeError("lookups are prefetched, whose keys are in already; look them up, or call "
+                               "discard_prefetched() first")
+
+    def _request(self, flat: np.ndarray) -> Request:
         if self.padding_idx is not None:
             flat = np.where(flat == self.padding_idx, _native.NO_ROW, flat)
         return Request(flat, self.num_embeddings)
 
-    @staticmethod
-    def _flat(ids: torch.Tensor) -> np.ndarray:
+    def _flat(self, ids: torch.Tensor) -> np.ndarray:
         """(n,) int64 on the CPU, the caller's memory no longer."""
-        if not isinstance(ids, torch.Tensor) or ids.dtype not in KIND:
+        if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
-        if len(flat) and flat.min() < 0:
+        if self._keys is None and len(flat) and flat.min() < 0:
             position = int((flat < 0).argmax())
             raise IndexError(f"id {flat[position]} at position {position} is negative")
         return flat
 
-    def _read(self, request: Request):
-        """(values (n, dim), Ticket, or None if they will have no gradient)."""
-        if torch.is_grad_enabled() and self._trains:
-            return self._table.look_up(request)
-        return self._table.read(request), None
+    @staticmethod
+    def _scores(scores: Optional[torch.Tensor]) -> Optional[np.ndarray]:
+        if scores is None:
+            return None
+        flat = scores.detach().cpu().numpy().reshape(-1).astype(np.int64)
+        if len(flat) and flat.min() < 0:
+            raise ValueError("scores are at least 0")
+        return flat.astype(np.uint64)
+
+    @property
+    def _will_train(self) -> bool:
+        return torch.is_grad_enabled() and self._trains
+
+    def _read(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None):
+        """(values (n, dim), Ticket, or None if they will have no gradient, Request)."""
+        flat = self._flat(ids)
+        if self._keys is not None:
+            return self._read_keys(flat, self._scores(scores))
+        if scores is not None:
+            raise ValueError("scores are for rows by key")
+        request = self._request(flat)
+        if self._will_train:
+            return (*self._table.look_up(request), request)
+        return self._table.read(request), None, request
+
+    def _read_keys(self, flat: np.ndarray, scores: Optional[np.ndarray]):
+        keys, table = self._keys, self._table
+        if not self._will_train:
+            request = Request(keys.find(flat), self.num_embeddings)
+            values, ticket = table.read(request), None
+        else:
+            if table.pending:
+                request = table.next
+                if not np.array_equal(request.keys, flat):
+                    raise RuntimeError(OTHER_IDS)
+                keys.arrived(request, table.pending - 1)
+            else:
+                request = keys.resolve(flat, scores, ahead=False)
+            values, ticket = table.look_up(request, lambda executor: keys.begin_rows(request, executor))
+        keys.fill_absent(values, request.ids, flat)
+        return values, ticket, request
 
     def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
         """A lookup's gradient (m, dim) has arrived."""
@@ -176,7 +281,17 @@ class Embedding(nn.Module):
             gradients = gradients.to(torch.float32).contiguous()
         if self.check_finite and not torch.isfinite(gradients).all():
             raise FloatingPointError(self._not_finite(ticket, gradients, order))
+        if self._keys is not None and not self._table.is_open(ticket):
+            ticket, order = self._where_they_are_now(ticket, order)
         self._table.update(ticket, gradients, order)
+
+    def _where_they_are_now(self, ticket: Ticket, order: Optional[np.ndarray]):
+        """Ticket and order for a late gradient by key: keys that have lost their row meanwhile are left out."""
+        lookup = ticket.request.lookup
+        numbers = np.empty(len(lookup), np.int32)
+        numbers[lookup.order] = lookup.order if order is None else order
+        now = Ticket(Request(self._keys.find(ticket.request.keys), self.num_embeddings))
+        return now, numbers[now.request.lookup.order]
 
     def _not_finite(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> str:
         number = int((~torch.isfinite(gradients)).any(-1).nonzero()[0])
@@ -189,10 +304,14 @@ class Embedding(nn.Module):
 
     def _saved_beside(self) -> Dict[str, np.ndarray]:
         """Arrays that belong to the table besides its records, by name."""
-        return {}
+        if self._keys is None:
+            return {}
+        return self._keys.saved()
 
     def _restore(self, beside: Dict[str, np.ndarray]) -> None:
         """Take back what _saved_beside gave."""
+        if self._keys is not None:
+            self._keys.restore(beside)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -221,6 +340,12 @@ class Embedding(nn.Module):
                 error_msgs.append(f"{prefix}{name} has shape {tuple(found[name].shape)}, but this table needs "
                                   f"{(rows.rows, shapes[name])}: use the sizes and the optimizer it was saved with")
                 return
+        try:
+            self._restore({name: values.cpu().numpy() for name, values in found.items() if name not in shapes})
+        except ValueError as error:
+            error_msgs.append(f"{prefix}: {error}")
+            return
+        self.discard_prefetched()
         self._table.drain()
         records = torch.from_numpy(rows.records)
         records[:, : rows.dim] = found["weight"].detach()
@@ -229,5 +354,4 @@ class Embedding(nn.Module):
             state.copy_(found["optimizer_state"].detach())
         else:
             state.zero_()  # of a plain torch.nn.Embedding
-        self._restore({name: found[name].cpu().numpy() for name in self._saved_beside() if name in found})
         self._table.rewritten()

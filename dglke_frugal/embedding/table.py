@@ -18,6 +18,10 @@ from .config import CacheConfig
 GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made anew for each longer lookup
 
 
+OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, or "
+             "call discard_prefetched() first")
+
+
 class Ticket:
     """A lookup that has been read, until its gradient arrives. request: its ids."""
 
@@ -58,6 +62,11 @@ class Table:
         return len(self._pending)
 
     @property
+    def next(self) -> Optional[Request]:
+        """The first of them."""
+        return self._pending[0] if self._pending else None
+
+    @property
     def torch_device(self) -> torch.device:
         """Where embeddings are given out."""
         return self._device if isinstance(self._device, torch.device) else self._device.torch_device
@@ -85,8 +94,7 @@ class Table:
         if self._pending:
             head = self._pending[0]
             if not self._is_next(request):
-                raise RuntimeError("these are not the ids that were prefetched for the next lookup; look them up in "
-                                   "the order of prefetch, or call discard_prefetched() first")
+                raise RuntimeError(OTHER_IDS)
             request = head
             request.lookup  # an id outside the table is said before anything changes
             if not self._announced:
@@ -106,6 +114,10 @@ class Table:
         values = self._executor.gather()
         self._announce_ahead()
         return values, self._open
+
+    def is_open(self, ticket: Ticket) -> bool:
+        """Whether nothing else has happened since the lookup was read."""
+        return ticket is self._open
 
     def update(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
         """The gradient of a lookup has arrived: see Executor.update."""

@@ -52,7 +52,7 @@ class CallersDevice(CudaDevice):
                 else:
                     from .host_read import open_reader
 
-                    self._reader, chosen = open_reader(table, max_rows, self._memory, wanted)
+                    _, chosen = open_reader(table, max_rows, self._memory, wanted)
                     self._chosen[key] = chosen.mode
         return self._chosen[key]
 
@@ -198,18 +198,19 @@ class DeviceExecutor(Executor):
         self._rows.leave(departed)
         self._rows.end()
 
-    def replace(self, positions, records):
+    def replace(self, positions, records, wanted):
         here, floats = self._running[1], self.table.record_floats
         at = torch.from_numpy(np.asarray(positions, np.int64))
         before = []
 
         def work():
             there = at.to(self.torch_device)
-            before.append(here[there, :floats])
+            if wanted:
+                before.append(here[there, :floats])
             here[there, :floats] = torch.from_numpy(records).to(self.torch_device)
 
         self._with_callers(work)
-        return before[0].cpu().numpy()
+        return before[0].cpu().numpy() if wanted else None
 
     def _with_callers(self, work) -> None:
         """Run the work behind what the caller has enqueued, and before what it enqueues next."""

@@ -58,10 +58,11 @@ class Executor(ABC):
         """End the step; its rows stay as they are."""
 
     @abstractmethod
-    def replace(self, positions: np.ndarray, records: np.ndarray) -> np.ndarray:
+    def replace(self, positions: np.ndarray, records: np.ndarray, wanted: bool) -> Optional[np.ndarray]:
         """Before gather: rows lookup.rows[positions] of the running step begin anew with `records`.
 
-        records (k, record_floats) float32: embedding and optimizer state. Returns what the rows held before.
+        records (k, record_floats) float32: embedding and optimizer state. Returns what the rows held before, if that
+        is wanted.
         """
 
     def change(self, request: Request, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
@@ -105,9 +106,9 @@ class TableExecutor(Executor):
     def skip(self):
         pass
 
-    def replace(self, positions, records):
+    def replace(self, positions, records, wanted):
         rows, floats = self._request.lookup.rows[positions], self.table.record_floats
-        before = self.table.records[rows, :floats]
+        before = self.table.records[rows, :floats] if wanted else None
         self.table.records[rows, :floats] = records
         return before
 
@@ -154,10 +155,10 @@ class EngineExecutor(Executor):
             self._steps.copy_to_destination()
             self._steps.end()
 
-    def replace(self, positions, records):
+    def replace(self, positions, records, wanted):
         records = np.array(records, np.float32)
         _native.exchange_records(self._steps, np.ascontiguousarray(positions, np.int64), records)
-        return records
+        return records if wanted else None
 
     def drain(self):
         if self._dirty or self._several:

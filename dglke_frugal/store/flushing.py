@@ -110,6 +110,11 @@ class FlushedRows:
         """Counters of the engine; see csrc/engine/engine.h."""
         return self._engine.statistics()
 
+    @property
+    def steps_run(self) -> int:
+        """Steps of this rank that have ended."""
+        return self._port.statistics()["steps"]
+
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""
         self._port.fail(sentence)
@@ -140,6 +145,11 @@ class AttachedRows:
     def statistics(self) -> dict:
         """Counters of this rank alone; it has no flush threads."""
         return {"ranks": [self._port.statistics()], "shards": []}
+
+    @property
+    def steps_run(self) -> int:
+        """Steps of this rank that have ended."""
+        return self._port.statistics()["steps"]
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""
