@@ -64,6 +64,20 @@ class CopiedEmbedding(torch.nn.Module):
         return self.table[0](ids).to(self.device)
 
 
+class NoEmbedding(torch.nn.Module):
+    """Rows that are there already, and a gradient that nobody wants: what the model costs alone."""
+
+    def __init__(self, device: str):
+        super().__init__()
+        self.device, self.rows = device, {}
+        self.optimizer = torch.optim.SGD([torch.zeros(1)], RATE)
+
+    def forward(self, ids):
+        if ids.shape not in self.rows:
+            self.rows[ids.shape] = torch.zeros(*ids.shape, DIM, device=self.device, requires_grad=True)
+        return self.rows[ids.shape]
+
+
 def seconds_of_step(model, data, device: str, warm: int) -> float:
     """Median seconds of a training step, data on its way to the device included; those before `warm` do not count."""
     optimizer = torch.optim.SGD(model.parameters(), RATE)
@@ -125,6 +139,7 @@ def compare(scale: float, sizes, steps: int, warm: int, device: str) -> dict:
         ways["embedding_gpu"] = lambda: table(rows, device, CacheConfig(cache_ratio=CACHED, hot_ids=hot))
         ways["embedding_gpu_uva_without_cache"] = lambda: table(rows, device, CacheConfig(cache_ratio=0.0))
         ways["torch_gpu_by_copies"] = lambda: CopiedEmbedding(weight, device)
+    ways["model_alone_" + device] = lambda: NoEmbedding(device)
     result = {}
     for size in sizes:
         data = batches(steps + warm, size, scale)

@@ -79,19 +79,19 @@ def layers(*sizes):
 
 class DLRM(nn.Module):
     """Bottom perceptron, products of all pairs of vectors, top perceptron. forward gives logits (B,)."""
-
     def __init__(self, embedding, dense, categorical, dim=32):
         super().__init__()
         self.embedding = embedding
         self.bottom = layers(dense, 512, 256, 64, dim)
-        self.pairs = torch.tril_indices(categorical + 1, categorical + 1, -1)
-        self.top = layers(dim + self.pairs.shape[1], 512, 256, 1)
+        first, second = torch.tril_indices(categorical + 1, categorical + 1, -1)
+        self.register_buffer("pairs", first * (categorical + 1) + second, persistent=False)
+        self.top = layers(dim + len(first), 512, 256, 1)
 
     def forward(self, ids, dense):
         """ids (B, categorical) on the CPU, dense (B, d) on the model's device."""
         bottom = self.bottom(dense)
         rows = torch.cat([bottom[:, None], self.embedding(ids)], 1)
-        products = (rows @ rows.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
+        products = (rows @ rows.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -34,6 +36,23 @@ using Sums = nb::ndarray<const float, nb::ndim<2>, nb::c_contig>;
 void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
 }
+
+class SortedAhead {
+ public:
+  // The ids must stay as they are until the result has been taken.
+  SortedAhead(const Ids& ids, std::int64_t rows)
+      : sorted_(std::async(std::launch::async, [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows] {
+          return Lookup(keys, count, rows);
+        })) {}
+  bool ready() const { return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  Lookup take() {
+    if (!sorted_.valid()) throw std::logic_error("a lookup is taken once");
+    return sorted_.get();
+  }
+
+ private:
+  std::future<Lookup> sorted_;  // its destructor waits
+};
 
 // A read-only view that keeps the lookup alive.
 template <class T>
@@ -140,6 +159,13 @@ void bind_lookup(nb::module_& module) {
       .def_prop_ro(
           "order", [](nb::handle self) { return view(nb::cast<Lookup&>(self).order(), self); },
           "int32: positions in ids, row after row, those of a row ascending.");
+
+  nb::class_<SortedAhead>(module, "SortedAhead",
+                          "A lookup that a thread of its own sorts out; one of Python would wait for the interpreter.")
+      .def(nb::init<const Ids&, std::int64_t>(), "ids"_a, "rows"_a, nb::keep_alive<1, 2>())
+      .def_prop_ro("ready", &SortedAhead::ready, "Whether take would not wait.")
+      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(),
+           "The Lookup, once. IndexError for an id outside the table.");
 
   module.def(
       "exchange_records",

@@ -11,14 +11,14 @@
 namespace frugal {
 namespace {
 
-constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
+constexpr std::int64_t kFloatsPerTask = 1 << 15;  // below this a second thread costs more than it saves
 constexpr std::int64_t kAhead = 16;        // rows whose lines are asked for before they are copied
 constexpr std::int64_t kLine = 16;         // floats
 
 // out[i] = dim floats of find(i), zeros where that is null.
 template <class Find>
 void gather(std::int64_t count, std::int64_t dim, float* out, const Find& find) {
-  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  default_pool().parallel_for(count, std::max<std::int64_t>(1, kFloatsPerTask / dim), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       if (i + kAhead < end)
         if (const float* next = find(i + kAhead))

@@ -20,6 +20,7 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradients):
+        """gradients: (n, dim)."""
         ctx.receive(ctx.ticket, gradients, None)
         return None, None, None, None
 
@@ -36,6 +37,7 @@ class ReadBags(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradients):
+        """gradients: (B, dim), of which each id of a bag gets its own bag's."""
         numbers = ctx.bags.of_id[ctx.ticket.request.lookup.order]
         ctx.receive(ctx.ticket, gradients, numbers)
         return None, None, None, None, None
@@ -46,12 +48,14 @@ class SumBags(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, values, bags):
+        """values: (n, dim)."""
         ctx.bags = bags
         return bags.sums(values)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradients):
+        """gradients: (B, dim)."""
         return gradients[torch.from_numpy(ctx.bags.of_id.astype(np.int64)).to(gradients.device)], None
 
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 import torch
@@ -31,17 +30,16 @@ class Lookahead:
 
     def __iter__(self) -> Iterator[Any]:
         known, modules = deque(), {}
-        with ThreadPoolExecutor(1, "lookahead") as sorter:
-            try:
-                for batch in self._batches:
-                    for module, ids in self._ids(batch).items():
-                        module.prefetch(ids, sorter)
-                        modules[id(module)] = module
-                    known.append(batch)
-                    if len(known) > self._lookahead:
-                        yield known.popleft()
-                while known:
+        try:
+            for batch in self._batches:
+                for module, ids in self._ids(batch).items():
+                    module.prefetch(ids)
+                    modules[id(module)] = module
+                known.append(batch)
+                if len(known) > self._lookahead:
                     yield known.popleft()
-            finally:
-                for module in modules.values():
-                    module.discard_prefetched()
+            while known:
+                yield known.popleft()
+        finally:
+            for module in modules.values():
+                module.discard_prefetched()

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor
 from typing import Dict, Optional, Tuple, Union
 
 import numpy as np
@@ -99,13 +98,11 @@ class Embedding(nn.Module):
             values = ReadRows.apply(self._anchor, values, self._receive, ticket)
         return values.view(*ids.shape, self.embedding_dim)
 
-    def prefetch(self, ids: torch.Tensor, sorter: Optional[Executor] = None,
-                 scores: Optional[torch.Tensor] = None) -> None:
+    def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.
 
         A cache and the way of its rows are planned while earlier steps compute. Lookups ahead beyond the lookahead of
-        `cache` wait in a list. sorter: a thread that sorts the ids out; without one the caller does. Raises IndexError
-        for an id outside the table, with a sorter only when it is looked up.
+        `cache` wait in a list. An id outside the table raises IndexError when it is looked up.
         """
         flat = self._flat(ids)
         if self._keys is None:
@@ -114,10 +111,7 @@ class Embedding(nn.Module):
             request = self._keys.resolve(flat, self._scores(scores), ahead=True)
         else:
             return  # what only reads brings no key in
-        if sorter is None:
-            request.lookup
-        else:
-            request.sort_ahead(sorter)
+        request.sort_ahead()
         self._table.prefetch(request)
 
     def discard_prefetched(self) -> None:
@@ -197,7 +191,6 @@ class Embedding(nn.Module):
 
     def load(self, path: Union[str, os.PathLike]) -> None:
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
-        self.discard_prefetched()
         self._table.drain()
         files.load(path, self._table.rows, self._restore if self._keys is not None else None)
         self._table.rewritten()
@@ -312,6 +305,7 @@ class Embedding(nn.Module):
         """Take back what _saved_beside gave."""
         if self._keys is not None:
             self._keys.restore(beside)
+            self._table.discard_prefetched()
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -345,7 +339,6 @@ class Embedding(nn.Module):
         except ValueError as error:
             error_msgs.append(f"{prefix}: {error}")
             return
-        self.discard_prefetched()
         self._table.drain()
         records = torch.from_numpy(rows.records)
         records[:, : rows.dim] = found["weight"].detach()

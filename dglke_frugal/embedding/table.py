@@ -1,6 +1,9 @@
 """One table and the order of its lookups: which are to come, which one is under way, which gradients came late."""
 from __future__ import annotations
 
+import atexit
+import contextlib
+import weakref
 from collections import deque
 from typing import Callable, Deque, Optional
 
@@ -20,6 +23,17 @@ GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made
 
 OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, or "
              "call discard_prefetched() first")
+
+
+_tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop() -> None:
+    """Threads of tables that nobody has closed would outlive the interpreter."""
+    for table in list(_tables):
+        with contextlib.suppress(Exception):  # of a device that failed, say
+            table.close()
 
 
 class Ticket:
@@ -55,6 +69,7 @@ class Table:
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
         self._open: Optional[Ticket] = None
+        _tables.add(self)
 
     @property
     def pending(self) -> int:
@@ -176,7 +191,7 @@ class Table:
         """Announce what is sorted out and within the window."""
         while self._announced < len(self._pending):
             request = self._pending[self._announced]
-            if not request.is_sorted or self._executor is None:
+            if not request.is_ready or self._executor is None:
                 return  # the next lookup makes the executor, or announces the request itself
             # The running step has not ended: it counts as one of those beyond the last that has.
             if self._announced + (self._open is not None) > self._executor.window:

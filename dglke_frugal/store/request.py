@@ -1,7 +1,6 @@
 """The ids that a lookup asks for, and where they occur, sorted out when somebody needs it."""
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future
 from typing import Optional
 
 import numpy as np
@@ -20,20 +19,34 @@ class Request:
         """The ids must not change afterwards."""
         self.ids, self._rows = ids, rows
         self._lookup: Optional[_native.Lookup] = None
-        self._sorting: Optional[Future] = None
+        self._error: Optional[Exception] = None
+        self._sorting: Optional[_native.SortedAhead] = None
 
-    def sort_ahead(self, workers: Executor) -> None:
+    def sort_ahead(self) -> None:
         """Have the ids sorted out in the background."""
-        self._sorting = workers.submit(_native.Lookup, self.ids, self._rows)
+        self._sorting = _native.SortedAhead(self.ids, self._rows)
 
     @property
-    def is_sorted(self) -> bool:
-        """Whether `lookup` is there without waiting."""
-        return self._sorting is None or self._sorting.done()
+    def is_ready(self) -> bool:
+        """Whether `lookup` is there, without waiting and without an error."""
+        if self._lookup is None and self._sorting is not None and self._sorting.ready:
+            self._take()
+        return self._lookup is not None
 
     @property
     def lookup(self) -> _native.Lookup:
         """The rows, and where they occur. Raises IndexError for an id outside the table."""
+        if self._lookup is None and self._sorting is not None:
+            self._take()
+        if self._error is not None:
+            raise self._error
         if self._lookup is None:
-            self._lookup = self._sorting.result() if self._sorting else _native.Lookup(self.ids, self._rows)
+            self._lookup = _native.Lookup(self.ids, self._rows)
         return self._lookup
+
+    def _take(self) -> None:
+        try:
+            self._lookup = self._sorting.take()
+        except (IndexError, ValueError) as error:  # it is for whoever looks the ids up
+            self._error = error
+        self._sorting = None

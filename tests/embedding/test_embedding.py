@@ -245,6 +245,18 @@ def test_an_id_outside_the_table_is_said_and_changes_nothing(bad, cache):
     torch.testing.assert_close(module.weight, before)
 
 
+def test_an_id_outside_the_table_that_was_prefetched_is_said_when_it_is_looked_up():
+    module = make(cache=CacheConfig(cache_ratio=0.2))
+    for ids in (torch.tensor([1]), torch.tensor([2, ROWS])):
+        module.prefetch(ids)
+    module(torch.tensor([1])).sum().backward()
+    for _ in range(2):
+        with pytest.raises(IndexError, match=str(ROWS)):
+            module(torch.tensor([2, ROWS]))
+    module.discard_prefetched()
+    assert torch.equal(module(torch.tensor([2]))[0].detach(), module.weight[2])
+
+
 def test_lookups_must_come_in_the_order_of_prefetch():
     module = make()
     module.prefetch(torch.tensor([1]))
