@@ -17,7 +17,7 @@ class CacheConfig:
     on the CPU the table in place, on a GPU all of it in the GPU's memory. flush_threads: for updates on their way home.
     host_read: "uva", "copy" or "auto", see docs/cache.md. direct: whether a GPU stores updates into host rows itself.
     max_rows: distinct rows of one lookup at most; the first lookup's number of ids if not given, and a larger one makes
-    a larger engine.
+    a larger engine. ranks: processes of this machine that train the table together, on the CPU; they need max_rows.
     """
 
     cache_ratio: float = 0.05
@@ -29,6 +29,7 @@ class CacheConfig:
     host_read: str = "auto"
     direct: bool = True
     max_rows: Optional[int] = None
+    ranks: int = 1
 
     def __post_init__(self):
         if not 0 <= self.cache_ratio <= 1:
@@ -39,7 +40,10 @@ class CacheConfig:
                 raise ValueError(f"there is no {name} called {value!r}; there are {', '.join(known)}")
         if self.policy == "static" and self.hot_ids is None:
             raise ValueError("cache_policy='static' needs hot_ids, the ids that are used most; take 'lfu' without them")
-        for name in ("lookahead", "flush_threads"):
+        if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
+            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush other than "
+                             "'none'")
+        for name in ("lookahead", "flush_threads", "ranks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
 

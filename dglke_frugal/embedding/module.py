@@ -10,12 +10,13 @@ from torch import nn
 
 from .. import _native
 from ..optim import RowOptimizer
+from ..store.flushing import StoreAddress
 from ..store.request import Request
 from . import files, init as start
 from .config import CacheConfig
 from .functions import ReadRows
 from .keys import Evicted, KeyTable
-from .table import OTHER_IDS, Table, Ticket
+from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
 
@@ -38,7 +39,7 @@ class Embedding(nn.Module):
                  device: Union[str, torch.device] = "cpu", cache: Optional[CacheConfig] = None,
                  padding_idx: Optional[int] = None, init: start.Init = start.Normal(), seed: int = 0,
                  check_finite: bool = False, keys: Optional[str] = None, capacity: Optional[int] = None,
-                 policy: str = "lru", keep_evicted: bool = False):
+                 policy: str = "lru", keep_evicted: bool = False, shared: Optional[SharedTable] = None):
         """cache: by default, in place on the CPU and 5 % of the rows on a GPU.
 
         keys="int64": ids are any 64-bit keys but -1, which get rows of a table of `capacity` rows, instead of
@@ -47,6 +48,7 @@ class Embedding(nn.Module):
         that train; others read what a new key would begin with.
 
         padding_idx: an id that reads zeros and is never updated. init, seed: start values, see dglke_frugal.embedding.
+        shared: see `attach`.
         check_finite: look for NaN and infinity in each gradient, which costs a synchronisation on a GPU.
         Raises ValueError for sizes and settings that make no sense, InputError if there is no memory.
         """
@@ -79,10 +81,31 @@ class Embedding(nn.Module):
                 raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {device}")
         if cache is None:
             cache = CacheConfig(flush="none" if device == torch.device("cpu") else "p2f")
-        self._table = Table(num_embeddings, embedding_dim, optimizer.native(), cache, device)
+        if self._keys is not None and cache.ranks > 1:
+            raise ValueError("rows by key are for one process; share a table of rows by number")
+        self._ranks = cache.ranks
+        self._table = Table(num_embeddings, embedding_dim, optimizer.native(), cache, device, shared)
         self._trains = True
         self._anchor = torch.zeros((), requires_grad=True)
-        self.reset_parameters()
+        if shared is None:
+            self.reset_parameters()
+
+    @classmethod
+    def attach(cls, address: StoreAddress, rank: int, optimizer: RowOptimizer, cache: CacheConfig,
+               **settings) -> "Embedding":
+        """Rank `rank` of cache.ranks: a table that another process of this machine, rank 0, has made with ranks > 1.
+
+        address: that module's `address`, sent here. optimizer and cache: as there. settings: as for Embedding.
+        In each step every rank makes one lookup and takes its gradient; gradients that several ranks have for a row are
+        added in the order of ranks, and the row is updated once. Reads without gradient, `weight`, `state_dict`, `save`
+        and `close` wait until all ranks make the same call. Raises RuntimeError if that process has ended.
+        """
+        return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)
+
+    @property
+    def address(self) -> StoreAddress:
+        """For `attach` in the processes of other ranks; start values and `load` come before."""
+        return self._table.address
 
     def extra_repr(self) -> str:
         """For print."""
@@ -152,6 +175,8 @@ class Embedding(nn.Module):
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
+        if self._ranks > 1:
+            raise ValueError("the learning rate of several ranks stays what it was")
         if not 0 <= value < float("inf"):
             raise ValueError(f"a learning rate is a number of at least 0, not {value}")
         self._table.rule.learning_rate = value
@@ -171,6 +196,7 @@ class Embedding(nn.Module):
 
     def reset_parameters(self) -> None:
         """Start values again, and optimizer state 0."""
+        self._table.check_alone("reset_parameters")
         self._table.drain()
         if self._keys is None:
             start.fill(self._table.rows, self._init, self._seed)
@@ -191,6 +217,7 @@ class Embedding(nn.Module):
 
     def load(self, path: Union[str, os.PathLike]) -> None:
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
+        self._table.check_alone("load")
         self._table.drain()
         files.load(path, self._table.rows, self._restore if self._keys is not None else None)
         self._table.rewritten()
@@ -320,6 +347,7 @@ class Embedding(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
+        self._table.check_alone("load_state_dict")
         rows = self._table.rows
         found = {key[len(prefix):]: value for key, value in state_dict.items()
                  if key.startswith(prefix) and "." not in key[len(prefix):]}

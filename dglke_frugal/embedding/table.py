@@ -5,7 +5,7 @@ import atexit
 import contextlib
 import weakref
 from collections import deque
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from .. import _native
 from ..errors import InputError
 from ..store.executor import EngineExecutor, Executor, TableExecutor
-from ..store.flushing import FlushConfig, FlushedRows
+from ..store.flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
 from ..store.request import Request
 from .config import CacheConfig
 
@@ -33,7 +33,7 @@ def _stop() -> None:
     """Threads of tables that nobody has closed would outlive the interpreter."""
     for table in list(_tables):
         with contextlib.suppress(Exception):  # of a device that failed, say
-            table.close()
+            table.stop()
 
 
 class Ticket:
@@ -41,6 +41,13 @@ class Ticket:
 
     def __init__(self, request: Request):
         self.request = request
+
+
+class SharedTable(NamedTuple):
+    """A table of another process of this machine. address: StoreAddress, which can be sent there. rank: from 1 on."""
+
+    address: StoreAddress
+    rank: int
 
 
 class Table:
@@ -55,12 +62,24 @@ class Table:
         rule: the optimizer.
     """
 
-    def __init__(self, rows: int, dim: int, rule: _native.SummedUpdate, config: CacheConfig, device: object):
-        """device: a torch.device, or for tests a store.device.Device. Raises InputError if there is no memory."""
-        self._config, self._device = config, device
+    def __init__(self, rows: int, dim: int, rule: _native.SummedUpdate, config: CacheConfig, device: object,
+                 shared: Optional[SharedTable] = None):
+        """device: a torch.device, or for tests a store.device.Device. shared: another process's table, seen by one rank.
+
+        Raises InputError if there is no memory, RuntimeError if that process has ended.
+        """
+        self._config, self._device, self._shared = config, device, shared
+        if config.ranks > 1 and device != torch.device("cpu"):
+            raise ValueError("several ranks train one table on the CPU only; use one process for a GPU")
         try:
-            self.rows = _native.HostTable(rows, dim, False, rule.state_floats(dim))
+            if shared is not None:
+                at = shared.address
+                self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
+            else:
+                self.rows = _native.HostTable(rows, dim, config.ranks > 1, rule.state_floats(dim))
         except RuntimeError as error:
+            if shared is not None:
+                raise
             raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.rule = rule
         self._executor: Optional[Executor] = None
@@ -70,6 +89,22 @@ class Table:
         self._announced = 0
         self._open: Optional[Ticket] = None
         _tables.add(self)
+        if shared is not None:
+            self._restart()
+
+    @property
+    def address(self) -> StoreAddress:
+        """Where other ranks find the table and its engine, which is made now if there is none."""
+        if self._config.ranks == 1:
+            raise ValueError("this table is for one process; make it with CacheConfig(ranks=...) to share it")
+        if self._executor is None:
+            self._restart()
+        return self._executor.address
+
+    def check_alone(self, what: str) -> None:
+        """Raise RuntimeError where other ranks use the table already."""
+        if self._config.ranks > 1 and self._executor is not None:
+            raise RuntimeError(f"{what} is not possible once several ranks train; do it before they attach")
 
     @property
     def pending(self) -> int:
@@ -141,6 +176,9 @@ class Table:
             self._executor.update(gradients, order)
             self._announce_ahead()
             return
+        if self._config.ranks > 1:
+            raise RuntimeError("with several ranks the gradient of a lookup must come before the next lookup or read of "
+                               "its table")
         self._close_step()
         if self._announced and not isinstance(self._executor, TableExecutor):
             self.drain()
@@ -179,10 +217,21 @@ class Table:
         return self._executor.statistics() if self._executor is not None else None
 
     def close(self) -> None:
-        """Bring every update home and stop what runs in the background. The table may still be used."""
+        """Bring every update home and stop what runs in the background. The table may still be used by one process;
+        several ranks close together, after which it can be read."""
         if self._executor is not None:
-            self._restart(keep_pending=False)
+            if self._config.ranks > 1:
+                self.drain()
+                self.stop()
+            else:
+                self._restart(keep_pending=False)
         self._pending.clear()
+
+    def stop(self) -> None:
+        """Stop what runs in the background. What has not been brought home is lost."""
+        if self._executor is not None:
+            executor, self._executor, self._announced = self._executor, None, 0
+            executor.close()
 
     def _is_next(self, request: Request) -> bool:
         return request is self._pending[0] or np.array_equal(request.ids, self._pending[0].ids)
@@ -212,6 +261,9 @@ class Table:
         """Make an executor for lookups of this size, unless there is one."""
         if self._has_room(request):
             return
+        if self._config.ranks > 1 and self._executor is not None:
+            raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
+                             f"{self._max_rows}; make the table with more")
         self._close_step()
         wanted = max(len(request.ids), self._config.max_rows or 0, 1)
         if self._max_rows:
@@ -226,6 +278,7 @@ class Table:
 
     def _restart(self, keep_pending: bool = True) -> None:
         """Bring everything home, and begin with an empty cache."""
+        self.check_alone("this")
         if self._executor is not None:
             self.drain()
             self._executor.close()
@@ -239,6 +292,8 @@ class Table:
 
     def _make_executor(self) -> Executor:
         config, rows = self._config, self.rows
+        if config.ranks > 1:
+            return self._make_rank()
         on_cpu = self._device == torch.device("cpu")
         if on_cpu and config.flush == "none":
             return TableExecutor(rows, self.rule)
@@ -253,13 +308,35 @@ class Table:
             max_rows_per_step=self._max_rows, entries=1, mode=config.flush, lookahead=config.lookahead,
             flush_threads=config.flush_threads, slots=min(rows.rows, int(rows.rows * config.cache_ratio)),
             policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read)
-        hot_rows = None if config.hot_ids is None else [np.asarray(config.hot_ids, np.int64)]
-        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, hot_rows or (), device, self.rule)
+        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), device, self.rule)
         if device is None:
             return EngineExecutor(rows, self.rule, flushed, config.lookahead)
         from ..store.device_executor import DeviceExecutor
 
         return DeviceExecutor(rows, self.rule, flushed.steps, config.lookahead, self._max_rows, flushed)
+
+    def _make_rank(self) -> Executor:
+        config, rows = self._config, self.rows
+        if self._shared is not None:
+            address = self._shared.address
+            attached = AttachedRows(rows, address, self._shared.rank)
+            self._max_rows = address.max_rows_per_step
+            return EngineExecutor(rows, self.rule, attached, address.lookahead, config.ranks)
+        self._max_rows = min(rows.rows, config.max_rows)
+        slots = min(rows.rows, int(rows.rows * config.cache_ratio))
+        # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
+        records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
+        flushing = FlushConfig(
+            max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
+            mode=config.flush, lookahead=config.lookahead, flush_threads=config.flush_threads, slots=slots,
+            policy=config.policy, staging_bytes=records * rows.stride * 4)
+        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), None, self.rule)
+        return EngineExecutor(rows, self.rule, flushed, config.lookahead, config.ranks)
+
+    def _hot_rows(self):
+        """Of each rank."""
+        hot = self._config.hot_ids
+        return () if hot is None else [np.asarray(hot, np.int64)] * self._config.ranks
 
     def _device_to_work(self):
         """The store's device, which outlives executors: host memory stays registered with it."""

@@ -65,7 +65,7 @@ class EmbeddingStore:
         """
         store = cls.__new__(cls)
         store.learning_rate, store._square_root = learning_rate, None
-        store._table = _native.HostTable(address.table, address.rows, address.dim)
+        store._table = _native.HostTable(address.table, address.rows, address.dim, address.state)
         store._flushed = AttachedRows(store._table, address, rank, device)
         store.steps = store._flushed.steps
         store._in_table(device)

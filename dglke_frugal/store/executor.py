@@ -117,7 +117,10 @@ class TableExecutor(Executor):
 
 
 class EngineExecutor(Executor):
-    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU."""
+    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU.
+
+    address: for other processes, whose ranks take part.
+    """
 
     def __init__(self, table, update, flushed, window: int, ranks: int = 1):
         """flushed: FlushedRows or AttachedRows without a device. window: its lookahead. ranks: that train together."""
@@ -127,6 +130,7 @@ class EngineExecutor(Executor):
         self._announced = self._begun = 0
         self._several = ranks > 1
         self._dirty = False
+        self.address = flushed.address
 
     def announce(self, request):
         rows = request.lookup.rows
