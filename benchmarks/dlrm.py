@@ -4,8 +4,9 @@
 
 On a GPU: steps of the model of examples/dlrm.py behind a cache of 5 %, without a cache (rows read over the bus), and
 with torch.nn.Embedding(sparse=True) on the CPU whose rows and gradients are copied (the paper's "PyTorch"). On the CPU:
-the same model beside the same torch.nn.Embedding, and both tables alone. All with SGD on made-up data of Criteo's shape.
-By key: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss beside the full table's.
+the same model beside the same torch.nn.Embedding, and both tables alone. All with SGD, on made-up data of Criteo's
+shape. By key: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss beside the full
+table's.
 """
 from __future__ import annotations
 

@@ -41,10 +41,13 @@ class SortedAhead {
  public:
   // The ids must stay as they are until the result has been taken.
   SortedAhead(const Ids& ids, std::int64_t rows)
-      : sorted_(std::async(std::launch::async, [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows] {
-          return Lookup(keys, count, rows);
-        })) {}
-  bool ready() const { return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+      : sorted_(std::async(std::launch::async,
+                           [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows] {
+                             return Lookup(keys, count, rows);
+                           })) {}
+  bool ready() const {
+    return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   Lookup take() {
     if (!sorted_.valid()) throw std::logic_error("a lookup is taken once");
     return sorted_.get();

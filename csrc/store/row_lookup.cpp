@@ -18,7 +18,8 @@ constexpr std::int64_t kLine = 16;         // floats
 // out[i] = dim floats of find(i), zeros where that is null.
 template <class Find>
 void gather(std::int64_t count, std::int64_t dim, float* out, const Find& find) {
-  default_pool().parallel_for(count, std::max<std::int64_t>(1, kFloatsPerTask / dim), [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = std::max<std::int64_t>(1, kFloatsPerTask / dim);
+  default_pool().parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       if (i + kAhead < end)
         if (const float* next = find(i + kAhead))

@@ -21,8 +21,8 @@ class EmbeddingBag(Embedding):
     bags gets the sum of their gradients, in the order of ids.
     """
 
-    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0, optimizer=None, *, mode: str = "mean",
-                 include_last_offset: bool = False, **settings):
+    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0, optimizer=None, *,
+                 mode: str = "mean", include_last_offset: bool = False, **settings):
         """mode: "sum" or "mean". include_last_offset: as torch.nn.EmbeddingBag. settings: as for Embedding."""
         if mode not in MODES:
             raise ValueError(f"mode is {' or '.join(MODES)}, not {mode!r}")

@@ -21,8 +21,8 @@ from .config import CacheConfig
 GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made anew for each longer lookup
 
 
-OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, or "
-             "call discard_prefetched() first")
+OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
+             "or call discard_prefetched() first")
 
 
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
@@ -64,7 +64,7 @@ class Table:
 
     def __init__(self, rows: int, dim: int, rule: _native.SummedUpdate, config: CacheConfig, device: object,
                  shared: Optional[SharedTable] = None):
-        """device: a torch.device, or for tests a store.device.Device. shared: another process's table, seen by one rank.
+        """device: a torch.device, or for tests a store.device.Device. shared: another process's table.
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.
         """
@@ -177,8 +177,8 @@ class Table:
             self._announce_ahead()
             return
         if self._config.ranks > 1:
-            raise RuntimeError("with several ranks the gradient of a lookup must come before the next lookup or read of "
-                               "its table")
+            raise RuntimeError("with several ranks the gradient of a lookup must come before the next lookup or read "
+                               "of its table")
         self._close_step()
         if self._announced and not isinstance(self._executor, TableExecutor):
             self.drain()

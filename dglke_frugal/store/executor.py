@@ -49,8 +49,8 @@ class Executor(ABC):
     def update(self, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
         """End the step: each row is updated once, from the sum of its gradients, in the order of its occurrences.
 
-        gradients (m, dim) float32, rows contiguous. order: for each entry of lookup.order the number of its gradient; lookup.order
-        itself, so that m = n, if not given.
+        gradients (m, dim) float32, rows contiguous. order: for each entry of lookup.order the number of its gradient;
+        lookup.order itself, so that m = n, if not given.
         """
 
     @abstractmethod

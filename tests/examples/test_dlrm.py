@@ -62,6 +62,7 @@ def test_made_up_data_have_criteos_shape(dlrm):
     assert np.bincount(values[:, 2] - values[:, 2].min()).argmax() == 0  # the first rank is the most frequent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--keys"]])
 def test_it_learns(options):
     made = ["--rows", "3000", "--samples", "12000", "--batch_size", "200"]
