@@ -133,7 +133,7 @@ def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
                                           "--num_thread", "1"], steps=200)
         if "large" in parts:
             made.join()
-            flags = ["--dataset", "Freebase", "--data_path", folder]
+            flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED]
             legs.leg("large", "one", flags, steps=5000, alone=True)
             for name, more in (("columns", []), ("columns_no_peer", ["--peer", "off"])):
                 legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000)

@@ -30,6 +30,8 @@ TARGETS: Dict[str, Target] = {
     "eval_seconds": Target("full filtered test of FB15k on the CPU, two cores' bar, s", 40, at_most=True),
     "eval_seconds_gpu": Target("the same on a GPU, s", 2, at_most=True),
     "frugal_over_vanilla_eval": Target("the same, over vanilla's time", 6),
+    "dlrm_over_torch_gpu": Target("DLRM steps/s over torch.nn.Embedding on the CPU with copies", 5),
+    "dlrm_over_torch_cpu": Target("DLRM steps/s over torch.nn.Embedding(sparse=True), CPU", 1.5),
     "uva_over_copy_dim400": Target("gather from host memory over the pinned copy rate", 0.9),
     "queue_over_best_peer": Target("operations/s of the two-level queue over its best peer's", 3),
     "stall_sync_over_p2f_fb15k": Target("simulation, compute is a sleep: waiting with sync flushes over P²F's, FB15k", 30),

@@ -172,7 +172,7 @@ void bind_cache(nb::module_& module) {
             new (self) DirectIndex(keys, capacity, policy_named(policy));
           },
           "keys"_a, "capacity"_a, "policy"_a);
-  nb::class_<DigestIndex, CacheIndex>(module, "DigestIndex", "For any non-negative keys; hashed, one-byte digests.")
+  nb::class_<DigestIndex, CacheIndex>(module, "DigestIndex", "For any keys but -1; hashed, one-byte digests.")
       .def(
           "__init__",
           [](DigestIndex* self, Slot capacity, const std::string& policy) {

@@ -39,7 +39,7 @@ struct EngineHandle {
   }
 };
 
-void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, int ranks, int lookahead,
+void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state, int ranks, int lookahead,
                  int flush_threads, const std::string& mode, const std::string& value_path,
                  std::int64_t max_rows_per_step, int entries, std::int64_t staging_bytes, int horizon,
                  std::int64_t poll_microseconds, double attach_seconds, std::shared_ptr<RowUpdate> update,
@@ -52,7 +52,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, i
                                  "flush mode");
   config.value_path =
       named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
-  config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1))};
+  config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state};
   config.rows = static_cast<std::int64_t>(host_rows.shape(0));
   config.host_rows = host_rows.data();
   config.max_rows_per_step = max_rows_per_step;
@@ -199,7 +199,7 @@ void bind_engine(nb::module_& module) {
 
   using Release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table; see dglke_frugal.store.engine.")
-      .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "ranks"_a, "lookahead"_a, "flush_threads"_a,
+      .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "state"_a = 1, "ranks"_a, "lookahead"_a, "flush_threads"_a,
            "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
            "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a,
            nb::keep_alive<1, 2>())

@@ -37,8 +37,8 @@ static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py desc
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
             const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
-            const std::string& part) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1));
+            const std::string& part, std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1), state);
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
   if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
@@ -50,8 +50,9 @@ void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
 
 std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>& rows,
                   const Vector<std::int32_t>& source, const Rows& packed,
-                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row) {
-  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1));
+                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row,
+                  std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1), state);
   const RowReads reads = reads_of(rows, source, packed);
   require(packed_row.size() >= rows.size(), "packed_row must have a number for each row");
   const nb::gil_scoped_release release;
@@ -112,8 +113,8 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 
 void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
                  const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream,
-                 int max_blocks) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1));
+                 int max_blocks, std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const Leave*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size())};
@@ -124,8 +125,8 @@ void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Ve
 }
 
 void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
-                const Bytes& write_backs, std::uintptr_t stream) {
-  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1));
+                const Bytes& write_backs, std::uintptr_t stream, std::int64_t state) {
+  const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1), state);
   require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
   const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
   const auto count = static_cast<std::int64_t>(write_backs.shape(0));
@@ -193,13 +194,14 @@ void bind_kernels(nb::module_& module) {
 
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "max_blocks"_a = 0, "part"_a = "all",
+      "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1,
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
       "for the rows from there alone, or 'all'. Runs where `records` lies. IndexError on the CPU for a plan that "
       "points outside.");
   module.def(
       "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
+      "state"_a = 1,
       "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
       "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
@@ -216,10 +218,12 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
       "max_blocks"_a = 0,
+      "state"_a = 1,
       "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
       "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
+      "state"_a = 1,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
              "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; "

@@ -19,16 +19,21 @@ using namespace bindings;
 void bind_memory(nb::module_& module) {
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
-           [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared) {
-             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate);
+           [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state) {
+             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state);
            },
-           "rows"_a, "dim"_a, "shared"_a = false)
-      .def(nb::init<const std::string&, std::int64_t, std::int64_t>(), "path"_a, "rows"_a, "dim"_a,
+           "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1)
+      .def(nb::init<const std::string&, std::int64_t, std::int64_t, std::int64_t>(), "path"_a, "rows"_a, "dim"_a,
+           "state"_a = 1,
            "The shared table of another process. Raises RuntimeError if it is not there.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; }, "Floats between rows.")
+      .def_prop_ro("state_floats", [](const HostTable& table) { return table.layout().state; },
+                   "Floats of optimizer state behind a row.")
+      .def_prop_ro("record_floats", [](const HostTable& table) { return table.layout().record_floats(); },
+                   "Floats that move when a row moves: embedding and state.")
       .def_prop_ro("nbytes", &HostTable::bytes)
       .def_prop_ro("address", [](HostTable& table) { return reinterpret_cast<std::uintptr_t>(table.data()); })
       .def_prop_ro(

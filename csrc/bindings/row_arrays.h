@@ -31,13 +31,13 @@ inline void require(bool good, const char* sentence) {
 }
 
 inline RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                           const std::optional<Floats>& staging, std::size_t stride) {
-  require(dim >= 1 && static_cast<std::size_t>(dim) < stride && stride % 4 == 0,
+                           const std::optional<Floats>& staging, std::size_t stride, std::int64_t state = 1) {
+  require(dim >= 1 && state >= 0 && static_cast<std::size_t>(dim + state) <= stride && stride % 4 == 0,
           "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
   require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
           "host rows, cache and records must be equally far apart");
   return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
-          staging ? staging->data() : nullptr};
+          staging ? staging->data() : nullptr, state};
 }
 
 inline MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache,

@@ -1,3 +1,7 @@
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "bindings/bindings.h"
 #include "bindings/records.h"
 #include "memory/host_table.h"
@@ -13,6 +17,7 @@ namespace {
 using namespace bindings;
 using nb::literals::operator""_a;
 using Sources = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Leaves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Targets = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -30,10 +35,13 @@ void bind_store(nb::module_& module) {
   nb::class_<StepRows>(module, "StepRows", "Where a step on the CPU finds its rows and leaves them.")
       .def(
           "announce",
-          [](StepRows& rows, std::int64_t step, const Ids& ids) {
-            rows.announce(step, {ids.data(), ids.shape(0)}, {});
+          [](StepRows& rows, std::int64_t step, const Ids& ids, const std::optional<Counts>& occurrences) {
+            rows.announce(step, {ids.data(), ids.shape(0)},
+                          {occurrences ? occurrences->data() : nullptr, occurrences ? occurrences->size() : 0});
           },
-          "step"_a, "rows"_a, "Step `step` of the only rank will use `rows` (U,) int64, ascending and distinct.")
+          "step"_a, "rows"_a, "occurrences"_a.none() = nb::none(),
+          "Step `step` will use `rows` (U,) int64, ascending and distinct. occurrences: of several ranks, how many "
+          "gradients each row has in each entry, (entries * U,) int32, entry after entry.")
       .def("announce_entities", &announce_entities, "batch"_a, "The batch's step will use its entities.")
       .def("announce_relations", &announce_relations, "batch"_a, "The batch's step will use its relations.")
       .def("announce_projections", &announce_projections, "batch"_a,

@@ -64,7 +64,7 @@ class CacheIndex {
   void set_epoch(std::uint32_t epoch);
 
   // The slot of a key, or kNoSlot. Changes nothing. All calls that take keys throw std::out_of_range for a key that
-  // this index cannot hold (negative; for DirectIndex also >= its number of keys).
+  // this index cannot hold (kNoKey; for dense keys those outside of [0, keys)).
   Slot find(Key key) const { return locate(checked(key)); }
   void find(const Key* keys, std::int64_t count, Slot* slots) const;
 

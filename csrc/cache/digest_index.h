@@ -1,4 +1,4 @@
-// A cache index for any non-negative 64-bit keys: a set-associative hash table with one-byte digests.
+// A cache index for any 64-bit keys but kNoKey: a set-associative hash table with one-byte digests.
 //
 // A key's hash names its set and an 8-bit digest. Finding compares the digests of the set eight at a time and then the
 // few keys whose digest agrees (one in 255 by chance), so its cost does not grow with the load up to a full table.
@@ -36,7 +36,7 @@ class DigestIndex final : public CacheIndex {
   }
 
   Key checked(Key key) const override {
-    if (key < 0) throw std::out_of_range("key " + std::to_string(key) + " is negative");
+    if (key == kNoKey) throw std::out_of_range("key " + std::to_string(key) + " is reserved: it stands for no key");
     return key;
   }
   std::int64_t set_of(Key key) const override { return set_of_hash(hash(key)); }

@@ -190,7 +190,7 @@ EngineStatistics Engine::statistics() const {
     const RankStatistics& rank = statistics.ranks[0];
     const std::int64_t stored = rank.values_sent + rank.write_backs_sent;
     statistics.shards.push_back(
-        {.flushed_rows = stored, .flushed_bytes = stored * (parts_->config.layout.dim + 1) * 4, .values = stored});
+        {.flushed_rows = stored, .flushed_bytes = stored * parts_->config.layout.record_floats() * 4, .values = stored});
   }
   statistics.planned_steps =
       static_cast<std::int64_t>(parts_->segment->planned().value.load(std::memory_order_acquire));

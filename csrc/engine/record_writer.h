@@ -18,7 +18,7 @@ class RecordWriter {
   RecordWriter(const EngineConfig& config, std::shared_ptr<Segment> segment)
       : segment_(std::move(segment)), update_(config.update), layout_(config.layout), host_rows_(config.host_rows) {}
 
-  std::int64_t value_bytes() const { return (layout_.dim + 1) * 4; }
+  std::int64_t value_bytes() const { return layout_.record_floats() * 4; }
 
   void write_value(std::int64_t row, int rank, std::int64_t position) const {
     if (position == kInHostRow) return;

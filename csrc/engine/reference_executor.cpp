@@ -16,7 +16,7 @@ ReferenceExecutor::ReferenceExecutor(RankPort& port, const RowLayout& layout, in
       cache_(static_cast<std::size_t>(cache_slots * layout.stride)) {}
 
 void ReferenceExecutor::copy(float* to, const float* from) const {
-  std::memcpy(to, from, static_cast<std::size_t>(layout_.dim + 1) * sizeof(float));
+  std::memcpy(to, from, static_cast<std::size_t>(layout_.record_floats()) * sizeof(float));
 }
 
 void ReferenceExecutor::serve_write_backs(std::int64_t step) {

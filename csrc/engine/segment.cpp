@@ -34,7 +34,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.lookahead >= 1, "The lookahead must be at least one step.");
   require(config.flush_threads >= 1, "The engine needs at least one flush thread.");
   require(config.entries >= 1, "A step has at least one entry.");
-  require(config.layout.dim >= 1 && config.layout.stride > config.layout.dim,
+  require(config.layout.dim >= 1 && config.layout.state >= 0 && config.layout.stride >= config.layout.record_floats(),
           "A row is dim >= 1 floats and its state.");
   require(config.rows >= 1 && config.host_rows != nullptr, "The engine needs a table with at least one row.");
   require(config.max_rows_per_step >= 1, "max_rows_per_step must be at least one.");

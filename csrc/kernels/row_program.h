@@ -32,13 +32,14 @@ inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 // everywhere.
 struct RowMemory {
   std::int64_t dim;
-  std::int64_t stride;         // > dim, a multiple of 4; of 32 for whole lines
+  std::int64_t stride;         // >= dim + state, a multiple of 4; of 32 for whole lines
   float* host_rows = nullptr;  // the table, or in `copy` mode the rows that were packed for this step
   float* cache = nullptr;      // the device's cache, slot after slot
   float* staging = nullptr;    // the rank's staging, which targets of Leave::kValue and kGradient point into
+  std::int64_t state = 1;      // floats of optimizer state behind the embedding
 
   // What is copied of a record: embedding and state, up to whole 16-byte words.
-  FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (dim + 1 + 3) / 4 * 4; }
+  FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (dim + state + 3) / 4 * 4; }
 };
 
 // Which rows of a step are read at a time: those that come from the host need not wait for the step before.

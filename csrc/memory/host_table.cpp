@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -20,13 +21,14 @@ namespace {
 
 std::size_t checked_bytes(std::int64_t rows, std::int64_t dim, const RowLayout& layout) {
   if (rows < 1 || dim < 1) throw std::invalid_argument("a table needs at least one row and one column");
+  if (layout.state < 0) throw std::invalid_argument("a row cannot have less than no state");
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(layout.bytes());
 }
 
 }  // namespace
 
-HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing)
-    : rows_(rows), layout_(RowLayout::for_dim(dim)), bytes_(checked_bytes(rows, dim, layout_)) {
+HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state)
+    : rows_(rows), layout_(RowLayout::for_dim(dim, state)), bytes_(checked_bytes(rows, dim, layout_)) {
   if (sharing == Sharing::kShared) {
     file_ = memfd_create("frugal-table", MFD_CLOEXEC);
     if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) != 0) {
@@ -43,8 +45,8 @@ HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing)
   interleave_pages(data_, bytes_);        // another: all devices and flush threads see the same mean bandwidth
 }
 
-HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim)
-    : rows_(rows), layout_(RowLayout::for_dim(dim)), bytes_(checked_bytes(rows, dim, layout_)), path_(path) {
+HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state)
+    : rows_(rows), layout_(RowLayout::for_dim(dim, state)), bytes_(checked_bytes(rows, dim, layout_)), path_(path) {
   file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat status {};
   if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(bytes_)) {
@@ -90,7 +92,7 @@ void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uin
         uniform.fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count, low, high);
         at += count;
       }
-      state(id) = 0.0f;
+      std::fill_n(values + layout_.state_offset(), layout_.state, 0.0f);
     }
   });
 }

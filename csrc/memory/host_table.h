@@ -19,11 +19,12 @@ enum class Sharing {
 // Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
 class HostTable {
  public:
-  // rows >= 1, dim >= 1. Throws std::bad_alloc-free std::runtime_error with sizes if the system refuses the mapping.
-  HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing);
-  // The shared table of another process, which must still live; path, rows and dim are that table's. Throws
+  // rows >= 1, dim >= 1, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
+  // std::runtime_error with sizes if the system refuses the mapping.
+  HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1);
+  // The shared table of another process, which must still live; path, rows, dim and state are that table's. Throws
   // std::runtime_error if the path is no table of that size.
-  HostTable(const std::string& path, std::int64_t rows, std::int64_t dim);
+  HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1);
   ~HostTable();
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;
@@ -37,7 +38,7 @@ class HostTable {
   float* row(std::int64_t id) { return data_ + id * layout_.stride; }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
-  // Sets every embedding to uniform numbers in [low, high) and every state to 0. Element (i, j) depends on seed,
+  // Sets every embedding to uniform numbers in [low, high) and all state to 0. Element (i, j) depends on seed,
   // stream, i and j alone, so neither the number of threads nor the shard that a process fills changes it.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
   // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one

@@ -5,7 +5,7 @@
 namespace frugal {
 
 CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
-    : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate) {}
+    : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate, table.layout().state) {}
 
 void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
                           std::span<const std::int32_t> occurrences) {
@@ -18,7 +18,7 @@ void CachedRows::serve_write_backs(std::int64_t step) {
     for (const WriteBack& leaving : write_backs) {
       float* const to =
           leaving.leave == Leave::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
-      std::copy_n(slot(leaving.slot), layout().dim + 1, to);
+      std::copy_n(slot(leaving.slot), layout().record_floats(), to);
     }
     port_.publish_write_backs(static_cast<std::int64_t>(write_backs.size()));
   }
@@ -51,7 +51,7 @@ void CachedRows::end() { port_.publish(plan_.step); }
 
 void CachedRows::drain() {
   for (const CachedRow& cached : port_.drain())
-    std::copy_n(slot(cached.slot), layout().dim + 1, table_.row(cached.row));
+    std::copy_n(slot(cached.slot), layout().record_floats(), table_.row(cached.row));
   port_.finish_drain();
 }
 

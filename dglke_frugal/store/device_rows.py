@@ -14,7 +14,7 @@ import torch
 
 from .. import _native
 from .device import Device, Mark, nothing
-from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows
+from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_from_sums
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
@@ -60,7 +60,7 @@ class DeviceRows:
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0):
         """slots: rows that device memory holds; more: further ones behind those and the scratch row."""
         self.table, self.device = table, device
-        self.dim, self.stride = table.dim, table.stride
+        self.dim, self.stride, self.state = table.dim, table.stride, table.state_floats
         self.scratch = slots
         self.stalls = Stalls()
         self.cache = device.zeros(slots + 1 + more, table.stride)
@@ -101,7 +101,8 @@ class DeviceRows:
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, stride) = the record of row u; `plan` in device memory."""
-        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream)
+        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream,
+                    state=self.state)
 
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
@@ -111,11 +112,21 @@ class DeviceRows:
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
         gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
-        return (self.dim, self._host_rows(), self.cache, self._staging(), plan.leave, plan.target, records,
-                list(entries), used)
+        host, cache, staging, leave, target = self._places(plan)
+        return self.dim, host, cache, staging, leave, target, records, list(entries), used
+
+    def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
+                         update: _native.SummedUpdate) -> None:
+        """One update per row, from the sums (n, dim) of its gradients; `plan` in device memory."""
+        host, cache, staging, leave, target = self._places(plan)
+        update_from_sums(self.dim, host, cache, staging, leave, target, records, sums, update, self.device.stream)
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
+
+    def _places(self, plan: Plan) -> Tuple:
+        """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""
+        return self._host_rows(), self.cache, self._staging(), plan.leave, plan.target
 
     def _host_rows(self):
         return self.table.records
@@ -165,7 +176,8 @@ class DeviceRows:
         for first in range(0, len(slots), ROWS_PER_COPY):
             part = slice(first, first + ROWS_PER_COPY)
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
-            records[rows[part], : self.dim + 1] = self.cache[index, : self.dim + 1].cpu().numpy()
+            floats = self.table.record_floats
+            records[rows[part], :floats] = self.cache[index, :floats].cpu().numpy()
 
 
 class ResidentRows(DeviceRows):
@@ -213,9 +225,9 @@ class ResidentRows(DeviceRows):
         source, _ = self._constants(len(plan.rows))
         return self.dim, self.cache, None, plan.rows, source, "all"
 
-    def update(self, plan, records, entries, used=None):
+    def _places(self, plan):
         _, leave = self._constants(len(plan.rows))
-        return super().update(plan._replace(leave=leave, target=plan.rows), records, entries, used)
+        return super()._places(plan._replace(leave=leave, target=plan.rows))
 
     def _host_rows(self):
         return self.cache

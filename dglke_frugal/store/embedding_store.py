@@ -43,8 +43,13 @@ class EmbeddingStore:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows, device) if flushing else None
         self.steps = self._flushed.steps if flushing else self._unflushed(device)
-        self._rows = self._table  # what gather and apply mean: the table, or the rows of the running step
-        self._drained_since_begin = True
+        self._in_table(device)
+
+    def _in_table(self, device) -> None:
+        """gather and apply mean the table, until a step begins."""
+        self._on_device = device is not None
+        self._rows = self._table
+        self._drained_after = 0  # steps that had ended when all was in the table
 
     def _unflushed(self, device):
         if device is None:
@@ -61,9 +66,10 @@ class EmbeddingStore:
         """
         store = cls.__new__(cls)
         store.learning_rate, store._square_root = learning_rate, None
-        store._table = _native.HostTable(address.table, address.rows, address.dim)
+        store._table = _native.HostTable(address.table, address.rows, address.dim, address.state)
         store._flushed = AttachedRows(store._table, address, rank, device)
         store.steps = store._flushed.steps
+        store._in_table(device)
         return store
 
     @property
@@ -103,10 +109,15 @@ class EmbeddingStore:
 
     def begin(self, step: int) -> None:
         """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends
-        it."""
+        it. On the CPU: with a device a step's rows stay there, see store/device_executor.py. Raises RuntimeError."""
+        self._refuse_device()
         self.steps.begin(step)
         self._rows = self.steps
-        self._drained_since_begin = False
+
+    def _refuse_device(self) -> None:
+        if self._on_device:
+            raise RuntimeError("a step's rows lie on the device, which reads and updates them there; use "
+                               "dglke_frugal.Embedding, or a DeviceExecutor, for steps of your own")
 
     def gather(self, ids, out=None):
         """Embeddings of `ids` ((n,) int64 array or tensor on the CPU) as an (n, dim) float32 array.
@@ -114,7 +125,7 @@ class EmbeddingStore:
         Writes into `out` (array or tensor) if given. Outside a step, reads the drained table. Raises IndexError for an
         id outside the table, or one that was not announced for the step.
         """
-        if self._rows is self._table and not self._drained_since_begin:
+        if self._rows is self._table and self._is_behind():
             self.drain()
         if out is None:
             out = np.empty((len(ids), self.dim), np.float32)
@@ -122,13 +133,16 @@ class EmbeddingStore:
         return out
 
     def apply(self, entries: Iterable) -> None:
-        """Row-wise Adagrad for the entries of one step, in order.
+        """Row-wise Adagrad for the entries of one step, in order; without `flushing` also outside of a step.
 
         entries: pairs (ids (n,) int64, gradients (n, dim) float32). Within an entry every occurrence of a row first
         adds mean(g*g) to the row's state, then each occurrence in turn moves the row (dglke, ExternalEmbedding.update).
-        Raises IndexError for an id outside the table.
+        Raises IndexError for an id outside the table, RuntimeError where there is no step or a device has the rows.
         """
         in_step = self._rows is not self._table
+        if not in_step and self._flushed:
+            raise RuntimeError("rows that are cached and flushed are updated in a step; announce and begin one first")
+        self._refuse_device()
         if in_step:
             self.steps.copy_to_destination()
         for ids, gradients in entries:
@@ -146,7 +160,12 @@ class EmbeddingStore:
     def drain(self) -> None:
         """Between two steps: wait until every update has reached the host table."""
         self.steps.drain()
-        self._drained_since_begin = True
+        if self._flushed:
+            self._drained_after = self._flushed.steps_run
+
+    def _is_behind(self) -> bool:
+        """Whether steps have ended whose updates may not be in the host table yet, whoever began them."""
+        return self._flushed.steps_run != self._drained_after if self._flushed else self._on_device
 
     def statistics(self) -> Optional[dict]:
         """Counters of cache and engine, or None for rows that are updated in the table in place."""
@@ -162,7 +181,7 @@ class EmbeddingStore:
         if self._flushed:
             self.steps = _native.DirectRows(self._table)
             self._flushed.close()
-            self._flushed = None
+            self._flushed, self._on_device = None, False
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""

@@ -44,17 +44,19 @@ class Engine:
     """Runs the planner and the flush threads for as long as the context lasts.
 
     host_rows: float32 (rows, stride), C-contiguous, rows = embedding (dim), state, padding; written in place.
-    update: `_native.RowAdagradUpdate(lr)` or `_native.SgdUpdate(lr)`. caches: one `CachePolicy` per rank, or none.
+    update: `_native.RowAdagradUpdate(lr)`, `_native.SgdUpdate(lr)` or a `_native.SummedUpdate`, with `state` floats of
+    state per row. caches: one `CachePolicy` per rank, or none.
 
     An exception inside the context stops all ranks with its message. EngineError is what every later call of a rank
     raises once a flush thread, another rank or its process has failed.
     """
 
-    def __init__(self, host_rows, dim: int, update, config: EngineConfig, caches=()):
+    def __init__(self, host_rows, dim: int, update, config: EngineConfig, caches=(), state: int = 1):
         self._host_rows = host_rows  # the flush threads write to it
         self._native = _native.Engine(
             host_rows,
             dim=dim,
+            state=state,
             ranks=config.ranks,
             lookahead=config.lookahead,
             flush_threads=config.flush_threads,

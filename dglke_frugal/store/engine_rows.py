@@ -122,7 +122,8 @@ class MappedRows(EngineRows):
 
         def work():
             listed = self.device.upload(as_bytes(write_backs))
-            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream)
+            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream,
+                            state=self.state)
             self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
         self.device.submit(work, after)
@@ -155,23 +156,20 @@ class ReturningRows(MappedRows):
     def arrival(self, plan, records):
         def work():
             gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                        part="host")
+                        part="host", state=self.state)
 
         return self.device.repeated(work)
 
     def gather(self, plan, records):
         gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                    part="cache")
+                    part="cache", state=self.state)
 
     def reads(self, plan):
         return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
 
-    def _host_rows(self):
-        """To the update, the cache: rows that leave for the host table go to their slots."""
-        return self.cache
-
-    def _staging(self):
-        return None
+    def _places(self, plan):
+        """To the kernel the cache is the host table: rows that leave for it go to their slots."""
+        return self.cache, self.cache, None, plan.leave, plan.target
 
     def publish(self, plan):
         pass  # with the departure
@@ -179,8 +177,8 @@ class ReturningRows(MappedRows):
     def departure(self, plan):
         def work():
             return_rows(
-                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream
-            )
+                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream,
+                state=self.state)
             self.device.store(self._published_counter, plan.published)
 
         return self.device.repeated(work)
@@ -220,7 +218,7 @@ class CopiedRows(EngineRows):
         self._leaving = None  # (leave, target) of the records in the outbox
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
-        self._gradients.append(occurrences.reshape(-1, len(rows)).sum(axis=0))
+        self._gradients.append(occurrences.reshape(-1, max(1, len(rows))).sum(axis=0))
         super().announce(step, rows, occurrences)
 
     def begin(self, step):
@@ -232,7 +230,8 @@ class CopiedRows(EngineRows):
     def amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
         count, gradients = len(rows), self._gradients.popleft()
-        self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows)
+        self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows,
+                                      state=self.state)
         plan.rows[:count][source != FROM_HOST] = 0
         plan.leave[:count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
         travels = np.flatnonzero(leave != LEAVE_CACHE)
@@ -263,7 +262,8 @@ class CopiedRows(EngineRows):
 
             def work(part=part):
                 listed = self.device.upload(as_bytes(part))
-                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), listed, self.device.stream)
+                write_back_rows(self.dim, self._device_packed, self.cache, self._staging(), listed, self.device.stream,
+                                state=self.state)
 
             self.device.submit(work)
             self._take(*leaving)
@@ -278,10 +278,11 @@ class CopiedRows(EngineRows):
         count = len(leave)
         self.device.submit(lambda: self._inbox[:count].copy_(self._outbox[:count], non_blocking=True))
         self.device.synchronize()
-        records = self._inbox.numpy()[:count, : self.dim + 1]
+        floats = self.table.record_floats
+        records = self._inbox.numpy()[:count, :floats]
         staged = leave != LEAVE_HOST_ROW
-        self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, : self.dim + 1] = records[staged]
-        self.table.records[target[~staged], : self.dim + 1] = records[~staged]
+        self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, :floats] = records[staged]
+        self.table.records[target[~staged], :floats] = records[~staged]
 
 
 def _as_records(row, slot, leave, target) -> np.ndarray:

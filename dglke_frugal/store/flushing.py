@@ -44,7 +44,7 @@ class StoreAddress:
     """Where another process of this machine finds a store's table and engine; valid while the first process lives.
 
     slots: of each rank's cache. lookahead and the two that follow: as in FlushConfig. host_read: what the first process
-    chose for its device, "uva" or "copy".
+    chose for its device, "uva" or "copy". state: floats of optimizer state of a row.
     """
 
     table: str
@@ -56,14 +56,18 @@ class StoreAddress:
     max_rows_per_step: int
     max_gradients_per_step: int
     host_read: str
+    state: int = 1
 
 
 class FlushedRows:
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
-                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None):
+                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None, update=None):
         """Start the flush threads.
+
+        update: the _native.RowUpdate by which gradients of several ranks change a row; row-wise Adagrad in DGL-KE's
+        order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
         store.device.Device that the cache and the step of rank 0 are on; without one, steps work on pointers
@@ -84,11 +88,12 @@ class FlushedRows:
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(config.ranks)]
         self._engine = Engine(
-            table.records, table.dim, _native.RowAdagradUpdate(learning_rate),
+            table.records, table.dim, update or _native.RowAdagradUpdate(learning_rate),
             EngineConfig(config.max_rows_per_step, ranks=config.ranks, lookahead=lookahead, poll_microseconds=poll,
                          flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
                          entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
-                         horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches)
+                         horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches,
+            table.state_floats)
         slots = tuple(cache.slots for cache in caches) or (0,) * config.ranks
         self._port = self._engine.port(0)
         if device is None:
@@ -99,11 +104,16 @@ class FlushedRows:
         host_read = config.host_read if device is None else self.steps.host_read
         self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots,
                                     config.lookahead, config.max_rows_per_step, config.max_gradients_per_step,
-                                    host_read)
+                                    host_read, table.state_floats)
 
     def statistics(self) -> dict:
         """Counters of the engine; see csrc/engine/engine.h."""
         return self._engine.statistics()
+
+    @property
+    def steps_run(self) -> int:
+        """Steps of this rank that have ended."""
+        return self._port.statistics()["steps"]
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""
@@ -135,6 +145,11 @@ class AttachedRows:
     def statistics(self) -> dict:
         """Counters of this rank alone; it has no flush threads."""
         return {"ranks": [self._port.statistics()], "shards": []}
+
+    @property
+    def steps_run(self) -> int:
+        """Steps of this rank that have ended."""
+        return self._port.statistics()["steps"]
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence, unless there is one already."""

@@ -39,7 +39,7 @@ class InPlaceReader:
     """
 
     def __init__(self, table: _native.HostTable, memory):
-        self._dim, self._memory = table.dim, memory
+        self._dim, self._state, self._memory = table.dim, table.state_floats, memory
         self._host = memory.share(table.records)
 
     def gather(self, rows: np.ndarray, source: np.ndarray, cache, records) -> None:
@@ -48,7 +48,8 @@ class InPlaceReader:
         rows and source lie on the CPU, cache (slots, stride) or None and records (U, stride) on the device.
         """
         put = self._memory.put
-        gather_rows(self._dim, self._host, cache, put(rows), put(source), records, self._memory.stream)
+        gather_rows(self._dim, self._host, cache, put(rows), put(source), records, self._memory.stream,
+                    state=self._state)
 
 
 class CopyReader:
@@ -66,11 +67,12 @@ class CopyReader:
         memory = self._memory
         memory.wait_for_mark()  # the last call's copy may still be reading the pinned buffer
         packed_row = np.empty(len(rows), np.int64)
-        misses = pack_host_rows(self._table.dim, self._table.records, rows, source, self._packed, packed_row)
+        misses = pack_host_rows(self._table.dim, self._table.records, rows, source, self._packed, packed_row,
+                                state=self._table.state_floats)
         memory.copy(self._device_packed[:misses], self._packed[:misses])
         memory.mark()
         gather_rows(self._table.dim, self._device_packed, cache, memory.put(packed_row), memory.put(source), records,
-                    memory.stream)
+                    memory.stream, state=self._table.state_floats)
 
 
 def median_rate(work: Callable[[], None], items: float, clock=time.perf_counter) -> float:

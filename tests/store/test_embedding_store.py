@@ -1,5 +1,7 @@
 """The store against DGL-KE's own formulas in plain torch."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.store import EmbeddingStore
+from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.device import Device
 
 
 def dglke_update(table, state, entries, learning_rate):
@@ -115,3 +118,58 @@ def test_writing_to_a_missing_folder_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         EmbeddingStore(2, 2, learning_rate=0.1).save(tmp_path / "no" / "table.npy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_was_attached_to_gathers_and_applies():
+    flushing = FlushConfig(4, entries=1, ranks=2, max_gradients_per_step=4, slots=2, policy="lru",
+                           staging_bytes=1 << 20)
+    first = EmbeddingStore(6, 4, 0.1, flushing=flushing)
+    first.init_uniform(1, 0, 0)
+    before = first.embeddings.copy()
+    second = EmbeddingStore.attach(first.address, 1, 0.1)
+    np.testing.assert_array_equal(second.gather(np.array([5, 0])), before[[5, 0]])
+    for store, row in ((first, 0), (second, 3)):
+        store.steps.announce(0, np.array([row]), np.ones(1, np.int32))
+    for store, row in ((first, 0), (second, 3)):
+        store.begin(0)
+        np.testing.assert_array_equal(store.gather(np.array([row])), before[[row]])
+        store.apply([(np.array([row]), np.ones((1, 4), np.float32))])
+    other = threading.Thread(target=second.drain)
+    other.start()
+    first.drain()
+    other.join()
+    assert (first.embeddings != before).any(1).tolist() == [True, False, False, True, False, False]
+    second.close()
+    first.close()
+
+
+def test_gather_sees_steps_that_others_began():
+    """Trainers begin and end steps at `steps` itself: what they left in the cache is not in the table yet."""
+    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=6, policy="lru"))
+    expected = EmbeddingStore(6, 4, 0.1)
+    entry = (np.array([2]), np.ones((1, 4), np.float32))
+    for step in range(2):
+        store.steps.announce(step, entry[0])
+        store.steps.begin(step)
+        store.steps.copy_to_destination()
+        store.steps.apply_entry(*entry, 0.1)
+        store.steps.end()
+        expected.apply([entry])
+        np.testing.assert_array_equal(store.gather(np.arange(6)), expected.embeddings)
+    store.close()
+
+
+def test_rows_on_a_device_are_read_drained_and_their_steps_are_not_the_stores():
+    store = EmbeddingStore(6, 4, 0.1, device=Device())
+    store.init_uniform(1, 0, 0)
+    np.testing.assert_array_equal(store.gather(np.arange(6)), store.embeddings)
+    for call in (lambda: store.begin(0), lambda: store.apply([])):
+        with pytest.raises(RuntimeError, match="lie on the device"):
+            call()
+
+
+def test_cached_rows_are_updated_in_a_step_only():
+    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=2, policy="lru"))
+    with pytest.raises(RuntimeError, match="begin one first"):
+        store.apply([])
+    store.close()

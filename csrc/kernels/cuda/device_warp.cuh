@@ -16,6 +16,9 @@ struct DeviceWarp {
   static __device__ void store(float* to, Lanes lanes, int active) {
     if (lane() < active) to[lane()] = lanes;
   }
+  static __device__ void store_one(float* to, float value) {
+    if (lane() == 0) *to = value;
+  }
   static __device__ void add(Lanes& sum, Lanes other) { sum += other; }
   static __device__ void add_squares(Lanes& sum, const float* x, int active) {
     if (lane() < active) sum += x[lane()] * x[lane()];

@@ -8,19 +8,71 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr std::int64_t kMostBlocks = 1 << 16;  // the loop covers the rest
+constexpr int kFew = 32;                       // occurrences that one warp walks over; more are a block's work
+constexpr int kAhead = 4;                      // of them, loaded before the first is added
+constexpr int kTile = 128;                     // occurrences that a block loads while it adds those before
 
-// A block per row, a thread per column: every sum is one thread's, so its order is that of the occurrences.
+// Every sum is one thread's, so its order is that of the occurrences.
+__device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::int64_t dim, float* sums) {
+  const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
+  for (std::int64_t column = threadIdx.x % kLanes; column < dim; column += kLanes) {
+    float sum = 0.0f;
+    for (std::int64_t i = begin; i < end; i += kAhead) {
+      float x[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) x[k] = i + k < end ? segments.occurrence(i + k)[column] : 0.0f;
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (i + k < end) sum += x[k];
+    }
+    sums[u * dim + column] = sum;
+  }
+}
+
+// Warp 0 adds a tile of 32 columns in order while the other warps load the next one.
+__device__ void sum_together(const EntryGradients& segments, std::int64_t u, std::int64_t dim, float* sums,
+                             float (*tiles)[kTile][kLanes]) {
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+  const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
+  for (std::int64_t first = 0; first < dim; first += kLanes) {
+    const std::int64_t column = first + lane;
+    float sum = 0.0f;
+    int turn = 0;
+    for (std::int64_t tile = begin - kTile; tile < end; tile += kTile, turn ^= 1) {
+      if (warp == 0) {
+        if (tile >= begin) {
+          const int count = static_cast<int>(end - tile < kTile ? end - tile : kTile);
+#pragma unroll 8
+          for (int i = 0; i < count; ++i) sum += tiles[turn][i][lane];
+        }
+      } else {
+        const std::int64_t next = tile + kTile;
+        const int count = static_cast<int>(end - next < kTile ? end - next : kTile);
+#pragma unroll 4
+        for (int i = warp - 1; i < count; i += kWarps - 1)
+          tiles[turn ^ 1][i][lane] = column < dim ? segments.occurrence(next + i)[column] : 0.0f;
+      }
+      __syncthreads();
+    }
+    if (warp == 0 && column < dim) sums[u * dim + column] = sum;
+  }
+}
+
+// Each warp of a block sums a segment with few occurrences; then the block works on its segments with many.
 __global__ void __launch_bounds__(kThreads)
     segment_sums_kernel(EntryGradients segments, std::int64_t rows, std::int64_t dim, float* sums) {
-  for (std::int64_t u = blockIdx.x; u < rows; u += gridDim.x) {
-    const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
-    for (std::int64_t column = threadIdx.x; column < dim; column += kThreads) {
-      float sum = 0.0f;
-      for (std::int64_t i = begin; i < end; ++i) sum += segments.occurrence(i)[column];
-      sums[u * dim + column] = sum;
-    }
+  __shared__ float tiles[2][kTile][kLanes];
+  const std::int64_t blocks = gridDim.x;
+  const auto occurrences = [&](std::int64_t u) { return segments.offset[u + 1] - segments.offset[u]; };
+  for (std::int64_t u = blockIdx.x + threadIdx.x / kLanes * blocks; u < rows; u += kWarps * blocks)
+    if (occurrences(u) <= kFew) sum_alone(segments, u, dim, sums);
+  for (std::int64_t first = blockIdx.x; first < rows; first += kWarps * blocks) {
+    const std::int64_t mine = first + threadIdx.x % kWarps * blocks;  // every warp looks at all of them
+    unsigned many = __ballot_sync(0xffffffffu, mine < rows && occurrences(mine) > kFew);
+    for (many &= (1u << kWarps) - 1; many != 0; many &= many - 1)
+      sum_together(segments, first + (__ffs(static_cast<int>(many)) - 1) * blocks, dim, sums, tiles);
   }
 }
 
@@ -29,9 +81,9 @@ __global__ void __launch_bounds__(kThreads)
 void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums,
                   const Launch& launch) {
   if (rows == 0) return;
-  const auto blocks = static_cast<unsigned>(std::min(rows, kMostBlocks));
-  segment_sums_kernel<<<blocks, kThreads, 0, reinterpret_cast<cudaStream_t>(launch.stream)>>>(segments, rows, dim,
-                                                                                              sums);
+  const std::int64_t blocks = std::max((rows + kWarps - 1) / kWarps, std::min<std::int64_t>(rows, 256));
+  segment_sums_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0,
+                        reinterpret_cast<cudaStream_t>(launch.stream)>>>(segments, rows, dim, sums);
   cuda_check(cudaGetLastError(), "launching the sums of " + std::to_string(rows) + " segments");
 }
 

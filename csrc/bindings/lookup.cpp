@@ -1,0 +1,251 @@
+#include "store/lookup.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bindings/bindings.h"
+#include "kernels/check_plan.h"
+#include "kernels/cpu/summed_update.h"
+#include "kernels/cuda/summed_update.h"
+#include "optim/summed_update.h"
+#include "random/philox.h"
+#include "store/row_lookup.h"
+
+namespace frugal {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+using Release = nb::call_guard<nb::gil_scoped_release>;
+using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Order = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Values = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
+using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;  // where the records lie decides which kernel runs
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+using Sums = nb::ndarray<const float, nb::ndim<2>, nb::c_contig>;
+
+void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+class SortedAhead {
+ public:
+  // The ids must stay as they are until the result has been taken.
+  SortedAhead(const Ids& ids, std::int64_t rows)
+      : sorted_(std::async(std::launch::async,
+                           [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows] {
+                             return Lookup(keys, count, rows);
+                           })) {}
+  bool ready() const {
+    return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  Lookup take() {
+    if (!sorted_.valid()) throw std::logic_error("a lookup is taken once");
+    return sorted_.get();
+  }
+
+ private:
+  std::future<Lookup> sorted_;  // its destructor waits
+};
+
+// A read-only view that keeps the lookup alive.
+template <class T>
+auto view(const std::vector<T>& values, nb::handle owner) {
+  const std::size_t shape[] = {values.size()};
+  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), 1, shape, owner));
+}
+
+// The numbers of the gradients, which must be there, in the lookup's order.
+const std::int32_t* order_of(const Lookup& lookup, const std::optional<Order>& order, const Values& gradients,
+                             std::int64_t dim) {
+  require(gradients.shape(1) == static_cast<std::size_t>(dim) && (gradients.stride(1) == 1 || gradients.shape(0) == 0),
+          "gradients must have rows of dim floats, contiguous");
+  require(!order || order->size() == lookup.order().size(), "the order must have a number for each occurrence");
+  const std::int32_t* const numbers = order ? order->data() : lookup.order().data();
+  check_occurrences(lookup.offset().data(), static_cast<std::int64_t>(lookup.rows().size()), numbers,
+                    static_cast<std::int64_t>(lookup.order().size()), static_cast<std::int64_t>(gradients.shape(0)));
+  return numbers;
+}
+
+void check_out(const Matrix& out, std::int64_t count, std::int64_t dim) {
+  require(out.shape(0) == static_cast<std::size_t>(count) && out.shape(1) == static_cast<std::size_t>(dim),
+          "the matrix must have one row per id and one column per dimension");
+}
+
+void check_step(const StepRows& rows, const Lookup& lookup) {
+  const auto announced = rows.rows();
+  require(announced.size() == lookup.rows().size() &&
+              std::equal(announced.begin(), announced.end(), lookup.rows().begin()),
+          "the running step has other rows than the lookup");
+}
+
+void update_from_sums(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
+                      const std::optional<Floats>& staging,
+                      const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>& leave,
+                      const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig>& target, const Rows& records,
+                      const Sums& sums, const SummedUpdate& update, std::uintptr_t stream) {
+  const UpdateRule rule = update.rule();
+  const std::size_t stride = records.shape(1);
+  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride) && stride % 4 == 0 &&
+              static_cast<std::size_t>(dim + rule.state_floats(dim)) <= stride,
+          "host rows, cache and records must be equally far apart, with room for the optimizer's state");
+  require(leave.size() == target.size() && records.shape(0) >= leave.size() && sums.shape(0) >= leave.size() &&
+              sums.shape(1) == static_cast<std::size_t>(dim),
+          "leave and target must be equally long, with a record and a sum of dim floats for each");
+  const RowMemory memory{dim,
+                         static_cast<std::int64_t>(stride),
+                         host.data(),
+                         cache ? cache->data() : nullptr,
+                         staging ? staging->data() : nullptr,
+                         rule.state_floats(dim)};
+  const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
+                         static_cast<std::int64_t>(leave.size())};
+  const nb::gil_scoped_release release;
+  if (records.device_type() == nb::device::cuda::value)
+    return cuda::update_from_sums(memory, writes, records.data(), sums.data(), rule, {stream, 0});
+  const MemoryExtent extent{static_cast<std::int64_t>(host.shape(0)),
+                            cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
+                            staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
+  StepGradients none{};
+  check_writes(memory, extent, writes, none);
+  cpu::update_from_sums(memory, writes, records.data(), sums.data(), rule);
+}
+
+}  // namespace
+
+void bind_lookup(nb::module_& module) {
+  module.attr("NO_ROW") = kNoRow;
+  nb::class_<SummedUpdate, RowUpdate>(module, "SummedUpdate",
+                                      "One update per row and step, from the sum of its gradients; see "
+                                      "csrc/optim/summed_update.h.")
+      .def(
+          "__init__",
+          [](SummedUpdate* self, const std::string& optimizer, float learning_rate, float epsilon) {
+            new (self) SummedUpdate({optimizer_named(optimizer), learning_rate, epsilon});
+          },
+          "optimizer"_a, "learning_rate"_a, "epsilon"_a = 0.0f, "optimizer: sgd, rowwise_adagrad or adagrad.")
+      .def_prop_rw(
+          "learning_rate", [](const SummedUpdate& self) { return self.rule().learning_rate; },
+          &SummedUpdate::set_learning_rate)
+      .def(
+          "state_floats", [](const SummedUpdate& self, std::int64_t dim) { return self.rule().state_floats(dim); },
+          "dim"_a, "Floats of state behind a row of `dim` floats.");
+
+  nb::class_<Lookup>(module, "Lookup",
+                     "The ids of a lookup, sorted out. ids (n,) int64 in [0, rows), or NO_ROW for none; IndexError.")
+      .def(
+          "__init__",
+          [](Lookup* self, const Ids& ids, std::int64_t rows) {
+            const nb::gil_scoped_release release;
+            new (self) Lookup(ids.data(), static_cast<std::int64_t>(ids.size()), rows);
+          },
+          "ids"_a, "rows"_a)
+      .def("__len__", &Lookup::count)
+      .def_prop_ro(
+          "rows", [](nb::handle self) { return view(nb::cast<Lookup&>(self).rows(), self); },
+          "(U,) int64: the rows, ascending and distinct.")
+      .def_prop_ro(
+          "inverse", [](nb::handle self) { return view(nb::cast<Lookup&>(self).inverse(), self); },
+          "(n,) int32: ids[i] == rows[inverse[i]], U where there is no row.")
+      .def_prop_ro(
+          "offset", [](nb::handle self) { return view(nb::cast<Lookup&>(self).offset(), self); },
+          "(U + 1,) int32: where the occurrences of each row begin in `order`.")
+      .def_prop_ro(
+          "order", [](nb::handle self) { return view(nb::cast<Lookup&>(self).order(), self); },
+          "int32: positions in ids, row after row, those of a row ascending.");
+
+  nb::class_<SortedAhead>(module, "SortedAhead",
+                          "A lookup that a thread of its own sorts out; one of Python would wait for the interpreter.")
+      .def(nb::init<const Ids&, std::int64_t>(), "ids"_a, "rows"_a, nb::keep_alive<1, 2>())
+      .def_prop_ro("ready", &SortedAhead::ready, "Whether take would not wait.")
+      .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(),
+           "The Lookup, once. IndexError for an id outside the table.");
+
+  module.def(
+      "exchange_records",
+      [](const StepRows& rows, const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& at,
+         const Matrix& records) {
+        const auto source = rows.source();
+        const auto floats = static_cast<std::size_t>(rows.layout().record_floats());
+        check_out(records, static_cast<std::int64_t>(at.size()), static_cast<std::int64_t>(floats));
+        for (std::size_t i = 0; i < at.size(); ++i) {
+          if (at.data()[i] < 0 || static_cast<std::size_t>(at.data()[i]) >= source.size())
+            throw std::out_of_range("the running step has no row number " + std::to_string(at.data()[i]));
+          std::swap_ranges(records.data() + i * floats, records.data() + (i + 1) * floats, source[at.data()[i]]);
+        }
+      },
+      "rows"_a, "positions"_a, "records"_a,
+      "Before the running step is read: its rows number positions (k,) int64 begin anew with records (k, "
+      "record_floats), which are set to what they held before.");
+  module.def(
+      "key_uniform",
+      [](const Ids& keys, const Matrix& out, float low, float high, std::uint64_t seed, std::uint64_t stream) {
+        check_out(out, static_cast<std::int64_t>(keys.size()), static_cast<std::int64_t>(out.shape(1)));
+        const std::uint64_t dim = out.shape(1);
+        const CounterUniform uniform(seed, stream);
+        for (std::size_t i = 0; i < keys.size(); ++i)
+          uniform.fill(out.data() + i * dim, static_cast<std::uint64_t>(keys.data()[i]) * dim,
+                       static_cast<std::int64_t>(dim), low, high);
+      },
+      "keys"_a, "out"_a, "low"_a, "high"_a, "seed"_a, "stream"_a,
+      "out (n, dim) = the numbers that HostTable.init_uniform gives to rows `keys` (n,) int64.");
+  module.def(
+      "gather_ids",
+      [](HostTable& table, const Ids& ids, const Matrix& out) {
+        check_out(out, static_cast<std::int64_t>(ids.size()), table.layout().dim);
+        const nb::gil_scoped_release release;
+        gather_ids(table, ids.data(), static_cast<std::int64_t>(ids.size()), out.data());
+      },
+      "table"_a, "ids"_a, "out"_a, "out (n, dim) = embeddings of ids (n,) int64, zeros for NO_ROW. IndexError.");
+  module.def(
+      "gather_lookup",
+      [](const StepRows& rows, const Lookup& lookup, const Matrix& out) {
+        check_out(out, lookup.count(), rows.layout().dim);
+        check_step(rows, lookup);
+        const nb::gil_scoped_release release;
+        gather_lookup(rows, lookup, out.data());
+      },
+      "rows"_a, "lookup"_a, "out"_a, "out (n, dim) = embeddings of the lookup of the running step.");
+  module.def(
+      "update_table",
+      [](HostTable& table, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
+         const std::optional<Order>& order) {
+        const std::int32_t* const numbers = order_of(lookup, order, gradients, table.layout().dim);
+        require(update.rule().state_floats(table.layout().dim) <= table.layout().state,
+                "the table has no room for the optimizer's state");
+        require(lookup.rows().empty() || lookup.rows().back() < table.rows(), "the lookup is of a larger table");
+        const nb::gil_scoped_release release;
+        update_table(table, lookup, gradients.data(), gradients.stride(0), numbers, update.rule());
+      },
+      "table"_a, "lookup"_a, "gradients"_a, "update"_a, "order"_a.none() = nb::none(),
+      "Rows of the lookup are updated in the table. gradients (m, dim): occurrence i of lookup.order has gradient "
+      "order[i], which is lookup.order[i] if not given.");
+  module.def(
+      "update_step",
+      [](const StepRows& rows, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
+         const std::optional<Order>& order) {
+        const std::int32_t* const numbers = order_of(lookup, order, gradients, rows.layout().dim);
+        require(update.rule().state_floats(rows.layout().dim) <= rows.layout().state,
+                "the table has no room for the optimizer's state");
+        check_step(rows, lookup);
+        const nb::gil_scoped_release release;
+        update_step(rows, lookup, gradients.data(), gradients.stride(0), numbers, update.rule());
+      },
+      "rows"_a, "lookup"_a, "gradients"_a, "update"_a, "order"_a.none() = nb::none(),
+      "As update_table, for the running step: its rows are written to where they leave for.");
+  module.def("update_from_sums", &update_from_sums, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a,
+             "target"_a, "records"_a, "sums"_a, "update"_a, "stream"_a = 0,
+             "Rows of a step leave as planned, updated from sums (U, dim). leave (U,) uint8 and target (U,) int64 as "
+             "update_rows takes them. Runs where `records` lies.");
+}
+
+}  // namespace frugal

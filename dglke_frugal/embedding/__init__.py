@@ -1,0 +1,8 @@
+"""Embedding tables larger than a GPU for any PyTorch model: modules on top of the store. See docs/embedding.md."""
+from .bag import EmbeddingBag
+from .config import CacheConfig
+from .init import Constant, Normal, Uniform
+from .loader import Lookahead
+from .module import Embedding
+
+__all__ = ["CacheConfig", "Constant", "Embedding", "EmbeddingBag", "Lookahead", "Normal", "Uniform"]

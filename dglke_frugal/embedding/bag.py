@@ -1,0 +1,74 @@
+"""`EmbeddingBag`: the sum or mean of the rows of each bag."""
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+import torch
+
+from .. import _native
+from ..store.request import Request
+from .functions import Bags, ReadBags, ReadRows, SumBags
+from .module import Embedding
+
+MODES = ("sum", "mean")
+
+
+class EmbeddingBag(Embedding):
+    """Embedding whose forward gives one row per bag of ids: their sum, or their mean.
+
+    Rows are added in the order of ids, beginning with 0. All else is as for Embedding; an id that occurs in several
+    bags gets the sum of their gradients, in the order of ids.
+    """
+
+    def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0, optimizer=None, *,
+                 mode: str = "mean", include_last_offset: bool = False, **settings):
+        """mode: "sum" or "mean". include_last_offset: as torch.nn.EmbeddingBag. settings: as for Embedding."""
+        if mode not in MODES:
+            raise ValueError(f"mode is {' or '.join(MODES)}, not {mode!r}")
+        super().__init__(num_embeddings, embedding_dim, optimizer, **settings)
+        self.mode, self.include_last_offset = mode, include_last_offset
+
+    def forward(self, ids: torch.Tensor, offsets: Optional[torch.Tensor] = None,
+                per_sample_weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """(B, embedding_dim): of ids (B, k), or of ids (n,) with offsets (B,), where each bag begins.
+
+        An empty bag gives zeros; ids equal to padding_idx are left out. per_sample_weights: float32 of ids' shape, with
+        mode "sum" only; it gets a gradient as well.
+        """
+        bags = self._bags(ids, offsets)
+        if per_sample_weights is not None:
+            if self.mode != "sum":
+                raise ValueError("per_sample_weights need mode='sum'")
+            values, ticket, _ = self._read(ids)
+            if ticket is not None:
+                values = ReadRows.apply(self._anchor, values, self._receive, ticket)
+            return SumBags.apply(values * per_sample_weights.reshape(-1, 1), bags)
+        values, ticket, request = self._read(ids)
+        if ticket is None:
+            sums = bags.sums(values)
+        else:
+            sums = ReadBags.apply(self._anchor, values, bags, self._receive, ticket)
+        if self.mode == "sum":
+            return sums
+        present = np.bincount(bags.of_id[self._counts(request)], minlength=len(bags))
+        counts = torch.from_numpy(np.maximum(present, 1).astype(np.float32)).to(sums.device)
+        return sums / counts[:, None]
+
+    def _counts(self, request: Request):
+        """Which ids of a request are none of padding: keys without a row read their start values."""
+        return slice(None) if self.padding_idx is None else request.ids != _native.NO_ROW
+
+    def _bags(self, ids: torch.Tensor, offsets: Optional[torch.Tensor]) -> Bags:
+        if ids.dim() == 2:
+            if offsets is not None:
+                raise ValueError("offsets are for ids of one dimension; those of two dimensions are a bag per row")
+            return Bags(np.arange(len(ids) + 1) * ids.shape[1])
+        if ids.dim() != 1 or offsets is None:
+            raise ValueError("ids are (B, k), or (n,) with offsets (B,)")
+        begins = offsets.detach().cpu().numpy().astype(np.int64)
+        if not self.include_last_offset:
+            begins = np.append(begins, len(ids))
+        if not len(begins) or begins[0] != 0 or begins[-1] != len(ids) or (np.diff(begins) < 0).any():
+            raise ValueError("offsets begin with 0, do not fall, and stay within the ids")
+        return Bags(begins)

@@ -1,0 +1,350 @@
+"""One table and the order of its lookups: which are to come, which one is under way, which gradients came late."""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import weakref
+from collections import deque
+from typing import Callable, Deque, NamedTuple, Optional
+
+import numpy as np
+import torch
+
+from .. import _native
+from ..errors import InputError
+from ..store.executor import EngineExecutor, Executor, TableExecutor
+from ..store.flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
+from ..store.request import Request
+from .config import CacheConfig
+
+
+GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made anew for each longer lookup
+
+
+OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
+             "or call discard_prefetched() first")
+
+
+_tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop() -> None:
+    """Threads of tables that nobody has closed would outlive the interpreter."""
+    for table in list(_tables):
+        with contextlib.suppress(Exception):  # of a device that failed, say
+            table.stop()
+
+
+class Ticket:
+    """A lookup that has been read, until its gradient arrives. request: its ids."""
+
+    def __init__(self, request: Request):
+        self.request = request
+
+
+class SharedTable(NamedTuple):
+    """A table of another process of this machine. address: StoreAddress, which can be sent there. rank: from 1 on."""
+
+    address: StoreAddress
+    rank: int
+
+
+class Table:
+    """Reads and updates rows in exactly the order in which lookups and gradients come.
+
+    A lookup whose gradient is the next thing to happen is one step: its rows are read and updated while nothing else
+    is. Anything in between, another lookup or a read of other rows, ends the step without an update; the gradient is
+    then an update of its own when it arrives. Either way it changes what the rows are at that moment.
+
+    Attributes:
+        rows: the host table, up to date after `drain`.
+        rule: the optimizer.
+    """
+
+    def __init__(self, rows: int, dim: int, rule: _native.SummedUpdate, config: CacheConfig, device: object,
+                 shared: Optional[SharedTable] = None):
+        """device: a torch.device, or for tests a store.device.Device. shared: another process's table.
+
+        Raises InputError if there is no memory, RuntimeError if that process has ended.
+        """
+        self._config, self._device, self._shared = config, device, shared
+        if config.ranks > 1 and device != torch.device("cpu"):
+            raise ValueError("several ranks train one table on the CPU only; use one process for a GPU")
+        try:
+            if shared is not None:
+                at = shared.address
+                self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
+            else:
+                self.rows = _native.HostTable(rows, dim, config.ranks > 1, rule.state_floats(dim))
+        except RuntimeError as error:
+            if shared is not None:
+                raise
+            raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
+        self.rule = rule
+        self._executor: Optional[Executor] = None
+        self._device_at_work = None
+        self._max_rows = 0
+        self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
+        self._announced = 0
+        self._open: Optional[Ticket] = None
+        _tables.add(self)
+        if shared is not None:
+            self._restart()
+
+    @property
+    def address(self) -> StoreAddress:
+        """Where other ranks find the table and its engine, which is made now if there is none."""
+        if self._config.ranks == 1:
+            raise ValueError("this table is for one process; make it with CacheConfig(ranks=...) to share it")
+        if self._executor is None:
+            self._restart()
+        return self._executor.address
+
+    def check_alone(self, what: str) -> None:
+        """Raise RuntimeError where other ranks use the table already."""
+        if self._config.ranks > 1 and self._executor is not None:
+            raise RuntimeError(f"{what} is not possible once several ranks train; do it before they attach")
+
+    @property
+    def pending(self) -> int:
+        """Lookups that were prefetched and not asked for yet."""
+        return len(self._pending)
+
+    @property
+    def next(self) -> Optional[Request]:
+        """The first of them."""
+        return self._pending[0] if self._pending else None
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where embeddings are given out."""
+        return self._device if isinstance(self._device, torch.device) else self._device.torch_device
+
+    def prefetch(self, request: Request) -> None:
+        """The lookup after those prefetched already will be this one."""
+        self._pending.append(request)
+        self._announce_ahead()
+
+    def discard_prefetched(self) -> None:
+        """Forget the lookups to come."""
+        self._close_step()
+        while self._announced:  # the executor expects them: they run, and nothing changes
+            self._announced -= 1
+            self._executor.begin(self._pending.popleft())
+            self._executor.skip()
+        self._pending.clear()
+
+    def look_up(self, request: Request, prepare: Optional[Callable[[Executor], None]] = None):
+        """(embeddings (n, dim), Ticket for `update`) of a request, or the one that was prefetched with the same ids.
+
+        prepare: called with the executor when the rows may be read. Raises RuntimeError if other ids were prefetched,
+        IndexError for an id outside the table.
+        """
+        if self._pending:
+            head = self._pending[0]
+            if not self._is_next(request):
+                raise RuntimeError(OTHER_IDS)
+            request = head
+            request.lookup  # an id outside the table is said before anything changes
+            if not self._announced:
+                self._announce(head)
+            self._pending.popleft()
+            self._announced -= 1
+            self._close_step()
+        else:
+            request.lookup
+            self._close_step()
+            self._announce(request)
+            self._announced -= 1
+        self._executor.begin(request)
+        self._open = Ticket(request)
+        if prepare is not None:
+            prepare(self._executor)
+        values = self._executor.gather()
+        self._announce_ahead()
+        return values, self._open
+
+    def is_open(self, ticket: Ticket) -> bool:
+        """Whether nothing else has happened since the lookup was read."""
+        return ticket is self._open
+
+    def update(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+        """The gradient of a lookup has arrived: see Executor.update."""
+        if ticket is self._open:
+            self._open = None
+            self._executor.update(gradients, order)
+            self._announce_ahead()
+            return
+        if self._config.ranks > 1:
+            raise RuntimeError("with several ranks the gradient of a lookup must come before the next lookup or read "
+                               "of its table")
+        self._close_step()
+        if self._announced and not isinstance(self._executor, TableExecutor):
+            self.drain()
+            on_host = TableExecutor(self.rows, self.rule)
+            on_host.change(ticket.request, gradients.cpu(), order)
+            self._restart()
+        else:
+            if not isinstance(self._executor, TableExecutor):
+                self._grow(ticket.request)
+            self._executor.change(ticket.request, gradients, order)
+
+    def read(self, request: Request) -> torch.Tensor:
+        """Embeddings (n, dim) of a request that will have no gradient; a prefetched one counts as looked up."""
+        if self._pending and self._is_next(request):
+            values, _ = self.look_up(request)
+            self._close_step()
+            return values
+        self.drain()
+        if self._executor is None:
+            return TableExecutor(self.rows, self.rule).read(request.ids).to(self.torch_device)
+        return self._executor.read(request.ids)
+
+    def drain(self) -> None:
+        """Bring every update into the host table."""
+        self._close_step()
+        if self._executor is not None:
+            self._executor.drain()
+
+    def rewritten(self) -> None:
+        """Call after `drain` and a change of the host table by somebody else: caches are filled anew."""
+        if self._executor is not None and not isinstance(self._executor, TableExecutor):
+            self._restart()
+
+    def statistics(self) -> Optional[dict]:
+        """Counters of cache and engine since it was last made, None where there is none."""
+        return self._executor.statistics() if self._executor is not None else None
+
+    def close(self) -> None:
+        """Bring every update home and stop what runs in the background. The table may still be used by one process;
+        several ranks close together, after which it can be read."""
+        if self._executor is not None:
+            if self._config.ranks > 1:
+                self.drain()
+                self.stop()
+            else:
+                self._restart(keep_pending=False)
+        self._pending.clear()
+
+    def stop(self) -> None:
+        """Stop what runs in the background. What has not been brought home is lost."""
+        if self._executor is not None:
+            executor, self._executor, self._announced = self._executor, None, 0
+            executor.close()
+
+    def _is_next(self, request: Request) -> bool:
+        return request is self._pending[0] or np.array_equal(request.ids, self._pending[0].ids)
+
+    def _announce_ahead(self) -> None:
+        """Announce what is sorted out and within the window."""
+        while self._announced < len(self._pending):
+            request = self._pending[self._announced]
+            if not request.is_ready or self._executor is None:
+                return  # the next lookup makes the executor, or announces the request itself
+            # The running step has not ended: it counts as one of those beyond the last that has.
+            if self._announced + (self._open is not None) > self._executor.window:
+                return
+            if self._open is not None and not self._has_room(request):
+                return  # room is made between two steps
+            self._announce(request)
+
+    def _has_room(self, request: Request) -> bool:
+        return self._executor is not None and len(request.lookup.rows) <= self._max_rows
+
+    def _announce(self, request: Request) -> None:
+        self._grow(request)
+        self._executor.announce(request)
+        self._announced += 1
+
+    def _grow(self, request: Request) -> None:
+        """Make an executor for lookups of this size, unless there is one."""
+        if self._has_room(request):
+            return
+        if self._config.ranks > 1 and self._executor is not None:
+            raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
+                             f"{self._max_rows}; make the table with more")
+        self._close_step()
+        wanted = max(len(request.ids), self._config.max_rows or 0, 1)
+        if self._max_rows:
+            wanted = max(wanted, GROWTH * self._max_rows)
+        self._max_rows = min(self.rows.rows, int(wanted))
+        self._restart()
+
+    def _close_step(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self._executor.skip()
+
+    def _restart(self, keep_pending: bool = True) -> None:
+        """Bring everything home, and begin with an empty cache."""
+        self.check_alone("this")
+        if self._executor is not None:
+            self.drain()
+            self._executor.close()
+            self._executor = None
+        again, self._announced = self._announced, 0
+        if keep_pending:
+            self._executor = self._make_executor()
+            for request in list(self._pending)[:again]:
+                self._executor.announce(request)
+                self._announced += 1
+
+    def _make_executor(self) -> Executor:
+        config, rows = self._config, self.rows
+        if config.ranks > 1:
+            return self._make_rank()
+        on_cpu = self._device == torch.device("cpu")
+        if on_cpu and config.flush == "none":
+            return TableExecutor(rows, self.rule)
+        device = None if on_cpu else self._device_to_work()
+        if config.flush == "none":
+            from ..store.device_executor import DeviceExecutor
+            from ..store.device_rows import ResidentRows
+
+            return DeviceExecutor(rows, self.rule, ResidentRows(rows, device), config.lookahead, self._max_rows)
+        direct = config.direct and config.flush == "p2f" and device is not None
+        flushing = FlushConfig(
+            max_rows_per_step=self._max_rows, entries=1, mode=config.flush, lookahead=config.lookahead,
+            flush_threads=config.flush_threads, slots=min(rows.rows, int(rows.rows * config.cache_ratio)),
+            policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read)
+        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), device, self.rule)
+        if device is None:
+            return EngineExecutor(rows, self.rule, flushed, config.lookahead)
+        from ..store.device_executor import DeviceExecutor
+
+        return DeviceExecutor(rows, self.rule, flushed.steps, config.lookahead, self._max_rows, flushed)
+
+    def _make_rank(self) -> Executor:
+        config, rows = self._config, self.rows
+        if self._shared is not None:
+            address = self._shared.address
+            attached = AttachedRows(rows, address, self._shared.rank)
+            self._max_rows = address.max_rows_per_step
+            return EngineExecutor(rows, self.rule, attached, address.lookahead, config.ranks)
+        self._max_rows = min(rows.rows, config.max_rows)
+        slots = min(rows.rows, int(rows.rows * config.cache_ratio))
+        # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
+        records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
+        flushing = FlushConfig(
+            max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
+            mode=config.flush, lookahead=config.lookahead, flush_threads=config.flush_threads, slots=slots,
+            policy=config.policy, staging_bytes=records * rows.stride * 4)
+        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), None, self.rule)
+        return EngineExecutor(rows, self.rule, flushed, config.lookahead, config.ranks)
+
+    def _hot_rows(self):
+        """Of each rank."""
+        hot = self._config.hot_ids
+        return () if hot is None else [np.asarray(hot, np.int64)] * self._config.ranks
+
+    def _device_to_work(self):
+        """The store's device, which outlives executors: host memory stays registered with it."""
+        if self._device_at_work is None:
+            if isinstance(self._device, torch.device):
+                from ..store.device_executor import CallersDevice
+
+                self._device_at_work = CallersDevice(self._device.index or 0)
+            else:
+                self._device_at_work = self._device
+        return self._device_at_work

@@ -1,0 +1,177 @@
+"""Who carries out lookups on a table: rows out, and one update per row in, from the sum of its gradients.
+
+Lookups that are announced run as steps, in their order: begin, gather, then update or skip. Between two steps any rows
+may be read and changed. What is read is what a plain table would hold, to the bit, whoever carries it out:
+
+    TableExecutor    the host table in place; nothing lies between it and a step
+    EngineExecutor   the CPU behind a cache and the P2F engine
+    DeviceExecutor   a GPU (device_executor.py), or the CPU in its place: DeviceRows bring its rows
+"""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Optional
+
+import numpy as np
+import torch
+
+from .. import _native
+from .request import Request
+
+
+class Executor(ABC):
+    """What all have in common.
+
+    Attributes:
+        torch_device: where embeddings are given out and gradients are taken.
+        window: lookups that may be announced beyond the running one.
+    """
+
+    torch_device = torch.device("cpu")
+    window: int = 1 << 30
+
+    def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
+        self.table, self.rule = table, update
+
+    @abstractmethod
+    def announce(self, request: Request) -> None:
+        """The step after those that are announced already is this request."""
+
+    @abstractmethod
+    def begin(self, request: Request) -> None:
+        """The next announced step, which is this request, runs from now on. Waits until its rows may be read."""
+
+    @abstractmethod
+    def gather(self) -> torch.Tensor:
+        """(n, dim) float32: the embeddings of the running step's ids; zeros for ids that stand for no row."""
+
+    @abstractmethod
+    def update(self, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+        """End the step: each row is updated once, from the sum of its gradients, in the order of its occurrences.
+
+        gradients (m, dim) float32, rows contiguous. order: for each entry of lookup.order the number of its gradient;
+        lookup.order itself, so that m = n, if not given.
+        """
+
+    @abstractmethod
+    def skip(self) -> None:
+        """End the step; its rows stay as they are."""
+
+    @abstractmethod
+    def replace(self, positions: np.ndarray, records: np.ndarray, wanted: bool) -> Optional[np.ndarray]:
+        """Before gather: rows lookup.rows[positions] of the running step begin anew with `records`.
+
+        records (k, record_floats) float32: embedding and optimizer state. Returns what the rows held before, if that
+        is wanted.
+        """
+
+    def change(self, request: Request, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
+        """Between two steps, and with none announced: update the rows of a request, as `update` does."""
+        self.announce(request)
+        self.begin(request)
+        self.update(gradients, order)
+
+    def read(self, ids: np.ndarray) -> torch.Tensor:
+        """Between two steps: embeddings (n, dim) of ids (n,) int64."""
+        self.drain()
+        values = torch.empty(len(ids), self.table.dim)
+        _native.gather_ids(self.table, ids, values.numpy())
+        return values.to(self.torch_device)
+
+    def drain(self) -> None:
+        """Between two steps: wait until the host table holds every update."""
+
+    def statistics(self) -> Optional[dict]:
+        """Counters of cache and engine, None where there is none."""
+
+    def close(self) -> None:
+        """Stop what runs in the background. What has not been drained is lost."""
+
+
+class TableExecutor(Executor):
+    """The host table in place. A step is nothing but its reading and its update, so any number may be under way."""
+
+    def announce(self, request):
+        pass
+
+    def begin(self, request):
+        self._request = request
+
+    def gather(self):
+        return self.read(self._request.ids)
+
+    def update(self, gradients, order=None):
+        self.change(self._request, gradients, order)
+
+    def skip(self):
+        pass
+
+    def replace(self, positions, records, wanted):
+        rows, floats = self._request.lookup.rows[positions], self.table.record_floats
+        before = self.table.records[rows, :floats] if wanted else None
+        self.table.records[rows, :floats] = records
+        return before
+
+    def change(self, request, gradients, order=None):
+        _native.update_table(self.table, request.lookup, gradients.numpy(), self.rule, order)
+
+
+class EngineExecutor(Executor):
+    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU.
+
+    address: for other processes, whose ranks take part.
+    """
+
+    def __init__(self, table, update, flushed, window: int, ranks: int = 1):
+        """flushed: FlushedRows or AttachedRows without a device. window: its lookahead. ranks: that train together."""
+        super().__init__(table, update)
+        self.window = window
+        self._flushed, self._steps = flushed, flushed.steps
+        self._announced = self._begun = 0
+        self._several = ranks > 1
+        self._dirty = False
+        self.address = flushed.address
+
+    def announce(self, request):
+        rows = request.lookup.rows
+        self._steps.announce(self._announced, rows, np.ones(len(rows), np.int32) if self._several else None)
+        self._announced += 1
+
+    def begin(self, request):
+        self._lookup = request.lookup
+        self._steps.begin(self._begun)
+        self._begun += 1
+        self._dirty = True
+
+    def gather(self):
+        values = torch.empty(len(self._lookup), self.table.dim)
+        _native.gather_lookup(self._steps, self._lookup, values.numpy())
+        return values
+
+    def update(self, gradients, order=None):
+        _native.update_step(self._steps, self._lookup, gradients.numpy(), self.rule, order)
+        self._steps.end()
+
+    def skip(self):
+        if self._several:  # other ranks may wait for the gradients of rows that they use, too
+            self.update(torch.zeros(1, self.table.dim), np.zeros(len(self._lookup.order), np.int32))
+        else:
+            self._steps.copy_to_destination()
+            self._steps.end()
+
+    def replace(self, positions, records, wanted):
+        records = np.array(records, np.float32)
+        _native.exchange_records(self._steps, np.ascontiguousarray(positions, np.int64), records)
+        return records if wanted else None
+
+    def drain(self):
+        if self._dirty or self._several:
+            self._steps.drain()
+        self._dirty = False
+
+    def statistics(self):
+        return self._flushed.statistics()
+
+    def close(self):
+        self._flushed.close()
+

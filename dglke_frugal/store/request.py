@@ -1,0 +1,52 @@
+"""The ids that a lookup asks for, and where they occur, sorted out when somebody needs it."""
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+
+from .. import _native
+
+
+class Request:
+    """A lookup to come: ids (n,) int64 in [0, rows), or NO_ROW for ids that stand for no row.
+
+    Attributes:
+        ids: of the rows.
+    """
+
+    def __init__(self, ids: np.ndarray, rows: int):
+        """The ids must not change afterwards."""
+        self.ids, self._rows = ids, rows
+        self._lookup: Optional[_native.Lookup] = None
+        self._error: Optional[Exception] = None
+        self._sorting: Optional[_native.SortedAhead] = None
+
+    def sort_ahead(self) -> None:
+        """Have the ids sorted out in the background."""
+        self._sorting = _native.SortedAhead(self.ids, self._rows)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `lookup` is there, without waiting and without an error."""
+        if self._lookup is None and self._sorting is not None and self._sorting.ready:
+            self._take()
+        return self._lookup is not None
+
+    @property
+    def lookup(self) -> _native.Lookup:
+        """The rows, and where they occur. Raises IndexError for an id outside the table."""
+        if self._lookup is None and self._sorting is not None:
+            self._take()
+        if self._error is not None:
+            raise self._error
+        if self._lookup is None:
+            self._lookup = _native.Lookup(self.ids, self._rows)
+        return self._lookup
+
+    def _take(self) -> None:
+        try:
+            self._lookup = self._sorting.take()
+        except (IndexError, ValueError) as error:  # it is for whoever looks the ids up
+            self._error = error
+        self._sorting = None

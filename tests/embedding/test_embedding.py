@@ -1,0 +1,326 @@
+"""Whatever the store does in between, a lookup reads, and its gradient changes, what a plain loop would."""
+import numpy as np
+import pytest
+import torch
+from devices import CUDA, make_device
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dglke_frugal
+from dglke_frugal import optim
+from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Normal, Uniform
+from embedding.plain import PlainTable
+
+ROWS, DIM = 40, 9
+OPTIMIZERS = [optim.SGD(0.1), optim.RowwiseAdagrad(0.1), optim.Adagrad(0.1)]
+IN_PLACE = CacheConfig(flush="none")
+caches = st.builds(
+    CacheConfig, cache_ratio=st.sampled_from([0.0, 0.1, 0.5, 1.0]), lookahead=st.integers(1, 6),
+    cache_policy=st.sampled_from([None, "static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use"]),
+    hot_ids=st.just(tuple(range(ROWS))), flush=st.sampled_from(["p2f", "sync", "none"]),
+    flush_threads=st.integers(1, 3), direct=st.booleans(), host_read=st.sampled_from(["auto", "copy"]))
+some_ids = st.lists(st.integers(0, ROWS - 1), max_size=12).map(torch.tensor).map(torch.Tensor.long)
+actions = st.one_of(
+    st.tuples(st.just("train"), some_ids), st.tuples(st.just("train"), some_ids),
+    st.tuples(st.just("two"), some_ids, some_ids), st.tuples(st.just("swapped"), some_ids, some_ids),
+    st.tuples(st.just("read"), some_ids), st.tuples(st.just("no gradient"), some_ids),
+    st.tuples(st.just("reload")), st.tuples(st.just("rate"), st.sampled_from([0.05, 0.2])))
+
+
+def make(optimizer=OPTIMIZERS[0], rows=ROWS, dim=DIM, **settings_):
+    settings_.setdefault("init", Uniform(-1, 1))
+    return Embedding(rows, dim, optimizer, **settings_)
+
+
+def gradient_of(values, number):
+    noise = torch.from_numpy(np.random.default_rng(number).standard_normal(tuple(values.shape), np.float32))
+    return noise + values.detach().cpu()
+
+
+def lookups_of(program):
+    return [ids for action in program if action[0] in ("train", "two", "swapped", "no gradient") for ids in action[1:]]
+
+
+def run(module, plain, program, ahead):
+    """Both do the same; `ahead` lookups are prefetched."""
+    to_come = lookups_of(program)
+    prefetched = asked = 0
+
+    def look_up(ids):
+        nonlocal prefetched, asked
+        while prefetched < min(len(to_come), asked + ahead):
+            module.prefetch(to_come[prefetched])
+            prefetched += 1
+        asked += 1
+        if not ahead:
+            prefetched = asked
+        values = module(ids)
+        assert torch.equal(values.detach().cpu(), plain.read(ids))
+        return values
+
+    def arrive(ids, values, number):
+        gradient = gradient_of(values, number)
+        values.backward(gradient.to(values.device))
+        plain.update(ids, gradient)
+
+    for number, (what, *operands) in enumerate(program):
+        if what == "train":
+            arrive(operands[0], look_up(operands[0]), number)
+        elif what in ("two", "swapped"):
+            pairs = [(ids, look_up(ids)) for ids in operands]
+            for i, pair in enumerate(reversed(pairs) if what == "swapped" else pairs):
+                arrive(*pair, 100 * number + i)
+        elif what == "read":
+            with torch.no_grad():
+                assert torch.equal(module(operands[0]).cpu(), plain.read(operands[0]))
+        elif what == "no gradient":
+            look_up(operands[0])
+        elif what == "reload":
+            module.load_state_dict({name: values.clone() for name, values in module.state_dict().items()})
+        else:
+            module.learning_rate = operands[0]
+            plain.optimizer = type(plain.optimizer)(operands[0])
+    check(module, plain)
+    module.close()
+
+
+def check(module, plain):
+    state = module.state_dict()
+    np.testing.assert_array_equal(state["weight"].numpy(), plain.weight)
+    if plain.state.shape[1]:
+        np.testing.assert_array_equal(state["optimizer_state"].numpy(), plain.state)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(optimizer=st.sampled_from(OPTIMIZERS), cache=caches, program=st.lists(actions, max_size=12),
+       ahead=st.sampled_from([0, 1, 3, 8]))
+def test_every_setting_gives_the_bits_of_a_plain_loop(optimizer, cache, program, ahead):
+    module = make(optimizer, cache=cache)
+    run(module, PlainTable(module.weight, optimizer), program, ahead)
+
+
+@pytest.mark.parametrize("name", ["cpu", "queued", "late", "compute ahead", "arrivals ahead", "departures ahead", CUDA])
+def test_a_device_gives_the_bits_of_a_plain_loop(name):
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(optimizer=st.sampled_from(OPTIMIZERS), cache=caches, program=st.lists(actions, max_size=12),
+           ahead=st.sampled_from([0, 1, 3, 8]))
+    def every_setting(optimizer, cache, program, ahead):
+        if "ahead" in name or name == "late":  # nothing runs there that flush threads could wait for
+            cache = CacheConfig(**{**vars(cache), "flush": "none" if cache.flush == "none" else "p2f", "direct": True,
+                                   "host_read": "auto"})
+        module = make(optimizer, cache=cache, device="cuda" if name == "cuda" else make_device(name))
+        run(module, PlainTable(module.weight, optimizer), program, ahead)
+
+    every_setting()
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("dim", [1, 3, 31, 32, 33, 128])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda each: type(each).__name__)
+def test_rows_of_any_length_with_ids_that_occur_very_often(optimizer, dim, device):
+    for cache in (IN_PLACE, CacheConfig(cache_ratio=0.2), CacheConfig(cache_ratio=0.2, direct=False)):
+        module = make(optimizer, 1000, dim, device=device, cache=cache)
+        plain = PlainTable(module.weight, optimizer)
+        random = np.random.default_rng(dim)
+        ids = torch.from_numpy(np.concatenate([random.zipf(1.3, 900) % 1000, np.full(700, 7)])).view(2, -1)
+        run(module, plain, [("train", ids), ("train", ids[0]), ("read", ids[1])], 2)
+
+
+def test_threads_do_not_matter():
+    from dglke_frugal import _native
+
+    threads = _native.num_threads()
+    tables = []
+    for count in (1, 2, 5):
+        _native.set_num_threads(count)
+        try:
+            module = make(optim.Adagrad(0.1), 5000, 16)
+            for step in range(3):
+                ids = torch.from_numpy(np.random.default_rng(step).zipf(1.2, 20000) % 5000)
+                module(ids).pow(2).sum().backward()
+            tables.append(module.weight.clone())
+        finally:
+            _native.set_num_threads(threads)
+    assert torch.equal(tables[0], tables[1]) and torch.equal(tables[0], tables[2])
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_equals_torch_with_sparse_sgd_and_ordinary_parameters(device):
+    """Both beside the same dense layers, whose parameters torch's own optimizer moves."""
+    ours = make(optim.SGD(0.1), device=device, cache=CacheConfig(cache_ratio=0.3))
+    theirs = torch.nn.Embedding(ROWS, DIM, sparse=True).to(device)
+    with torch.no_grad():
+        theirs.weight.copy_(ours.weight)
+    dense = []
+    for embedding in (ours, theirs):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(DIM, 1).to(device)
+        dense.append(layer)
+        parameters = [*layer.parameters(), *embedding.parameters()]
+        optimizer = torch.optim.SGD(parameters, lr=0.1)
+        for step in range(30):
+            torch.manual_seed(step)
+            ids = torch.randint(ROWS, (6, 4))
+            optimizer.zero_grad()
+            loss = layer(embedding(ids if embedding is ours else ids.to(device)).sum(1)).sigmoid().mean()
+            loss.backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight.detach().cpu(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(dense[0].weight, dense[1].weight, rtol=1e-6, atol=1e-6)
+
+
+def test_the_gradient_is_the_derivative():
+    """Against torch's gradcheck of the same loss on the same rows in float64."""
+    module = make(optim.SGD(1.0))
+    ids = torch.tensor([[3, 5, 3], [0, 3, 39]])
+    before = module.weight.double().requires_grad_()
+
+    def loss(values):
+        return (values.sin() * torch.arange(DIM)).sum()
+
+    assert torch.autograd.gradcheck(lambda table: loss(table[ids]), before)
+    loss(before[ids]).backward()
+    loss(module(ids)).backward()
+    torch.testing.assert_close((before.detach() - module.weight).float(), before.grad.float(), rtol=1e-5, atol=1e-5)
+
+
+def test_several_tables_in_a_step():
+    modules = [make(optim.RowwiseAdagrad(0.1), seed=seed, cache=CacheConfig(cache_ratio=0.3)) for seed in range(3)]
+    plain = [PlainTable(module.weight, optim.RowwiseAdagrad(0.1)) for module in modules]
+    batches = [[torch.randint(ROWS, (5,), generator=torch.Generator().manual_seed(10 * step + t)) for t in range(3)]
+               for step in range(12)]
+    for batch in Lookahead(batches, lambda batch: dict(zip(modules, batch)), 4):
+        values = [module(ids) for module, ids in zip(modules, batch)]
+        sum(value.pow(2).sum() for value in values).backward()
+        for table, ids, value in zip(plain, batch, values):
+            table.update(ids, 2 * value.detach())
+    for module, table in zip(modules, plain):
+        check(module, table)
+
+
+def test_a_loop_that_is_left_early_forgets_what_it_read_ahead():
+    module = make(cache=CacheConfig(cache_ratio=0.3))
+    batches = [torch.tensor([step]) for step in range(10)]
+    before = module.weight.clone()
+    for batch in Lookahead(batches, lambda ids: {module: ids}, 5):
+        module(batch).sum().backward()
+        break
+    assert torch.equal(module(torch.tensor([7])).detach(), before[[7]])
+    assert not torch.equal(module.weight[0], before[0])
+
+
+def test_a_lookahead_knows_its_length_and_needs_at_least_one_batch():
+    assert len(Lookahead([1, 2], dict)) == 2
+    with pytest.raises(ValueError, match="at least 1"):
+        Lookahead([], dict, 0)
+
+
+def test_padding_reads_zeros_and_is_never_updated():
+    module = make(padding_idx=-1)
+    before = module.weight.clone()
+    values = module(torch.tensor([ROWS - 1, 2]))
+    assert not values[0].any() and torch.equal(values[1].detach(), before[2])
+    values.sum().backward()
+    assert torch.equal(module.weight[-1], before[-1]) and not torch.equal(module.weight[2], before[2])
+
+
+def test_a_frozen_table_is_only_read():
+    module = make().requires_grad_(False)
+    before = module.weight.clone()
+    assert not module(torch.tensor([1])).requires_grad
+    module.requires_grad_(True)
+    module(torch.tensor([1])).sum().backward()
+    assert not torch.equal(module.weight, before)
+
+
+@pytest.mark.parametrize("bad", [torch.tensor([1, ROWS]), torch.tensor([-1])])
+@pytest.mark.parametrize("cache", [IN_PLACE, CacheConfig(cache_ratio=0.2)])
+def test_an_id_outside_the_table_is_said_and_changes_nothing(bad, cache):
+    module = make(cache=cache)
+    before = module.weight.clone()
+    with pytest.raises(IndexError, match=str(bad[-1].item())):
+        module(bad)
+    module(torch.tensor([1])).sum().backward()
+    before[1] -= 0.1
+    torch.testing.assert_close(module.weight, before)
+
+
+def test_an_id_outside_the_table_that_was_prefetched_is_said_when_it_is_looked_up():
+    module = make(cache=CacheConfig(cache_ratio=0.2))
+    for ids in (torch.tensor([1]), torch.tensor([2, ROWS])):
+        module.prefetch(ids)
+    module(torch.tensor([1])).sum().backward()
+    for _ in range(2):
+        with pytest.raises(IndexError, match=str(ROWS)):
+            module(torch.tensor([2, ROWS]))
+    module.discard_prefetched()
+    assert torch.equal(module(torch.tensor([2]))[0].detach(), module.weight[2])
+
+
+def test_lookups_must_come_in_the_order_of_prefetch():
+    module = make()
+    module.prefetch(torch.tensor([1]))
+    with pytest.raises(RuntimeError, match="in the order of prefetch"):
+        module(torch.tensor([2]))
+    module.discard_prefetched()
+    module(torch.tensor([2]))
+
+
+@pytest.mark.parametrize("bag", [False, True])
+def test_nan_is_found_if_asked_for(bag):
+    make_one = dglke_frugal.EmbeddingBag if bag else Embedding
+    module = make_one(ROWS, DIM, optim.SGD(0.1), check_finite=True, init=Constant(1.0))
+    values = module(torch.tensor([[4, 5], [6, 7]]))
+    values.retain_grad()
+    with pytest.raises(FloatingPointError, match="id 6"):
+        (values * torch.tensor([1.0, float("nan")]).view(2, *[1] * (values.dim() - 1))).sum().backward()
+    assert (module.weight == 1).all()
+
+
+@pytest.mark.parametrize("wrong, sentence", [
+    (lambda: Embedding(0, 4, optim.SGD(1)), "at least one row"),
+    (lambda: Embedding(4, 4, torch.optim.SGD), "no parameters"),
+    (lambda: Embedding(4, 4, optim.SGD(1), padding_idx=4), "outside the table"),
+    (lambda: Embedding(4, 4, optim.SGD(1), device="meta"), "'cpu' or 'cuda'"),
+    (lambda: CacheConfig(cache_ratio=2), "0 to 1"), (lambda: CacheConfig(flush="later"), "p2f, sync, none"),
+    (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
+    (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
+    (lambda: make()(torch.tensor([1.0])), "int64 or int32"),
+    (lambda: setattr(make(), "learning_rate", -1), "at least 0")])
+def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        wrong()
+
+
+def test_start_values_depend_on_seed_and_row_alone():
+    for init in (Uniform(-0.5, 0.5), Normal(1, 0.1)):
+        small, large = (make(rows=rows, init=init, seed=3).weight.clone() for rows in (10, 70000))
+        assert torch.equal(small, large[:10])
+        assert not torch.equal(small, make(rows=10, init=init, seed=4).weight)
+    assert -0.5 <= make(init=Uniform(-0.5, 0.5)).weight.min() <= make(init=Uniform(-0.5, 0.5)).weight.max() < 0.5
+    assert abs(large.mean() - 1) < 1e-3 and abs(large.std() - 0.1) < 1e-3
+    assert (make(init=torch.nn.init.ones_).weight == 1).all() and (make(init=Constant(2)).weight == 2).all()
+
+
+def test_reset_parameters_starts_anew():
+    module = make(optim.RowwiseAdagrad(0.1), cache=CacheConfig(cache_ratio=0.5))
+    before = module.weight.clone()
+    module(torch.arange(20)).sum().backward()
+    module.reset_parameters()
+    assert torch.equal(module.weight, before) and not module.state_dict()["optimizer_state"].any()
+    assert torch.equal(module(torch.arange(20)).detach(), before[:20])
+
+
+def test_a_larger_batch_than_the_first_makes_room():
+    module = make(optim.SGD(0.1), cache=CacheConfig(cache_ratio=0.3))
+    plain = PlainTable(module.weight, optim.SGD(0.1))
+    run(module, plain, [("train", torch.arange(n) % ROWS) for n in (1, 3, 30, 2, 80)], 3)
+
+
+def test_statistics_count_hits():
+    module = make(cache=CacheConfig(cache_ratio=0.5, hot_ids=range(ROWS)))
+    for _ in range(3):
+        module(torch.tensor([0, 39])).sum().backward()
+    counted = module.statistics()["ranks"][0]
+    assert (counted["cache_reads"], counted["host_reads"]) == (2, 4)
+    assert make().statistics() is None

@@ -1,0 +1,233 @@
+"""Rows by key against a dictionary with scores: full tables, every policy, evictions, refusals, resuming."""
+import numpy as np
+import pytest
+import torch
+from devices import CUDA
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dglke_frugal import optim
+from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Uniform
+from dglke_frugal.errors import InputError
+from embedding.plain import PlainTable
+
+DIM, CAPACITY = 5, 6
+POLICIES = ["lru", "lfu", "epoch_lru", "epoch_lfu", "customized"]
+OPTIMIZER = optim.RowwiseAdagrad(0.1)
+IN_PLACE = CacheConfig(flush="none")
+EDGES = [-(2**63), 2**63 - 1, 0, -2, 1 << 40]
+key_lists = st.lists(st.sampled_from([*EDGES, *range(5, 12)]), min_size=1, max_size=9)
+
+
+def make(policy="lru", capacity=CAPACITY, **settings_):
+    settings_.setdefault("init", Uniform(-1, 1))
+    return Embedding(embedding_dim=DIM, optimizer=OPTIMIZER, keys="int64", capacity=capacity, policy=policy,
+                     **settings_)
+
+
+def start(key, init=Uniform(-1, 1)):
+    """What a key's row begins with: the same in every table."""
+    module = make(init=init)
+    with torch.no_grad():
+        return module(torch.tensor([key]))[0]
+
+
+class PlainKeys:
+    """One set of at most 128 rows: slot -> [key, score, time of last use], and a plain table of the rows."""
+
+    def __init__(self, policy, capacity):
+        self.policy, self.slots = policy, [None] * capacity
+        self.table = PlainTable(torch.zeros(capacity, DIM), OPTIMIZER)
+        self.time = self.epoch = 0
+        self.evicted = []
+
+    def place(self, key):
+        return next((slot for slot, entry in enumerate(self.slots) if entry and entry[0] == key), None)
+
+    def score(self, old, given):
+        upper = self.epoch << 32
+        return {"lru": self.time, "lfu": (old or 0) + given, "epoch_lru": upper | self.time,
+                "epoch_lfu": upper | (((old or 0) & 0xFFFFFFFF) + given), "customized": given}[self.policy]
+
+    def bring_in(self, keys, scores):
+        """The slot of each key; None where it was refused."""
+        self.time += 1
+        given = {}
+        for key, score in zip(keys, scores):
+            given[key] = max(given.get(key, 0), score) if self.policy == "customized" else given.get(key, 0) + 1
+        places = {key: self.place(key) for key in given}
+        for key, slot in places.items():
+            if slot is not None:
+                self.slots[slot][1:] = [self.score(self.slots[slot][1], given[key]), self.time]
+        for key, count in given.items():
+            if places[key] is None:
+                slot = self.new_place(self.score(None, count))
+                if slot is not None:
+                    if self.slots[slot]:
+                        self.evicted.append((self.slots[slot][0], self.table.weight[slot].copy(), self.slots[slot][1]))
+                    self.slots[slot] = [key, self.score(None, count), self.time]
+                    self.table.weight[slot], self.table.state[slot] = start(key).numpy(), 0
+                places[key] = slot
+        return [places[key] for key in keys]
+
+    def new_place(self, score):
+        if None in self.slots:
+            return self.slots.index(None)
+        old = [(entry[1], entry[2], slot) for slot, entry in enumerate(self.slots) if entry[2] != self.time]
+        return min(old)[2] if old and min(old)[0] <= score else None
+
+    def rows(self, keys, places):
+        return torch.stack([start(key) if slot is None else torch.from_numpy(self.table.weight[slot].copy())
+                            for key, slot in zip(keys, places)])
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(program=st.lists(st.tuples(st.sampled_from(["train", "train", "train", "read"]), key_lists), max_size=10),
+           cache=st.sampled_from([IN_PLACE, CacheConfig(cache_ratio=0.5), CacheConfig(cache_ratio=0.0, lookahead=2)]),
+           ahead=st.sampled_from([0, 1, 4]), seed=st.integers(0, 3))
+    def every_program(program, cache, ahead, seed):
+        module, plain = make(policy, keep_evicted=True, cache=cache, device=device), PlainKeys(policy, CAPACITY)
+        random = np.random.default_rng(seed)
+        scores = [random.integers(0, 5, len(keys)) for _, keys in program]
+        given_scores = [torch.from_numpy(each) if policy == "customized" else None for each in scores]
+        train = [i for i, (what, _) in enumerate(program) if what == "train"]
+        asked = 0
+        for i, (what, keys) in enumerate(program):
+            ids = torch.tensor(keys)
+            if what == "read":
+                with torch.no_grad():
+                    expected = plain.rows(keys, [plain.place(key) for key in keys])
+                    assert torch.equal(module(ids).cpu(), expected)
+                continue
+            for j in train[asked + module._table.pending : asked + ahead]:
+                module.prefetch(torch.tensor(program[j][1]), scores=given_scores[j])
+            asked += 1
+            values = module(ids, given_scores[i])
+            places = plain.bring_in(keys, scores[i].tolist())
+            assert torch.equal(values.detach().cpu(), plain.rows(keys, places))
+            gradient = torch.from_numpy(random.standard_normal((len(keys), DIM), np.float32))
+            values.backward(gradient.to(values.device))
+            kept = [k for k, slot in enumerate(places) if slot is not None]
+            plain.table.update(torch.tensor([places[k] for k in kept], dtype=torch.long), gradient[kept])
+        held, rows = module.items()
+        used = [slot for slot, entry in enumerate(plain.slots) if entry]
+        assert held.tolist() == [plain.slots[slot][0] for slot in used] and module.num_keys == len(used)
+        np.testing.assert_array_equal(rows.numpy(), plain.table.weight[used])
+        went = module.take_evicted()
+        assert (went is None) == (not plain.evicted)
+        for k, (key, row, score) in enumerate(plain.evicted):
+            assert (went.keys[k], went.scores[k]) == (key, score)
+            np.testing.assert_array_equal(went.rows[k], row)
+        assert module.take_evicted() is None
+
+    every_program()
+
+
+def test_a_later_epoch_outlives_an_earlier_one():
+    module = make("epoch_lfu", capacity=2)
+    for _ in range(5):
+        module(torch.tensor([1, 2])).sum().backward()
+    module.set_epoch(1)
+    module(torch.tensor([3])).sum().backward()
+    assert 3 in module.items()[0]
+    with pytest.raises(ValueError, match="back"):
+        module.set_epoch(0)
+
+
+def test_a_large_full_table_keeps_its_capacity_and_its_rows():
+    """At load 1.0, over many sets: every key that is in has the row that its own gradients made."""
+    module = make("lfu", capacity=1000, cache=CacheConfig(cache_ratio=0.1), init=Constant(0.0))
+    random, uses = np.random.default_rng(0), {}
+    for _ in range(40):
+        keys = random.zipf(1.2, 500).astype(np.int64) * 0x9E3779B97F4A7C1
+        present = set(module.items()[0].tolist())
+        module(torch.from_numpy(keys)).sum().backward()
+        now = set(module.items()[0].tolist())
+        for key in set(keys.tolist()) & now:
+            uses[key] = [*(uses[key] if key in present else []), (keys == key).sum()]
+    assert module.num_keys == 1000
+    held, rows = module.items()
+    for key, row in list(zip(held.tolist(), rows))[::7]:
+        plain = PlainTable(torch.zeros(1, DIM), OPTIMIZER)
+        for count in uses[key]:
+            plain.update(torch.zeros(count, dtype=torch.long), torch.ones(count, DIM))
+        np.testing.assert_array_equal(row.numpy(), plain.weight[0])
+
+
+def test_a_late_gradient_does_not_touch_a_row_that_another_key_has_now():
+    module = make("lru", capacity=1)
+    first = module(torch.tensor([7, 7]))
+    second = module(torch.tensor([8]))
+    first.sum().backward()
+    assert torch.equal(module.items()[1][0], start(8))
+    second.sum().backward()
+    assert not torch.equal(module.items()[1][0], start(8))
+
+
+@pytest.mark.parametrize("policy", ["lfu", "epoch_lru"])
+def test_a_saved_table_goes_on_with_the_same_evictions(tmp_path, policy):
+    def train(module, first, last):
+        for step in range(first, last):
+            module.set_epoch(step // 4)
+            keys = torch.from_numpy(np.random.default_rng(step).zipf(1.5, 8) - 4)
+            module(torch.where(keys == -1, 0, keys)).pow(2).sum().backward()
+
+    whole, first = make(policy), make(policy, cache=CacheConfig(cache_ratio=0.5))
+    train(whole, 0, 20)
+    train(first, 0, 10)
+    first.save(tmp_path / "table.safetensors")
+    for again in (make(policy), make(policy, cache=CacheConfig(cache_ratio=0.5))):
+        train(again, 0, 3)
+        again.load(tmp_path / "table.safetensors")
+        train(again, 10, 20)
+        assert all(torch.equal(a, b) for a, b in zip(again.items(), whole.items()))
+    third = make(policy)
+    third.load_state_dict(first.state_dict())
+    train(third, 10, 20)
+    assert all(torch.equal(values, whole.state_dict()[name]) for name, values in third.state_dict().items()
+               if name not in ("weight", "optimizer_state"))
+    with pytest.raises(InputError, match="capacity|needs float32"):
+        make(policy, capacity=5).load(tmp_path / "table.safetensors")
+    with pytest.raises(InputError, match="safetensors"):
+        first.save(tmp_path / "table.npy")
+
+
+def test_keys_that_were_read_ahead_and_not_used_are_not_in():
+    module = make(cache=CacheConfig(cache_ratio=0.5))
+    batches = [torch.tensor([step]) for step in range(5)]
+    for keys in Lookahead(batches, lambda batch: {module: batch}, 3):
+        module(keys).sum().backward()
+        break
+    assert module.items()[0].tolist() == [0]
+    with torch.no_grad():
+        for keys in Lookahead(batches, lambda batch: {module: batch}, 3):
+            module(keys)
+    assert module.items()[0].tolist() == [0]
+
+
+def test_erased_keys_begin_anew_and_reset_forgets_all():
+    module = make()
+    module(torch.tensor([1, 2])).sum().backward()
+    assert module.erase(torch.tensor([2, 3])).tolist() == [True, False]
+    assert torch.equal(module(torch.tensor([2]))[0].detach(), start(2))
+    module.reset_parameters()
+    assert module.num_keys == 0 and torch.equal(module(torch.tensor([1]))[0].detach(), start(1))
+
+
+@pytest.mark.parametrize("wrong, error, sentence", [
+    (lambda: make(capacity=0), ValueError, "capacity"), (lambda: make("fifo"), ValueError, "lru, lfu"),
+    (lambda: make(init=torch.nn.init.ones_), ValueError, "depend on the key"),
+    (lambda: make(padding_idx=0), ValueError, "padding_idx"),
+    (lambda: Embedding(5, 4, OPTIMIZER, keys="int64", capacity=5), ValueError, "num_embeddings, or"),
+    (lambda: Embedding(5, 4, OPTIMIZER, keys="str"), ValueError, "int64"),
+    (lambda: make()(torch.tensor([-1])), IndexError, "reserved"),
+    (lambda: make("customized")(torch.tensor([1])), ValueError, "customized"),
+    (lambda: make()(torch.tensor([1]), torch.tensor([1])), ValueError, "customized"),
+    (lambda: make("customized")(torch.tensor([1]), torch.tensor([-1])), ValueError, "at least 0"),
+    (lambda: Embedding(5, 4, OPTIMIZER).items(), ValueError, "no keys")])
+def test_what_makes_no_sense_is_refused_in_a_sentence(wrong, error, sentence):
+    with pytest.raises(error, match=sentence):
+        wrong()

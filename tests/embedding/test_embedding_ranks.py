@@ -1,0 +1,118 @@
+"""Several processes train one table, and it is what one loop over all of them would have made."""
+import multiprocessing
+import queue
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from dglke_frugal import optim
+from dglke_frugal.embedding import CacheConfig, Embedding, Lookahead, Uniform
+from embedding.plain import PlainTable
+
+ROWS, DIM, STEPS, SIZE = 60, 9, 15, 12
+OPTIMIZERS = {"SGD": optim.SGD(0.1), "RowwiseAdagrad": optim.RowwiseAdagrad(0.1), "Adagrad": optim.Adagrad(0.1)}
+
+
+def batch(step, rank):
+    """Ids that ranks partly share, with repetitions; now and then none."""
+    count = 0 if (step + rank) % 6 == 5 else SIZE
+    return torch.randint(ROWS // 2, (count,), generator=torch.Generator().manual_seed(100 * step + rank)) + 5 * rank
+
+
+def noise(step, rank, shape):
+    return torch.from_numpy(np.random.default_rng((step, rank)).standard_normal(shape, np.float32))
+
+
+def train(module, rank, ahead):
+    batches = [batch(step, rank) for step in range(STEPS)]
+    for step, ids in enumerate(Lookahead(batches, lambda each: {module: each}, ahead) if ahead else batches):
+        values = module(ids)
+        if step != 7:  # a lookup whose gradient never comes, on all ranks
+            values.backward(noise(step, rank, values.shape) + values.detach())
+
+
+def other_rank(address, rank, name, cache, ahead, results):
+    try:
+        module = Embedding.attach(address, rank, OPTIMIZERS[name], cache)
+        train(module, rank, ahead)
+        seen = module.weight.clone().numpy()
+        module.close()
+        results.put((rank, seen))
+    except BaseException as error:
+        results.put((rank, repr(error)))
+        raise
+
+
+def in_order(weight, optimizer, ranks):
+    """Each rank's sum per row, the ranks' sums in order, one update per row."""
+    plain = PlainTable(weight, optimizer)
+    for step in range(STEPS):
+        ids = [batch(step, rank) for rank in range(ranks)]
+        gradients = [noise(step, rank, (len(ids[rank]), DIM)) + plain.read(ids[rank]) for rank in range(ranks)]
+        if step == 7:
+            continue
+        rows, sums = [], []
+        for own, gradient in zip(ids, gradients):
+            for row in own.unique().tolist():
+                total = torch.zeros(DIM)
+                for k in (own == row).nonzero().flatten().tolist():
+                    total = total + gradient[k]
+                rows.append(row)
+                sums.append(total)
+        if rows:
+            plain.update(torch.tensor(rows), torch.stack(sums))
+    return plain
+
+
+@pytest.mark.parametrize("ranks, name, settings, ahead, processes", [
+    (1, "Adagrad", {"cache_ratio": 0.3}, 3, False), (2, "SGD", {"cache_ratio": 0.0}, 0, False),
+    (2, "RowwiseAdagrad", {"cache_ratio": 0.3}, 4, True),
+    (2, "Adagrad", {"cache_ratio": 0.5, "flush": "sync", "lookahead": 2}, 3, False),
+    (4, "RowwiseAdagrad", {"cache_ratio": 0.2, "cache_policy": "lru", "flush_threads": 1}, 2, False),
+    (4, "SGD", {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 1}, 1, False)])
+def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, processes):
+    """Ranks are processes, or for speed threads, each with a port of its own all the same."""
+    cache = CacheConfig(ranks=ranks, max_rows=SIZE, **settings)
+    module = Embedding(ROWS, DIM, OPTIMIZERS[name], cache=cache, init=Uniform(-1, 1))
+    plain = in_order(module.weight.clone(), OPTIMIZERS[name], ranks)
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue() if processes else queue.Queue()
+    make = context.Process if processes else threading.Thread
+    others = [make(target=other_rank, daemon=True, args=(module.address, rank, name, cache, ahead, results))
+              for rank in range(1, ranks)]
+    for other in others:
+        other.start()
+    train(module, 0, ahead)
+    trained = {key: values.clone() for key, values in module.state_dict().items()}
+    module.close()
+    np.testing.assert_array_equal(trained["weight"].numpy(), plain.weight)
+    if name != "SGD":
+        np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
+    for _ in others:
+        rank, seen = results.get(timeout=60)
+        assert not isinstance(seen, str), (rank, seen)
+        np.testing.assert_array_equal(seen, plain.weight)
+    for other in others:
+        other.join(60)
+        assert not other.is_alive()
+
+
+def test_what_ranks_cannot_do_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="max_rows"):
+        CacheConfig(ranks=2)
+    with pytest.raises(ValueError, match="one process"):
+        Embedding(ROWS, DIM, optim.SGD(0.1)).address
+    cache = CacheConfig(ranks=2, max_rows=3)
+    with pytest.raises(ValueError, match="by key"):
+        Embedding(embedding_dim=DIM, optimizer=optim.SGD(0.1), keys="int64", capacity=5, cache=cache)
+    module = Embedding(ROWS, DIM, optim.SGD(0.1), cache=cache)
+    with pytest.raises(ValueError, match="learning rate"):
+        module.learning_rate = 1
+    assert module.address.rows == ROWS
+    for change in (module.reset_parameters, lambda: module.load("x.npy"), lambda: module.load_state_dict({})):
+        with pytest.raises(RuntimeError, match="before they attach"):
+            change()
+    with pytest.raises(ValueError, match="max_rows=3"):
+        module(torch.arange(4))
