@@ -136,7 +136,8 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). flush: p2f, sync, or none, which updates the host
+    cache_size (bytes) goes before cache_ratio (share of the rows). sampler_threads: 0 for as many as the cores of each
+    process suggest. flush: p2f, sync, or none, which updates the host
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
@@ -147,7 +148,7 @@ class StoreConfig:
     cache_size: Optional[int] = None
     cache_policy: str = "static"
     lookahead: int = 10
-    sampler_threads: int = 1
+    sampler_threads: int = 0
     flush: Optional[str] = None
     flush_threads: int = 2
     host_read: str = "auto"
@@ -224,7 +225,8 @@ def check(config: TrainConfig) -> None:
         "num_proc",
         "num_thread",
     )
-    _at_least(flags, 1, "lookahead", "flush_threads", "sampler_threads")
+    _at_least(flags, 1, "lookahead", "flush_threads")
+    _at_least(flags, 0, "sampler_threads")
     _at_least(flags, 0, "cache_ratio", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     for name in ("lr", "gamma", "margin"):
