@@ -11,9 +11,9 @@ stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest ove
 planner_rows_per_second_20m, _86m
                          rows that the planner's thread decides per second: one rank that stores into host rows itself,
                          static cache of 5 %, tables of 20 and 86 M rows (other paths and policies: `planning`)
-plan_us_N_ranks_20m      microseconds in which a step of the joined batches of N = 1, 2, 4, 8 ranks is planned, 1000 positives
-                         and 1000 negatives each, for ranks that each have columns of every row of 20 M and share the plan;
-                         with the number of the planner's threads that is fastest here (all: `planning_of_ranks`)
+plan_us_N_ranks_20m      microseconds in which a step of the joined batches of N = 1, 2, 4, 8 ranks is planned, 1000
+                         positives and 1000 negatives each, for ranks that each have columns of all 20 M rows and share
+                         the plan; with the number of planner's threads that is fastest here (`planning_of_ranks`)
 engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
 The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
 """

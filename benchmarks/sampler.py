@@ -9,12 +9,13 @@ triples) of each edge in random places, and every byte of the batch written once
 here with one thread, at its best. The peer is a plain NumPy sampler with a stored permutation, one thread, on the same
 graph.
 
-Joined batches of several ranks, 1024 positives and as many negatives each, on the graph of FB15k's size and on one of 20 M
-entities: `joined` is one process that makes all of them, by its threads; `shared` is one process a rank, each of which makes
-every n-th batch for all.
+Joined batches of several ranks, 1024 positives and as many negatives each, on the graph of FB15k's size and on one of
+20 M entities: `joined` is one process that makes all of them, by its threads; `shared` is one process a rank, each of
+which makes every n-th batch for all.
 
-sample_us_N_ranks        microseconds between two joined batches of N = 1, 2, 4, 8 ranks in each of N processes that share what
-                         they make, 20 M entities, with as many threads as the cores give each (--threads_of_rank)
+sample_us_N_ranks        microseconds between two joined batches of N = 1, 2, 4, 8 ranks in each of N processes that
+                         share what they make, 20 M entities, with --threads_of_rank threads that make them, by
+                         default half of the cores that each process has
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def shared_us(triples, entities, relations, ranks, threads, batches):
 
 def measure_ranks(name, edges, entities, relations, threads, threads_of_rank, batches):
     triples = make_triples(edges, entities, relations, table=True)
-    result = {"graph": name, "edges": edges, "entities": entities, "joined_us": {}, "joined_cpu_us": {}, "shared_us": {}}
+    result = {"graph": name, "edges": edges, "entities": entities, "joined_us": {}, "joined_cpu_us": {},
+              "shared_us": {}}
     for ranks in (1, 2, 4, 8):
         joined, cpu = result["joined_us"].setdefault(ranks, {}), result["joined_cpu_us"].setdefault(ranks, {})
         for count in threads:
@@ -188,18 +190,20 @@ def main():
               f"NumPy {result['numpy_batches_per_s']:,.0f}/s, {result['over_numpy']:.1f}x", flush=True)
     ranks = []
     for graph in (small, ("20m", options.ranks_edges, 20_000_000, 1_000)):
-        result = measure_ranks(*graph, options.rank_threads or options.threads, options.threads_of_rank, options.batches)
+        threads = options.rank_threads or options.threads
+        result = measure_ranks(*graph, threads, options.threads_of_rank, options.batches)
         ranks.append(result)
         for n, by_threads in result["joined_us"].items():
             times = ", ".join(f"{count} threads {us:.0f} us" for count, us in by_threads.items())
-            print(f"{result['graph']}, {n} ranks: one process {times}; shared {result['shared_us'][n]:.0f} us", flush=True)
+            print(f"{result['graph']}, {n} ranks: one process {times}; shared {result['shared_us'][n]:.0f} us",
+                  flush=True)
     keys = {f"sample_us_{n}_ranks": us for n, us in ranks[-1]["shared_us"].items()}
     for key, value in keys.items():
         print(f"{key}: {value:.4g}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"batch_size": BATCH, "neg_sample_size": NEGATIVES, "batches_per_s": results, "ranks": ranks, **keys},
-                      file, indent=2)
+            json.dump({"batch_size": BATCH, "neg_sample_size": NEGATIVES, "batches_per_s": results, "ranks": ranks,
+                       **keys}, file, indent=2)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,8 @@ class RankPort {
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
   // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered
   // it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
-  // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list, std::logic_error beyond the lookahead.
+  // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
+  // std::logic_error beyond the lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences);
   // Waits until `step` is within the lookahead of what this rank has published.
   void wait_window(std::int64_t step);

@@ -1,4 +1,4 @@
-// Where the rows of a step are before it: what the planner finds out about each row alone, so that threads can share it.
+// Where the rows of a step are before it: what the planner finds out about each row alone, so that threads share it.
 #pragma once
 
 #include <algorithm>

@@ -74,7 +74,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
     }
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
-  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.ranks * shape.max_rows));
+  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.plans * shape.max_rows));
   return shape;
 }
 
@@ -91,7 +91,7 @@ struct Segment::Header {
 
 // Offsets of everything behind the header, in bytes.
 struct Segment::Layout {
-  std::int64_t opened, ranks, total;
+  std::int64_t opened, ranks, others, total;  // others: the areas of ranks that another one's cells serve
   std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests,
       staging;  // within a rank
 
@@ -116,7 +116,8 @@ struct Segment::Layout {
     std::int64_t end = 0;
     place(end, sizeof(Header));
     opened = place(end, s.shards * static_cast<std::int64_t>(sizeof(Counter)));
-    ranks = place(end, s.ranks * rank_bytes, kPage);
+    ranks = place(end, s.plans * rank_bytes, kPage);
+    others = place(end, (s.ranks - s.plans) * static_cast<std::int64_t>(sizeof(RankArea)));
     total = end;
   }
 };
@@ -201,18 +202,16 @@ Event& Segment::gate() { return header().gate; }
 Counter& Segment::planned() { return header().planned; }
 Counter& Segment::opened(int shard) { return at<Counter>(layout_->opened)[shard]; }
 
-template <class T>
-T* Segment::in_rank(int rank, std::int64_t offset) const {
-  return reinterpret_cast<T*>(base_ + layout_->ranks + rank * layout_->rank_bytes + offset);
-}
-
-// Fresh pages that nobody touches cost nothing, so all ranks have cells, whoever uses them.
+// Of a rank's own cells, or those of all.
 template <class T>
 T* Segment::in_plan(int rank, std::int64_t offset) const {
-  return in_rank<T>(shape().same_steps() ? 0 : rank, offset);
+  return at<T>(layout_->ranks + (shape().same_steps() ? 0 : rank) * layout_->rank_bytes + offset);
 }
 
-RankArea& Segment::rank(int rank) { return *in_rank<RankArea>(rank, 0); }
+RankArea& Segment::rank(int rank) {
+  if (rank < shape().plans) return *at<RankArea>(layout_->ranks + rank * layout_->rank_bytes);
+  return at<RankArea>(layout_->others)[rank - shape().plans];
+}
 Counter& Segment::requested(int rank) { return in_plan<RankArea>(rank, 0)->requested; }
 Block& Segment::block(int rank, std::int64_t step) {
   return in_plan<Block>(rank, layout_->blocks)[step % shape().block_ring];
@@ -248,7 +247,7 @@ std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
 WriteBack& Segment::request(int rank, std::uint64_t sequence) {
   return in_plan<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];
 }
-float* Segment::staging(int rank) { return in_rank<float>(rank, layout_->staging); }
+float* Segment::staging(int rank) { return in_plan<float>(rank, layout_->staging); }
 
 void Segment::fail(const std::string& sentence) {
   Header& h = header();

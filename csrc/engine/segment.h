@@ -89,8 +89,8 @@ class Segment {
   Counter& planned();          // planner: steps decided
   Counter& opened(int shard);  // shard: gates of steps below this are open as far as it knows
   RankArea& rank(int rank);
-  // What follows is one rank's, or where all have the same steps that of all: a plan's cells are read by every rank, and
-  // used again when each has published the step.
+  // What follows is one rank's, or that of all where all have the same steps: a plan's cells are then read by every
+  // rank, and used again when each has published the step.
   Counter& requested(int rank);  // planner: write-back requests made
   Block& block(int rank, std::int64_t step);
   // Whether everything in the block of a decided step has landed; if not, `begin` is its first position. The planner
@@ -144,8 +144,6 @@ class Segment {
   T* at(std::int64_t offset) const {
     return reinterpret_cast<T*>(base_ + offset);
   }
-  template <class T>
-  T* in_rank(int rank, std::int64_t offset) const;
   template <class T>
   T* in_plan(int rank, std::int64_t offset) const;
 

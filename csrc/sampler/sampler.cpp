@@ -69,7 +69,8 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
     for (const std::int64_t position : edge) part_.prefetch(position);
     for (std::int64_t& e : edge) e = part_[e];
   } else if (config_.ranks > 1) {
-    for (std::int64_t& e : edge) e = static_cast<std::int64_t>(rank_order_(rank_begin_ + e));
+    for (std::int64_t& e : edge) e += rank_begin_;
+    rank_order_.apply(static_cast<std::int64_t>(edge.size()), edge.data());
   }
   for (const std::int64_t e : edge) {
     if (static_cast<std::uint64_t>(e) >= static_cast<std::uint64_t>(list_.head.size())) {
@@ -87,10 +88,14 @@ void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int
   const auto stream = random_stream(RandomUse::negative, static_cast<std::uint32_t>(config_.rank));
   // Two negatives per block of 128 bits. Each step has blocks for a full batch, used or not, so steps never overlap.
   const std::int64_t blocks_per_step = (batch_size_ / chunk_size_ * config_.negatives + 1) / 2;
-  for (std::int64_t i = 0; i < count; i += 2) {
-    const PhiloxBlock bits = philox(config_.seed, static_cast<std::uint64_t>(step) * blocks_per_step + i / 2, stream);
-    negative[i] = bounded(bits[0], bits[1], config_.entities);
-    if (i + 1 < count) negative[i + 1] = bounded(bits[2], bits[3], config_.entities);
+  const std::uint64_t first = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(blocks_per_step);
+  constexpr int kBlocks = 8;
+  for (std::int64_t begin = 0; begin < count; begin += 2 * kBlocks) {
+    const auto blocks = philox_blocks<kBlocks>(config_.seed, first + static_cast<std::uint64_t>(begin / 2), stream);
+    for (std::int64_t i = begin; i < std::min(count, begin + 2 * kBlocks); ++i) {
+      const PhiloxBlock& bits = blocks[static_cast<std::size_t>(i - begin) / 2];
+      negative[i] = i % 2 ? bounded(bits[2], bits[3], config_.entities) : bounded(bits[0], bits[1], config_.entities);
+    }
   }
 }
 

@@ -46,8 +46,8 @@ class Engine:
     """Runs the planner and the flush threads for as long as the context lasts.
 
     host_rows: float32 (rows, stride), C-contiguous, rows = embedding (dim), state, padding; written in place.
-    update: `_native.RowAdagradUpdate(lr)` or `_native.SgdUpdate(lr)`. caches: one `CachePolicy` per rank, one for all ranks
-    that run the same steps, or none.
+    update: `_native.RowAdagradUpdate(lr)` or `_native.SgdUpdate(lr)`. caches: one `CachePolicy` per rank, one for
+    all ranks that run the same steps, or none.
 
     An exception inside the context stops all ranks with its message. EngineError is what every later call of a rank
     raises once a flush thread, another rank or its process has failed.

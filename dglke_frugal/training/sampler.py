@@ -111,8 +111,8 @@ class Sampler(_Sampler):
 class JoinedSampler(_Sampler):
     """The batches of several ranks as one: the positives of rank 0, then those of rank 1, ..., negatives likewise.
 
-    For devices that each own some columns of every row, and so compute for the batches of all. What a joined batch holds
-    does not depend on who makes it.
+    For devices that each own some columns of every row, and so compute for the batches of all. What a joined batch
+    holds does not depend on who makes it.
     """
 
     def __init__(self, samplers: Sequence[Sampler], ring: Optional[BatchRing] = None, rank: int = 0):

@@ -2,11 +2,11 @@
 // computes: a rank sleeps between its calls, so that planner and flush threads have the cores. Prints one JSON object.
 //
 //   engine_plan [--rows 20000000] [--path host_row|staging] [--policy static|lru|next_use] [--share 5] [--steps 1000]
-//               [--pause 150] [--ranks 1] [--threads 0]
+//               [--pause 150] [--ranks 1] [--executors RANKS] [--threads 0]
 //
-// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: threads that run
-// the same steps, each a batch of all ranks, by one plan (rank 0's times are printed). --threads: of the planner. Steps
-// that fill the cache, and half of the others, come before those that count.
+// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
+// batches a step joins. --executors: threads that run the steps by one plan (the first one's times are printed).
+// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
   const std::int64_t slots = rows * number(argc, argv, "--share", 5) / 100;
   const std::string path = option(argc, argv, "--path", "host_row"), policy = option(argc, argv, "--policy", "static");
   const int ranks = static_cast<int>(number(argc, argv, "--ranks", 1));
+  const int executors = static_cast<int>(number(argc, argv, "--executors", ranks));
   const std::int64_t max_rows = std::min(rows, ranks * kMaxRows);
   std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
   for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
@@ -103,8 +104,8 @@ int main(int argc, char** argv) {
   const RowLayout layout = RowLayout::for_dim(1);  // what is planned does not depend on it
   const SparseTable table(rows, layout);
   EngineConfig config;
-  config.ranks = ranks;
-  config.same_steps = ranks > 1;
+  config.ranks = executors;
+  config.same_steps = executors > 1;
   config.planner_threads = static_cast<int>(number(argc, argv, "--threads", 0));
   config.value_path = path == "staging" ? ValuePath::kStaging : ValuePath::kHostRow;
   config.layout = layout;
@@ -121,9 +122,9 @@ int main(int argc, char** argv) {
     return train(engine.port(rank), trace, rows, max_rows, config.caches[0]->slots(), config.lookahead, filled, warm,
                  pause, before_step);
   };
-  for (int rank = 0; rank < ranks; ++rank) engine.port(rank);  // made here, before any other thread asks
+  for (int rank = 0; rank < executors; ++rank) engine.port(rank);  // made here, before any other thread asks
   std::vector<std::thread> others;
-  for (int rank = 1; rank < ranks; ++rank) others.emplace_back([&, rank] { run(rank, [](std::int64_t) {}); });
+  for (int rank = 1; rank < executors; ++rank) others.emplace_back([&, rank] { run(rank, [](std::int64_t) {}); });
   Times times = run(0, [&](std::int64_t s) {
     if (s != warm) return;
     const EngineStatistics statistics = engine.statistics();
@@ -141,10 +142,10 @@ int main(int argc, char** argv) {
   const double reads = static_cast<double>(after.cache_reads - before.cache_reads) +
                        static_cast<double>(after.host_reads - before.host_reads);
   std::printf(
-      "{\"ranks\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", \"policy\": \"%s\", \"slots\": %ld, "
-      "\"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, \"planning_us\": %.4g, \"register_us\": %.4g, "
-      "\"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
-      ranks, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(), static_cast<long>(slots),
+      "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", \"policy\": \"%s\", \"slots\": %ld, "
+      "\"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, \"planning_us\": %.4g, "
+      "\"register_us\": %.4g, \"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
+      ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(), static_cast<long>(slots),
       static_cast<double>(planned_rows) / planned,
       static_cast<double>(after.cache_reads - before.cache_reads) / reads, static_cast<double>(planned_rows) / seconds,
       seconds / planned * 1e6, median(times.registering) * 1e6, median(times.running) * 1e6,
