@@ -98,9 +98,11 @@ def planning(program):
 
 
 def planning_of_ranks(program, threads, ranks=(1, 2, 4, 8)):
-    """By ranks and by threads of the planner; nobody computes, and each rank pauses for 250 microseconds a step."""
-    runs = [call(program, rows=PLANNED_ROWS["20m"], ranks=n, threads=count, pause=250, steps=600)
-            for n in ranks for count in threads]
+    """By ranks and by threads of the planner; nobody computes, and each rank pauses for 250 microseconds a step. Where
+    there are not two cores for each rank one of them stands for all, so that the others do not take the planner's."""
+    cores = os.cpu_count() or 1
+    runs = [call(program, rows=PLANNED_ROWS["20m"], ranks=n, executors=n if cores >= 2 * n else 1, threads=count,
+                 pause=250, steps=600) for n in ranks for count in threads]
     best = {f"plan_us_{n}_ranks_20m": min(run["planning_us"] for run in runs if run["ranks"] == n) for n in ranks}
     return {"planning_of_ranks": runs, **best}
 

@@ -31,12 +31,15 @@ void bind_store(nb::module_& module) {
       .def(
           "announce",
           [](StepRows& rows, std::int64_t step, const Ids& ids) {
+            const nb::gil_scoped_release release;  // it may wait for other ranks
             rows.announce(step, {ids.data(), ids.shape(0)}, {});
           },
           "step"_a, "rows"_a, "Step `step` of the only rank will use `rows` (U,) int64, ascending and distinct.")
-      .def("announce_entities", &announce_entities, "batch"_a, "The batch's step will use its entities.")
-      .def("announce_relations", &announce_relations, "batch"_a, "The batch's step will use its relations.")
-      .def("announce_projections", &announce_projections, "batch"_a,
+      .def("announce_entities", &announce_entities, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "The batch's step will use its entities.")
+      .def("announce_relations", &announce_relations, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "The batch's step will use its relations.")
+      .def("announce_projections", &announce_projections, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The batch's step will use its relations' projections.")
       .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Wait until the rows of the step may be read.")

@@ -7,6 +7,7 @@
 
 #include "engine/next_use.h"
 #include "engine/testing.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
 constexpr std::size_t kPrefetch = 24;
 
-constexpr std::int64_t kGrain = 2048;  // rows that are worth another thread: waking it costs as much as some hundred
+constexpr std::int64_t kGrain = 1024;  // rows of a range that one thread looks up
 constexpr int kMostThreads = 4;        // by default
 
 int planner_threads(const EngineConfig& config) {
@@ -37,8 +38,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       cached_(caching_ ? config.rows : 0),
       slots_(static_cast<std::size_t>(plans_)),
       parts_(static_cast<std::size_t>(plans_)) {
-  if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows > kGrain)
-    lookups_ = std::make_unique<ThreadPool>(planner_threads(config));
+  if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows >= 2 * kGrain)
+    lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < plans_; ++r) {
     slots_[static_cast<std::size_t>(r)].resize(static_cast<std::size_t>(segment_->rank(r).cache_slots));
@@ -139,15 +140,12 @@ void Planner::locate(Part& mine) {
       lookup.locate(mine.rows, begin, end, mine.source, located, arriving);
     }
   };
-  const std::int64_t most = lookups_ ? std::min<std::int64_t>(lookups_->threads(), mine.count / kGrain) : 1;
-  const std::int64_t ranges = std::max<std::int64_t>(1, most);
+  const std::int64_t ranges = lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
   mine.located.resize(static_cast<std::size_t>(ranges));
   mine.found_head = 0;
   if (ranges == 1) return range(mine.located[0], 0, mine.count);
-  lookups_->run([&](int worker) {
-    if (worker >= ranges) return;
-    range(mine.located[static_cast<std::size_t>(worker)], mine.count * worker / ranges,
-          mine.count * (worker + 1) / ranges);
+  lookups_->run(ranges, [&](std::int64_t r) {
+    range(mine.located[static_cast<std::size_t>(r)], mine.count * r / ranges, mine.count * (r + 1) / ranges);
   });
 }
 

@@ -18,7 +18,7 @@
 #include "engine/row_set.h"
 #include "engine/segment.h"
 #include "memory/huge_pages.h"
-#include "parallel/thread_pool.h"
+#include "parallel/task_team.h"
 #include "parallel/thread_safety.h"
 
 namespace frugal {
@@ -104,7 +104,7 @@ class Planner {
   const bool caching_, keeps_values_in_staging_, keeps_records_, settled_;
   const std::int64_t staging_floats_;
 
-  std::unique_ptr<ThreadPool> lookups_;  // nullptr: the planner's thread does it alone
+  std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;

@@ -8,28 +8,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/spin.h"
+
 namespace frugal {
 namespace {
-
-// Kernels follow each other within microseconds in a training step; a short spin saves the wake-up through the kernel.
-constexpr int kSpins = 2000;
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-template <typename T>
-void wait_while_equal(const std::atomic<T>& value, T old) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    relax();
-  }
-  value.wait(old, std::memory_order_acquire);
-}
 
 std::mutex pool_mutex;
 std::unique_ptr<ThreadPool> pool;  // guarded by pool_mutex
