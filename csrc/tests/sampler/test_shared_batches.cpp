@@ -41,7 +41,7 @@ Batch sample(const BatchSource& source, std::int64_t step) {
 // has been written and never otherwise, and a cell is written when all have read it and never otherwise.
 TEST(BatchRing, LetsThroughWhatItShouldInAnyOrder) {
   std::mt19937 random(3);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 20; ++round) {
     const int ranks = 1 + static_cast<int>(random() % 5);
     const std::int64_t first = random() % 2 ? 0 : 17, last = first + 60;
     const auto source = make_source(ranks);
@@ -107,7 +107,7 @@ TEST(SharedBatches, GiveEachRankTheSourcesBatches) {
           threads.emplace_back([&, r] {
             BatchStream stream(std::make_shared<SharedBatches>(source, ring, r, first, makers), first, 1 + r % 2, 3);
             std::mt19937 random(r);
-            for (std::int64_t step = first; step < first + 150; ++step) {
+            for (std::int64_t step = first; step < first + 80; ++step) {
               ASSERT_EQ(content(*stream.next()), content(sample(*source, step))) << "rank " << r << ", step " << step;
               if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
             }
