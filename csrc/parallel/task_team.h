@@ -1,7 +1,7 @@
 // Threads that help with small tasks if they have time: the caller works too, and waits for nobody who has not begun.
 //
-// When to use: work of some ten microseconds, where waiting for a thread to wake, or to get a core, would cost more than
-// its share. A ThreadPool splits work evenly and waits for all its threads.
+// When to use: work of some ten microseconds, where waiting for a thread to wake, or to get a core, would cost more
+// than its share. A ThreadPool splits work evenly and waits for all its threads.
 #pragma once
 
 #include <atomic>

@@ -44,7 +44,8 @@ std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t 
   }
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < kBlocks; ++i) {
-      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0[i], product1 = std::uint64_t{kMultiplier1} * c2[i];
+      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0[i];
+      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * c2[i];
       c0[i] = static_cast<std::uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
       c2[i] = static_cast<std::uint32_t>(product0 >> 32) ^ c3[i] ^ key1;
       c1[i] = static_cast<std::uint32_t>(product1);

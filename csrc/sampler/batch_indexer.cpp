@@ -31,7 +31,8 @@ void for_each_key(const std::vector<std::uint64_t>& keys, int occurrence_bits, E
 
 std::size_t distinct_ids(const std::vector<std::uint64_t>& keys, int occurrence_bits) {
   std::size_t distinct = !keys.empty();
-  for (std::size_t k = 1; k < keys.size(); ++k) distinct += keys[k] >> occurrence_bits != keys[k - 1] >> occurrence_bits;
+  for (std::size_t k = 1; k < keys.size(); ++k)
+    distinct += keys[k] >> occurrence_bits != keys[k - 1] >> occurrence_bits;
   return distinct;
 }
 

@@ -19,11 +19,11 @@ class FlushConfig:
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
     for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
     of every row, and all run the same steps by one plan (value_path must be "host_row"). max_gradients_per_step: that
-    one of several ranks sends, at most. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that the cache of a rank holds.
-    value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step stores them there
-    itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache does not hold, see
-    store/host_read.py. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
-    and need room for all that a step can send.
+    one of several ranks sends, at most. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that the
+    cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
+    stores them there itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache
+    does not hold, see store/host_read.py. staging_bytes: of a rank, 0 for a size that suits one rank alone; several
+    ranks send gradients and need room for all that a step can send.
     """
 
     max_rows_per_step: int

@@ -142,10 +142,11 @@ int main(int argc, char** argv) {
   const double reads = static_cast<double>(after.cache_reads - before.cache_reads) +
                        static_cast<double>(after.host_reads - before.host_reads);
   std::printf(
-      "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", \"policy\": \"%s\", \"slots\": %ld, "
-      "\"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, \"planning_us\": %.4g, "
-      "\"register_us\": %.4g, \"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
-      ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(), static_cast<long>(slots),
+      "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", "
+      "\"policy\": \"%s\", \"slots\": %ld, \"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, "
+      "\"planning_us\": %.4g, \"register_us\": %.4g, \"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
+      ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(),
+      static_cast<long>(slots),
       static_cast<double>(planned_rows) / planned,
       static_cast<double>(after.cache_reads - before.cache_reads) / reads, static_cast<double>(planned_rows) / seconds,
       seconds / planned * 1e6, median(times.registering) * 1e6, median(times.running) * 1e6,
