@@ -11,6 +11,9 @@ stall_sync_over_p2f_*    stall per step of sync over that of p2f, the lowest ove
 planner_rows_per_second_20m, _86m
                          rows that the planner's thread decides per second: one rank that stores into host rows itself,
                          static cache of 5 %, tables of 20 and 86 M rows (other paths and policies: `planning`)
+plan_us_N_ranks_20m      microseconds in which a step of the joined batches of N = 1, 2, 4, 8 ranks is planned, 1000
+                         positives and 1000 negatives each, for ranks that each have columns of all 20 M rows and share
+                         the plan; with the number of planner's threads that is fastest here (`planning_of_ranks`)
 engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
 The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
 """
@@ -96,6 +99,16 @@ def planning(program):
     return result
 
 
+def planning_of_ranks(program, threads, ranks=(1, 2, 4, 8)):
+    """By ranks and by threads of the planner; nobody computes, and each rank pauses for 250 microseconds a step. Where
+    there are not two cores for each rank one of them stands for all, so that the others do not take the planner's."""
+    cores = os.cpu_count() or 1
+    runs = [call(program, rows=PLANNED_ROWS["20m"], ranks=n, executors=n if cores >= 2 * n else 1, threads=count,
+                 pause=250, steps=600) for n in ranks for count in threads]
+    best = {f"plan_us_{n}_ranks_20m": min(run["planning_us"] for run in runs if run["ranks"] == n) for n in ranks}
+    return {"planning_of_ranks": runs, **best}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=result_file.result_file, required=True)
@@ -103,6 +116,8 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build" / "benchmarks"))
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, max(1, (os.cpu_count() or 2) // 2), 2}))
+    parser.add_argument("--planner_threads", type=int, nargs="+",
+                        default=[n for n in (1, 2, 4, 8, 16) if n <= max(2, os.cpu_count() or 2)])
     options = parser.parse_args()
     programs = build(options.build)
     result = {"cores": os.cpu_count(), "floors": {"wake_us": wake_microseconds()}}
@@ -111,6 +126,7 @@ def main():
     result["flush"] = [call(programs / "engine_flush", threads=n) for n in options.threads]
     result["flush_bandwidth_share"] = max(run["bandwidth_share"] for run in result["flush"])
     result.update(planning(programs / "engine_plan"))
+    result.update(planning_of_ranks(programs / "engine_plan", options.planner_threads))
     with tempfile.TemporaryDirectory() as folder:
         edges = {}
         if options.data_path:

@@ -148,7 +148,8 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) goes before cache_ratio (share of the rows). auto is what one GPU has room for
-    (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. flush: p2f, sync, or none, which updates the host
+    (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
+    process suggest. flush: p2f, sync, or none, which updates the host
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
@@ -160,7 +161,7 @@ class StoreConfig:
     cache_size: Optional[int] = None
     cache_policy: str = "static"
     lookahead: int = 10
-    sampler_threads: int = 1
+    sampler_threads: int = 0
     flush: Optional[str] = None
     flush_threads: Optional[int] = None
     host_read: str = "auto"
@@ -274,10 +275,10 @@ def check(config: TrainConfig) -> None:
         "num_proc",
         "num_thread",
     )
-    _at_least(flags, 1, "lookahead", "sampler_threads")
+    _at_least(flags, 1, "lookahead")
     if config.store.flush_threads is not None:
         _at_least(flags, 1, "flush_threads")
-    _at_least(flags, 0, "checkpoint_interval", "early_stop_patience")
+    _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     if not 0 < config.loss.lr < math.inf:
         raise InputError(f"--lr is {config.loss.lr}; give a finite learning rate above 0")

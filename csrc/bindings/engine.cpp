@@ -43,9 +43,11 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
                  int flush_threads, const std::string& mode, const std::string& value_path,
                  std::int64_t max_rows_per_step, int entries, std::int64_t staging_bytes, int horizon,
                  std::int64_t poll_microseconds, double attach_seconds, std::shared_ptr<RowUpdate> update,
-                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared) {
+                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared, bool same_steps, int planner_threads) {
   EngineConfig config;
   config.ranks = ranks;
+  config.same_steps = same_steps;
+  config.planner_threads = planner_threads;
   config.lookahead = lookahead;
   config.flush_threads = flush_threads;
   config.mode = named<FlushMode>({{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode,
@@ -202,6 +204,7 @@ void bind_engine(nb::module_& module) {
       .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "state"_a = 1, "ranks"_a, "lookahead"_a, "flush_threads"_a,
            "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
            "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a,
+           "same_steps"_a = false, "planner_threads"_a = 0,
            nb::keep_alive<1, 2>())
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())

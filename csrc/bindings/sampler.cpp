@@ -1,12 +1,17 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
 
 #include "bindings/bindings.h"
 #include "sampler/batch_stream.h"
+#include "sampler/joined_sampler.h"
+#include "sampler/sampler.h"
+#include "sampler/shared_batches.h"
 
 namespace frugal {
 namespace {
@@ -29,6 +34,13 @@ IdArray view(const AnyIds& ids, const char* what) {
 }
 
 std::vector<std::int64_t> copy(const Ids& ids) { return {ids.data(), ids.data() + ids.shape(0)}; }
+
+std::shared_ptr<Batch> batch_of(const BatchSource& source, std::int64_t step) {
+  auto batch = std::make_shared<Batch>();
+  auto scratch = source.scratch();
+  source.sample(step, *batch, scratch);
+  return batch;
+}
 
 // A read-only property that shows a vector of the batch. The view keeps the batch, and so its memory, alive.
 template <auto Member>
@@ -98,7 +110,10 @@ void bind_sampler(nb::module_& module) {
       "weight"_a = nb::none(), "step"_a = 0,
       "A batch of given positives and negatives, for instance from a recorded run.");
 
-  nb::class_<Sampler>(module, "Sampler")
+  nb::class_<BatchSource>(module, "BatchSource", "Makes the batch of any step.")
+      .def("batch", &batch_of, "step"_a, nb::call_guard<nb::gil_scoped_release>(), "The batch of any step, made now.");
+
+  nb::class_<Sampler, BatchSource>(module, "Sampler")
       .def(
           "__init__",
           [](Sampler* self, const AnyIds& head, const AnyIds& relation, const AnyIds& tail,
@@ -115,29 +130,52 @@ void bind_sampler(nb::module_& module) {
           "head"_a, "relation"_a, "tail"_a, "weight"_a.none(), "part"_a.none(), nb::kw_only(), "entities"_a,
           "relations"_a, "batch_size"_a, "negatives"_a, "seed"_a, "rank"_a, "ranks"_a, nb::keep_alive<1, 2>(),
           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
-      .def(
-          "batch",
-          [](const Sampler& sampler, std::int64_t step) {
-            auto batch = std::make_shared<Batch>();
-            auto scratch = sampler.scratch();
-            sampler.sample(step, *batch, scratch);
-            return batch;
-          },
-          "step"_a, nb::call_guard<nb::gil_scoped_release>(), "The batch of any step, made now.")
       .def_prop_ro("edges", &Sampler::edges, "Edges of this rank.")
       .def_prop_ro("batch_size", &Sampler::batch_size, "Positives of a full batch, after rounding to whole chunks.")
       .def_prop_ro("chunk_size", &Sampler::chunk_size)
       .def_prop_ro("batches_per_epoch", &Sampler::batches_per_epoch,
                    "Of one direction; an epoch of both has twice as many.");
 
+  nb::class_<JoinedSampler, BatchSource>(module, "JoinedSampler", "The batches of several ranks as one, in rank order.")
+      .def(
+          "__init__",
+          [](JoinedSampler* self, std::vector<std::shared_ptr<Sampler>> ranks) {
+            new (self) JoinedSampler({ranks.begin(), ranks.end()});
+          },
+          "ranks"_a)
+      .def_prop_ro("edges", &JoinedSampler::edges, "Edges of all ranks.")
+      .def_prop_ro("batch_size", &JoinedSampler::batch_size, "Positives of a full batch.")
+      .def_prop_ro("chunk_size", &JoinedSampler::chunk_size)
+      .def_prop_ro("batches_per_epoch", &JoinedSampler::batches_per_epoch,
+                   "Of one direction, of the rank with the most.");
+
+  nb::exception<RankLost>(module, "RankLost", PyExc_RuntimeError);
+  nb::class_<BatchRing>(module, "BatchRing", "Memory in which processes hand each other batches.")
+      .def(
+          "__init__",
+          [](BatchRing* self, int ranks, const BatchSource& source) { new (self) BatchRing(ranks, source.limits()); },
+          "ranks"_a, "source"_a)
+      .def(nb::init<const std::string&>(), "path"_a, "That of another process.")
+      .def_prop_ro("path", &BatchRing::path, "For other processes of this machine.")
+      .def_prop_ro("ranks", &BatchRing::ranks)
+      .def_prop_ro("nbytes", &BatchRing::bytes);
+
+  nb::class_<SharedBatches, BatchSource>(module, "SharedBatches", "What the ranks of a ring make, each its steps.")
+      .def(
+          "__init__",
+          [](SharedBatches* self, std::shared_ptr<BatchSource> source, std::shared_ptr<BatchRing> ring, int rank,
+             std::int64_t first_step, int threads) {
+            new (self) SharedBatches(std::move(source), std::move(ring), rank, first_step, threads);
+          },
+          "source"_a, "ring"_a, "rank"_a, "first_step"_a, "threads"_a);
+
   nb::class_<BatchStream>(module, "BatchStream",
                           "Batches in the order of steps, made ahead by background threads. One consumer.")
       .def(
           "__init__",
-          [](BatchStream* self, std::shared_ptr<Sampler> sampler, std::int64_t first_step, int threads, int lookahead) {
-            new (self) BatchStream(std::move(sampler), first_step, threads, lookahead);
-          },
-          "sampler"_a, "first_step"_a, "threads"_a, "lookahead"_a)
+          [](BatchStream* self, std::shared_ptr<BatchSource> source, std::int64_t first_step, int threads,
+             int lookahead) { new (self) BatchStream(std::move(source), first_step, threads, lookahead); },
+          "source"_a, "first_step"_a, "threads"_a, "lookahead"_a)
       .def(
           "next", [](BatchStream& stream) { return std::const_pointer_cast<Batch>(stream.next()); },
           nb::call_guard<nb::gil_scoped_release>(),

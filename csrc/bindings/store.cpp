@@ -36,15 +36,18 @@ void bind_store(nb::module_& module) {
       .def(
           "announce",
           [](StepRows& rows, std::int64_t step, const Ids& ids, const std::optional<Counts>& occurrences) {
+            const nb::gil_scoped_release release;  // it may wait for other ranks
             rows.announce(step, {ids.data(), ids.shape(0)},
                           {occurrences ? occurrences->data() : nullptr, occurrences ? occurrences->size() : 0});
           },
           "step"_a, "rows"_a, "occurrences"_a.none() = nb::none(),
           "Step `step` will use `rows` (U,) int64, ascending and distinct. occurrences: of several ranks, how many "
           "gradients each row has in each entry, (entries * U,) int32, entry after entry.")
-      .def("announce_entities", &announce_entities, "batch"_a, "The batch's step will use its entities.")
-      .def("announce_relations", &announce_relations, "batch"_a, "The batch's step will use its relations.")
-      .def("announce_projections", &announce_projections, "batch"_a,
+      .def("announce_entities", &announce_entities, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "The batch's step will use its entities.")
+      .def("announce_relations", &announce_relations, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "The batch's step will use its relations.")
+      .def("announce_projections", &announce_projections, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The batch's step will use its relations' projections.")
       .def("begin", &StepRows::begin, "step"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Wait until the rows of the step may be read.")

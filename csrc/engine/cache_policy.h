@@ -38,6 +38,11 @@ class CachePolicy {
   // uses the row, as far as the lookahead sees.
   virtual void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) = 0;
 
+  // Whether a row that came in stays for good: touch() does nothing then, and admit() never evicts. Constant.
+  virtual bool keeps_for_good() const { return false; }
+  // Of such a policy: whether admit() might take `row` in. Any thread may ask, while no other call runs.
+  virtual bool wants(std::int64_t /*row*/) const { return true; }
+
   // `row` will be offered to admit() a few calls from now: asks for the memory that this will read. Changes nothing.
   virtual void prefetch(std::int64_t /*row*/) const {}
   // The row in `slot`, which is taken, may be touched some calls from now: likewise.

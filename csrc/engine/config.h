@@ -27,7 +27,10 @@ enum class ValuePath : std::uint8_t {
 
 struct EngineConfig {
   int ranks = 1;
+  bool same_steps = false;  // all ranks run the same steps, each on columns of its own of every row: rank 0 registers
+                            // the rows, one plan, by one cache policy, serves all. For kP2F with kHostRow
   int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
+  int planner_threads = 0;  // that look up the rows of a step; 0: by the cores of the process
   int flush_threads = 2;  // F >= 1: one thread is one shard, the only writer of its rows
   FlushMode mode = FlushMode::kP2F;
   ValuePath value_path = ValuePath::kStaging;
@@ -43,7 +46,7 @@ struct EngineConfig {
                                             // them; needed where a device advances the counters
   double attach_seconds = 300;              // how long ranks that train wait for one that has never attached
   std::shared_ptr<const RowUpdate> update;  // applies gradients at the host
-  std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, or empty: no caches
+  std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, one for all that share a plan, or empty: no caches
 };
 
 }  // namespace frugal

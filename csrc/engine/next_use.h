@@ -14,7 +14,7 @@ namespace frugal {
 class NextUse {
  public:
   explicit NextUse(std::shared_ptr<Segment> segment)
-      : segment_(std::move(segment)), ranks_(static_cast<std::size_t>(segment_->shape().ranks)) {
+      : segment_(std::move(segment)), ranks_(static_cast<std::size_t>(segment_->shape().plans)) {
     for (Rank& rank : ranks_) {
       rank.steps.resize(static_cast<std::size_t>(segment_->shape().window));
       for (auto& step : rank.steps) step.resize(static_cast<std::size_t>(segment_->shape().max_rows), kNever);

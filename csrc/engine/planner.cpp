@@ -7,6 +7,7 @@
 
 #include "engine/next_use.h"
 #include "engine/testing.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {
@@ -14,21 +15,33 @@ namespace {
 // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
 constexpr std::size_t kPrefetch = 24;
 
+constexpr std::int64_t kGrain = 1024;  // rows of a range that one thread looks up
+constexpr int kMostThreads = 4;        // by default
+
+int planner_threads(const EngineConfig& config) {
+  return config.planner_threads > 0 ? config.planner_threads : std::clamp(usable_cores() / 4, 1, kMostThreads);
+}
+
 }  // namespace
 
 Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes)
     : config_(config),
       segment_(std::move(segment)),
       inboxes_(std::move(inboxes)),
+      plans_(segment_->shape().plans),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
       keeps_records_(segment_->shape().shards > 0),
+      settled_(plans_ == 1 && !keeps_records_ && !keeps_values_in_staging_ && caching_ &&
+               config.caches[0]->keeps_for_good()),
       staging_floats_(segment_->shape().staging_floats),
       cached_(caching_ ? config.rows : 0),
-      slots_(static_cast<std::size_t>(config.ranks)),
-      parts_(static_cast<std::size_t>(config.ranks)) {
+      slots_(static_cast<std::size_t>(plans_)),
+      parts_(static_cast<std::size_t>(plans_)) {
+  if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows >= 2 * kGrain)
+    lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
-  for (int r = 0; r < config.ranks; ++r) {
+  for (int r = 0; r < plans_; ++r) {
     slots_[static_cast<std::size_t>(r)].resize(static_cast<std::size_t>(segment_->rank(r).cache_slots));
     slots += segment_->rank(r).cache_slots;
   }
@@ -60,9 +73,10 @@ bool Planner::ready(std::int64_t step) const {
   bool wanted = false;
   std::uint64_t registered = ~0ull;
   for (int r = 0; r < config_.ranks; ++r) {
-    RankArea& area = segment_->rank(r);
-    registered = std::min(registered, area.registered.value.load(std::memory_order_acquire));
+    const RankArea& area = segment_->rank(r);
     wanted |= area.wanted.value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step);
+    if (r >= plans_) continue;
+    registered = std::min(registered, area.registered.value.load(std::memory_order_acquire));
     // The cell of step - block_ring is reused; a fresh cell has nothing remaining.
     if (segment_->block(r, step).remaining.load(std::memory_order_acquire) != 0) return false;
   }
@@ -75,7 +89,7 @@ bool Planner::ready(std::int64_t step) const {
 void Planner::start(std::int64_t step) {
   step_ = step;
   for (Inbox* inbox : inboxes_) inbox->next().clear(step);
-  for (int r = 0; r < config_.ranks; ++r) {
+  for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
     mine.rows = segment_->inbox_rows(r, step);
     mine.occurrences = segment_->inbox_occurrences(r, step);
@@ -84,7 +98,6 @@ void Planner::start(std::int64_t step) {
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
-    std::fill_n(mine.source, mine.count, kFromHost);  // hits say otherwise
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
     mine.end = mine.begin;
     mine.records = 0;
@@ -98,7 +111,7 @@ void Planner::start(std::int64_t step) {
 void Planner::decide(std::int64_t step) {
   start(step);
   for (Part& mine : parts_) locate(mine);
-  if (config_.ranks == 1)
+  if (plans_ == 1)
     visit_alone();
   else
     visit_together();
@@ -110,36 +123,40 @@ void Planner::decide(std::int64_t step) {
 // Which rows of the list are in a cache, and where: for all of them before any is visited, so that what a visit touches
 // has been asked for long before. A visit moves no row but its own.
 void Planner::locate(Part& mine) {
-  const auto count = static_cast<std::size_t>(mine.count);
-  mine.found.resize(count + 1);
-  mine.missed.resize(count + 1);
-  std::size_t found = 0, missed = 0;
-  for (std::size_t i = 0; i < count; ++i) {  // without a branch on the data, which nobody could predict
-    if (caching_ && i + kPrefetch < count) cached_.prefetch(mine.rows[i + kPrefetch]);
-    const bool cached = caching_ && cached_.has(mine.rows[i]);
-    mine.found[found] = mine.missed[missed] = static_cast<std::int64_t>(i);
-    found += cached;
-    missed += !cached;
-  }
-  mine.found.resize(found);
-  mine.missed.resize(missed);
-  mine.places.resize(found);
+  const RowLookup lookup(caching_ ? &cached_ : nullptr, directory_);
+  LargeArray<Slot>* const slots = slots_.data();  // for the threads, while this one waits for them
+  const auto& caches = config_.caches;
+  const bool settled = settled_;
+  const auto arriving = [&](const Place& place) {
+    const auto rank = static_cast<std::size_t>(place.rank);
+    __builtin_prefetch(&slots[rank][static_cast<std::size_t>(place.slot)], 1);
+    caches[rank]->prefetch_slot(place.slot);
+  };
+  const auto range = [&](LocatedRows& located, std::int64_t begin, std::int64_t end) {
+    if (settled) {  // hits touch nothing
+      lookup.locate(mine.rows, begin, end, mine.source, located, [](const Place&) {});
+      lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
+    } else {
+      lookup.locate(mine.rows, begin, end, mine.source, located, arriving);
+    }
+  };
+  const std::int64_t ranges = lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
+  mine.located.resize(static_cast<std::size_t>(ranges));
   mine.found_head = 0;
-  for (std::size_t f = 0; f < std::min(kPrefetch, found); ++f) directory_.prefetch(mine.rows[mine.found[f]]);
-  for (std::size_t f = 0; f < found; ++f) {
-    if (f + kPrefetch < found) directory_.prefetch(mine.rows[mine.found[f + kPrefetch]]);
-    const Place place = mine.places[f] = *directory_.find(mine.rows[mine.found[f]]);
-    __builtin_prefetch(&slots_[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.slot)], 1);
-    config_.caches[static_cast<std::size_t>(place.rank)]->prefetch_slot(place.slot);
-  }
+  if (ranges == 1) return range(mine.located[0], 0, mine.count);
+  lookups_->run(ranges, [&](std::int64_t r) {
+    range(mine.located[static_cast<std::size_t>(r)], mine.count * r / ranges, mine.count * (r + 1) / ranges);
+  });
 }
 
 void Planner::visit_alone() {
   const Part& mine = part(0);
-  for (std::size_t f = 0; f < mine.found.size(); ++f) hit(mine.places[f], mine.found[f]);
-  for (const std::int64_t index : mine.missed) {
-    miss(mine.rows[index]);
-    candidates_.push_back({0, index});
+  for (const LocatedRows& located : mine.located) {
+    for (std::size_t f = 0; f < located.found.size() && !settled_; ++f) hit(located.places[f], located.found[f]);
+    for (const std::int64_t index : located.missed) {
+      miss(mine.rows[index]);
+      candidates_.push_back({0, index});
+    }
   }
 }
 
@@ -152,11 +169,12 @@ void Planner::visit_together() {
     if (row == kNever) break;
     users_.clear();
     const Place* place = nullptr;
-    for (int r = 0; r < config_.ranks; ++r) {
+    for (int r = 0; r < plans_; ++r) {
       Part& mine = part(r);
+      const LocatedRows& located = mine.located[0];
       if (mine.head == mine.count || mine.rows[mine.head] != row) continue;
-      if (mine.found_head < mine.found.size() && mine.found[mine.found_head] == mine.head)
-        place = &mine.places[mine.found_head++];
+      if (mine.found_head < located.found.size() && located.found[mine.found_head] == mine.head)
+        place = &located.places[mine.found_head++];
       users_.push_back({r, mine.head++});
     }
     if (place != nullptr && users_.size() == 1 && users_[0].rank == place->rank) {
@@ -360,10 +378,10 @@ std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBa
 
 // Hands the step to the ranks and the shards.
 void Planner::finish() {
-  for (int r = 0; r < config_.ranks; ++r) {
+  for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
-    RankArea& area = segment_->rank(r);
-    std::uint64_t sequence = area.requested.value.load(std::memory_order_relaxed);
+    Counter& requested = segment_->requested(r);
+    std::uint64_t sequence = requested.value.load(std::memory_order_relaxed);
     for (const std::size_t i : order_of_leaving(mine.write_backs)) {
       if (keeps_records_) {
         Operation& operation = mine.write_back_operations[i];
@@ -378,7 +396,7 @@ void Planner::finish() {
     block.end = mine.end;
     block.requests_end = sequence;
     block.remaining.store(mine.records, std::memory_order_release);
-    area.requested.value.store(sequence, std::memory_order_release);
+    requested.value.store(sequence, std::memory_order_release);
   }
   FRUGAL_SYNC_POINT("planner:decided", step_);
   for (Inbox* inbox : inboxes_) inbox->post();

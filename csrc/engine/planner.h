@@ -1,7 +1,8 @@
 // Decides, step by step and for all ranks at once, where each read is served and what travels afterwards (docs/p2f.md).
 //
 // A row has one current place: host memory, or a slot of one rank's cache. The planner is the only one who knows and
-// moves places; it runs up to lookahead + 1 steps ahead of the ranks, in one thread.
+// moves places; it runs up to lookahead + 1 steps ahead of the ranks, in one thread. What is known of each row alone is
+// looked up by several threads, each a range of the list; what a plan says does not depend on their number.
 #pragma once
 
 #include <atomic>
@@ -12,10 +13,12 @@
 
 #include "engine/config.h"
 #include "engine/inbox.h"
+#include "engine/row_lookup.h"
 #include "engine/row_map.h"
 #include "engine/row_set.h"
 #include "engine/segment.h"
 #include "memory/huge_pages.h"
+#include "parallel/task_team.h"
 #include "parallel/thread_safety.h"
 
 namespace frugal {
@@ -34,9 +37,6 @@ class Planner {
   std::int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }
 
  private:
-  struct Place {
-    std::int32_t rank, slot;
-  };
   struct Slot {
     std::int64_t row = -1;
     std::int64_t since = -1;  // last planned step that touches the row
@@ -54,8 +54,7 @@ class Planner {
     const std::int64_t* rows;                 // as registered
     const std::int32_t* occurrences;          // entry after entry
     std::int64_t count;
-    std::vector<std::int64_t> found, missed;  // indices of the rows that are in a cache, and of the others
-    std::vector<Place> places;                // of those found
+    std::vector<LocatedRows> located;         // of ranges of the list, in their order; of several ranks' lists one each
     std::int64_t head;                        // of the merge: the next row to visit
     std::size_t found_head;                   // likewise: the next of those found
     std::int32_t* source;                     // the plan
@@ -100,8 +99,12 @@ class Planner {
   const EngineConfig config_;
   const std::shared_ptr<Segment> segment_;
   const std::vector<Inbox*> inboxes_;
-  const bool caching_, keeps_values_in_staging_, keeps_records_;
+  const int plans_;  // ranks, or one for all
+  // settled_: see RowLookup::plan_settled.
+  const bool caching_, keeps_values_in_staging_, keeps_records_, settled_;
   const std::int64_t staging_floats_;
+
+  std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;

@@ -15,6 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kPeerMicroseconds = 50;  // how often to look at what a device of another rank has published
+
 std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() - start).count(); }
 
 // For a counter with one writer that others only report.
@@ -49,7 +51,7 @@ void RankPort::check() const {
   if (segment_->failed()) throw EngineError(segment_->error());
 }
 
-int RankPort::ranks() const { return segment_->shape().ranks; }
+int RankPort::ranks() const { return segment_->shape().plans; }
 bool RankPort::reads_follow_stores() const { return segment_->shape().reads_follow_stores(); }
 
 void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
@@ -70,22 +72,49 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
     throw std::invalid_argument("A step of " + std::to_string(count) +
                                 " rows was registered; the engine was made for " + std::to_string(shape.max_rows) +
                                 ".");
-  for (std::int64_t i = 0; i < count; ++i)
-    if (rows[i] < 0 || rows[i] >= shape.rows || (i > 0 && rows[i] <= rows[i - 1]))
+  const auto is_wrong = [&](std::int64_t i) {
+    return (rows[i] < 0) | (rows[i] >= shape.rows) | (i > 0 && rows[i] <= rows[i - 1]);
+  };
+  bool wrong = count > 0 && is_wrong(0);
+  for (std::int64_t i = 1; i < count; ++i) wrong |= (rows[i] >= shape.rows) | (rows[i] <= rows[i - 1]);
+  for (std::int64_t i = 0; wrong && i < count; ++i)
+    if (is_wrong(i))
       throw std::invalid_argument("Row " + std::to_string(rows[i]) + " at position " + std::to_string(i) +
                                   " is out of range or not in ascending order.");
-  const bool needs_occurrences = shape.ranks > 1;
+  const bool needs_occurrences = shape.plans > 1;
   if (needs_occurrences && occurrences.size() != rows.size() * static_cast<std::size_t>(shape.entries))
     throw std::invalid_argument("A step needs the number of occurrences of each row in each of the " +
                                 std::to_string(shape.entries) + " entries.");
   if (needs_occurrences && std::any_of(occurrences.begin(), occurrences.end(), [](std::int32_t n) { return n < 0; }))
     throw std::invalid_argument("A number of occurrences is negative.");
   // The cell was last used by step - window, which this rank has published and the planner has planned.
-  segment_->inbox_count(rank_, step) = count;
-  std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
+  if (shape.same_steps()) wait_for_peers(step - shape.lookahead);
+  if (!shape.same_steps() || rank_ == 0) {
+    segment_->inbox_count(rank_, step) = count;
+    std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
+  }
   if (needs_occurrences) std::copy(occurrences.begin(), occurrences.end(), segment_->inbox_occurrences(rank_, step));
   area.registered.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
   segment_->planning().notify();
+}
+
+// Until all ranks have published `steps` steps. A device that does so notifies nobody.
+void RankPort::wait_for_peers(std::int64_t steps) {
+  if (rank_ != 0) return;  // who says which rows are next waits for all
+  const auto published = [&] {
+    for (int r = 0; r < segment_->shape().ranks; ++r) {
+      const bool left = segment_->rank(r).pid.load(std::memory_order_acquire) == kClosed;
+      const auto steps_of_rank =
+          static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire));
+      if (steps_of_rank >= steps) continue;
+      if (left)
+        segment_->fail("Rank " + std::to_string(r) + " left before step " + std::to_string(steps_of_rank) +
+                       ", which other ranks wait for.");
+      return false;
+    }
+    return true;
+  };
+  if (!segment_->wait(segment_->gate(), published, kPeerMicroseconds)) check();
 }
 
 void RankPort::wait_window(std::int64_t step) {
@@ -140,7 +169,7 @@ std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
     if (!segment_->wait(segment_->gate(), [&] { return has_room(step); })) check();
     add(segment_->rank(rank_).staging_stall, nanoseconds_since(start));
   }
-  const std::uint64_t end = segment_->rank(rank_).requested.value.load(std::memory_order_acquire);
+  const std::uint64_t end = segment_->requested(rank_).value.load(std::memory_order_acquire);
   const auto ring = static_cast<std::uint64_t>(segment_->shape().request_ring);
   const std::uint64_t first = mine.write_backs;
   const std::uint64_t limit = std::min(end, (first / ring + 1) * ring);  // a span does not wrap
@@ -243,14 +272,14 @@ std::vector<CachedRow> RankPort::drain() {
   segment_->rank(rank_).drain_entered.value.store(static_cast<std::uint64_t>(++mine.drains), std::memory_order_release);
   segment_->gate().notify();
   const auto everybody_here = [&] {
-    for (int r = 0; r < ranks; ++r)
+    for (int r = 0; r < ranks && !segment_->shape().same_steps(); ++r)
       if (segment_->rank(r).drain_entered.value.load(std::memory_order_acquire) <
           static_cast<std::uint64_t>(mine.drains))
         return false;
     return true;
   };
   if (!segment_->wait(segment_->gate(), everybody_here)) check();
-  for (int r = 0; r < ranks; ++r)
+  for (int r = 0; r < ranks && !segment_->shape().same_steps(); ++r)
     if (static_cast<std::int64_t>(segment_->rank(r).published.value.load(std::memory_order_acquire)) != mine.steps)
       throw std::logic_error("The ranks asked for a drain after different steps.");
   // Blocks up to the last step hold everything that was sent for those steps; write-backs that left ahead of the step
@@ -282,7 +311,7 @@ void RankPort::finish_drain() {
                                                std::memory_order_release);
   segment_->gate().notify();
   const auto everybody_left = [&] {
-    for (int r = 0; r < segment_->shape().ranks; ++r)
+    for (int r = 0; r < segment_->shape().ranks && !segment_->shape().same_steps(); ++r)
       if (segment_->rank(r).drain_left.value.load(std::memory_order_acquire) <
           static_cast<std::uint64_t>(executed_->drains))
         return false;

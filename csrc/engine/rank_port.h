@@ -54,13 +54,15 @@ class RankPort {
   RankPort& operator=(const RankPort&) = delete;
 
   int rank() const { return rank_; }
-  int ranks() const;  // that train together
+  int ranks() const;  // that share values: 1 where all run the same steps, each on columns of its own
   bool reads_follow_stores() const;  // SegmentShape::reads_follow_stores
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
   // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered
-  // it. Throws std::invalid_argument for a wrong list, std::logic_error beyond the lookahead.
+  // it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
+  // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
+  // std::logic_error beyond the lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences);
   // Waits until `step` is within the lookahead of what this rank has published.
   void wait_window(std::int64_t step);
@@ -84,7 +86,8 @@ class RankPort {
   // All records of the step are in staging (or in their host rows); its cached rows are updated.
   void publish(std::int64_t step);
 
-  // Collective, between two steps: waits until all ranks are here and all records that they published have landed.
+  // Between two steps: waits until all ranks are here and all records that they published have landed. Collective,
+  // unless all ranks run the same steps, each on columns of its own.
   // Returns the rows that this rank's cache holds now: the executor stores their records into the host rows, then calls
   // finish_drain, after which the table holds every update and nothing but the updates of the finished steps. Steps
   // that are registered already are not disturbed, and the cache stays as it is.
@@ -111,6 +114,7 @@ class RankPort {
  private:
   struct Executed;
   void check() const;
+  void wait_for_peers(std::int64_t steps);
 
   std::shared_ptr<Segment> segment_;
   int rank_;

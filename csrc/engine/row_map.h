@@ -33,12 +33,13 @@ class RowMap {
 
   void prefetch(std::int64_t row) const { __builtin_prefetch(&cells_[home(row)]); }
 
-  Value* find(std::int64_t row) {
+  const Value* find(std::int64_t row) const {
     for (std::size_t i = home(row);; i = (i + 1) & mask_) {
       if (cells_[i].row == row) return &cells_[i].value;
       if (cells_[i].row == kEmpty) return nullptr;
     }
   }
+  Value* find(std::int64_t row) { return const_cast<Value*>(std::as_const(*this).find(row)); }
 
   // The value of row, default-constructed if it was not there.
   Value& operator[](std::int64_t row) {

@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3032;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3033;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -41,10 +41,15 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
   require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
   require(config.update != nullptr, "The engine needs a row update.");
-  require(config.caches.empty() || static_cast<int>(config.caches.size()) == config.ranks,
-          "There must be one cache policy per rank, or none.");
+  require(config.planner_threads >= 0, "The number of the planner's threads is not negative.");
+  const bool one_plan = config.same_steps && config.ranks > 1;
+  require(config.caches.empty() || static_cast<int>(config.caches.size()) == (one_plan ? 1 : config.ranks),
+          "There must be one cache policy per rank, one for ranks that run the same steps, or none.");
+  require(!one_plan || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow),
+          "Ranks that run the same steps store values into host rows themselves, in mode p2f.");
   SegmentShape shape{};
   shape.ranks = config.ranks;
+  shape.plans = one_plan ? 1 : config.ranks;
   shape.lookahead = config.lookahead;
   shape.entries = config.entries;
   shape.mode = config.mode;
@@ -69,7 +74,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
     }
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
-  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.ranks * shape.max_rows));
+  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.plans * shape.max_rows));
   return shape;
 }
 
@@ -86,7 +91,7 @@ struct Segment::Header {
 
 // Offsets of everything behind the header, in bytes.
 struct Segment::Layout {
-  std::int64_t opened, ranks, total;
+  std::int64_t opened, ranks, others, total;  // others: the areas of ranks that another one's cells serve
   std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests,
       staging;  // within a rank
 
@@ -101,7 +106,7 @@ struct Segment::Layout {
     blocks = place(rank, s.block_ring * static_cast<std::int64_t>(sizeof(Block)));
     counts = place(rank, s.window * 8);
     inbox = place(rank, s.window * s.max_rows * 8);
-    occurrences = place(rank, s.ranks > 1 ? s.window * s.max_rows * s.entries * 4 : 0);
+    occurrences = place(rank, s.plans > 1 ? s.window * s.max_rows * s.entries * 4 : 0);
     source = place(rank, s.window * s.max_rows * 4);
     leave = place(rank, s.window * s.max_rows);
     target = place(rank, s.window * s.max_rows * 8);
@@ -111,7 +116,8 @@ struct Segment::Layout {
     std::int64_t end = 0;
     place(end, sizeof(Header));
     opened = place(end, s.shards * static_cast<std::int64_t>(sizeof(Counter)));
-    ranks = place(end, s.ranks * rank_bytes, kPage);
+    ranks = place(end, s.plans * rank_bytes, kPage);
+    others = place(end, (s.ranks - s.plans) * static_cast<std::int64_t>(sizeof(RankArea)));
     total = end;
   }
 };
@@ -153,7 +159,7 @@ std::shared_ptr<Segment> Segment::create(const EngineConfig& config, bool shared
   for (int r = 0; r < shape.ranks; ++r)
     segment->rank(r).cache_slots = config.caches.empty() || config.mode == FlushMode::kOff
                                        ? 0
-                                       : config.caches[static_cast<std::size_t>(r)]->slots();
+                                       : config.caches[static_cast<std::size_t>(shape.same_steps() ? 0 : r)]->slots();
   return segment;
 }
 
@@ -196,14 +202,19 @@ Event& Segment::gate() { return header().gate; }
 Counter& Segment::planned() { return header().planned; }
 Counter& Segment::opened(int shard) { return at<Counter>(layout_->opened)[shard]; }
 
+// Of a rank's own cells, or those of all.
 template <class T>
-T* Segment::in_rank(int rank, std::int64_t offset) const {
-  return reinterpret_cast<T*>(base_ + layout_->ranks + rank * layout_->rank_bytes + offset);
+T* Segment::in_plan(int rank, std::int64_t offset) const {
+  return at<T>(layout_->ranks + (shape().same_steps() ? 0 : rank) * layout_->rank_bytes + offset);
 }
 
-RankArea& Segment::rank(int rank) { return *in_rank<RankArea>(rank, 0); }
+RankArea& Segment::rank(int rank) {
+  if (rank < shape().plans) return *at<RankArea>(layout_->ranks + rank * layout_->rank_bytes);
+  return at<RankArea>(layout_->others)[rank - shape().plans];
+}
+Counter& Segment::requested(int rank) { return in_plan<RankArea>(rank, 0)->requested; }
 Block& Segment::block(int rank, std::int64_t step) {
-  return in_rank<Block>(rank, layout_->blocks)[step % shape().block_ring];
+  return in_plan<Block>(rank, layout_->blocks)[step % shape().block_ring];
 }
 bool Segment::landed(int rank, std::int64_t step, std::int64_t* begin) {
   const Block& cell = block(rank, step);
@@ -215,28 +226,28 @@ bool Segment::landed(int rank, std::int64_t step, std::int64_t* begin) {
 }
 
 std::int64_t& Segment::inbox_count(int rank, std::int64_t step) {
-  return in_rank<std::int64_t>(rank, layout_->counts)[step % shape().window];
+  return in_plan<std::int64_t>(rank, layout_->counts)[step % shape().window];
 }
 std::int64_t* Segment::inbox_rows(int rank, std::int64_t step) {
-  return in_rank<std::int64_t>(rank, layout_->inbox) + step % shape().window * shape().max_rows;
+  return in_plan<std::int64_t>(rank, layout_->inbox) + step % shape().window * shape().max_rows;
 }
 std::int32_t* Segment::inbox_occurrences(int rank, std::int64_t step) {
-  if (shape().ranks == 1) return nullptr;
-  return in_rank<std::int32_t>(rank, layout_->occurrences) + step % shape().window * shape().max_rows * shape().entries;
+  if (shape().plans == 1) return nullptr;
+  return in_plan<std::int32_t>(rank, layout_->occurrences) + step % shape().window * shape().max_rows * shape().entries;
 }
 std::int32_t* Segment::plan_source(int rank, std::int64_t step) {
-  return in_rank<std::int32_t>(rank, layout_->source) + step % shape().window * shape().max_rows;
+  return in_plan<std::int32_t>(rank, layout_->source) + step % shape().window * shape().max_rows;
 }
 Leave* Segment::plan_leave(int rank, std::int64_t step) {
-  return in_rank<Leave>(rank, layout_->leave) + step % shape().window * shape().max_rows;
+  return in_plan<Leave>(rank, layout_->leave) + step % shape().window * shape().max_rows;
 }
 std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
-  return in_rank<std::int64_t>(rank, layout_->target) + step % shape().window * shape().max_rows;
+  return in_plan<std::int64_t>(rank, layout_->target) + step % shape().window * shape().max_rows;
 }
 WriteBack& Segment::request(int rank, std::uint64_t sequence) {
-  return in_rank<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];
+  return in_plan<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];
 }
-float* Segment::staging(int rank) { return in_rank<float>(rank, layout_->staging); }
+float* Segment::staging(int rank) { return in_plan<float>(rank, layout_->staging); }
 
 void Segment::fail(const std::string& sentence) {
   Header& h = header();

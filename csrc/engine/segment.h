@@ -24,7 +24,7 @@ struct alignas(128) Counter {
 
 // The numbers an attaching process needs to find its way.
 struct SegmentShape {
-  std::int32_t ranks, lookahead, entries, shards;
+  std::int32_t ranks, plans, lookahead, entries, shards;  // plans: one per rank, or one for all
   RowLayout layout;
   std::int64_t rows, max_rows, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
@@ -32,11 +32,13 @@ struct SegmentShape {
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
-  // One rank that stores values into host rows itself: its own order of work keeps its reads behind its stores, so that
-  // no read waits for a record. There are no shards then, and nobody keeps books of records.
+  // Ranks that share no value, one alone or each with columns of its own, and store values into host rows themselves:
+  // a rank's own order of work keeps its reads behind its stores, so that no read waits for a record. There are no
+  // shards then, and nobody keeps books of records.
   bool reads_follow_stores() const {
-    return ranks == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
+    return plans == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
   }
+  bool same_steps() const { return plans < ranks; }
 };
 
 // What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
@@ -55,7 +57,7 @@ struct RankArea {
   Counter registered;                 // rank: steps whose rows are in the inbox
   Counter published;                  // rank or its device: steps that have run
   Counter written_back;               // rank or its device: write-back requests served
-  Counter requested;                  // planner: write-back requests made
+  Counter requested;                  // planner: write-back requests made; see Segment::requested
   Counter landed_back;                // shards (add): write-backs that have landed
   Counter wanted;                     // rank: steps whose plan it has asked for
   Counter drain_entered, drain_left;  // rank
@@ -87,6 +89,9 @@ class Segment {
   Counter& planned();          // planner: steps decided
   Counter& opened(int shard);  // shard: gates of steps below this are open as far as it knows
   RankArea& rank(int rank);
+  // What follows is one rank's, or that of all where all have the same steps: a plan's cells are then read by every
+  // rank, and used again when each has published the step.
+  Counter& requested(int rank);  // planner: write-back requests made
   Block& block(int rank, std::int64_t step);
   // Whether everything in the block of a decided step has landed; if not, `begin` is its first position. The planner
   // reuses a cell only when its block has landed, so a cell that holds a later step says the same.
@@ -109,9 +114,9 @@ class Segment {
   std::string error() const;
 
   // Waits on `event` until ready() or the sticky error. Looks whether the engine's process lives when it is another
-  // one. Returns false on an error.
+  // one, and at what nobody notifies of at least every `microseconds`. Returns false on an error.
   template <class Ready>
-  bool wait(Event& event, Ready ready) {
+  bool wait(Event& event, Ready ready, std::int64_t microseconds = kWaitMicroseconds) {
     for (int spin = 0; spin < kSpins; ++spin) {
       if (ready()) return true;
       spin_pause();
@@ -120,7 +125,7 @@ class Segment {
       const std::uint32_t ticket = event.ticket();
       if (ready()) return true;
       if (failed()) return false;
-      event.wait(ticket, kWaitMicroseconds);
+      event.wait(ticket, microseconds);
       check_engine_lives();
     }
   }
@@ -140,7 +145,7 @@ class Segment {
     return reinterpret_cast<T*>(base_ + offset);
   }
   template <class T>
-  T* in_rank(int rank, std::int64_t offset) const;
+  T* in_plan(int rank, std::int64_t offset) const;
 
   std::unique_ptr<Layout> layout_;
   char* base_ = nullptr;

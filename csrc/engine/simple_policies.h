@@ -27,12 +27,14 @@ class StaticHotSet final : public CachePolicy {
     }
   }
   std::int64_t slots() const override { return slots_; }
+  bool keeps_for_good() const override { return true; }
+  bool wants(std::int64_t row) const override { return row < end_ && hot_.has(row); }
   void touch(std::int64_t, std::int32_t, std::int64_t, std::int64_t) override {}
   void prefetch(std::int64_t row) const override {
     if (row < end_) hot_.prefetch(row);
   }
   Admission admit(std::int64_t row, std::int64_t, std::int64_t) override {
-    if (row >= end_ || !hot_.has(row)) return {};
+    if (!wants(row)) return {};
     return {*slot_of_.find(row), -1};
   }
   void release(std::int64_t, std::int32_t) override {}

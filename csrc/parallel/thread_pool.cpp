@@ -8,36 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/spin.h"
 #include "parallel/start_thread.h"
 
 namespace frugal {
 namespace {
-
-// Kernels follow each other within microseconds in a training step; a short spin saves the wake-up through the kernel.
-constexpr int kSpins = 2000;
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-template <typename T>
-void wait_while_equal(const std::atomic<T>& value, T old) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    relax();
-  }
-  value.wait(old, std::memory_order_acquire);
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
 
 std::mutex pool_mutex;
 std::unique_ptr<ThreadPool> pool;  // guarded by pool_mutex
@@ -51,6 +26,12 @@ std::unique_ptr<ThreadPool> pool;  // guarded by pool_mutex
     });
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
 
 ThreadPool::ThreadPool(int threads) {
   if (threads < 1) throw std::invalid_argument("a thread pool needs at least one thread");

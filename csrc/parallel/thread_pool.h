@@ -53,4 +53,7 @@ ThreadPool& default_pool();
 void set_num_threads(int threads);  // throws std::invalid_argument if threads < 1; not while kernels run
 int num_threads();
 
+// Cores that this process may use, at least 1.
+int usable_cores();
+
 }  // namespace frugal

@@ -53,15 +53,47 @@ class Permutation {
 
   // elements[i] = (*this)(first + i) for i in [0, count), several at a time: the rounds run on vector registers.
   void range(std::uint64_t first, std::int64_t count, std::int64_t* elements) const {
+    auto row = static_cast<std::uint32_t>(first / columns_), column = static_cast<std::uint32_t>(first % columns_);
+    several(count, elements, [&](std::int64_t) {
+      const Cell cell{row, column};
+      if (++column == columns_) column = 0, ++row;
+      return cell;
+    });
+  }
+
+  // elements[i] = (*this)(elements[i]). REQUIRES: all below size().
+  void apply(std::int64_t count, std::int64_t* elements) const {
+    several(count, elements, [&](std::int64_t i) {
+      const auto position = static_cast<std::uint64_t>(i < count ? elements[i] : 0);
+      if (position >> 32) {
+        return Cell{static_cast<std::uint32_t>(position / columns_), static_cast<std::uint32_t>(position % columns_)};
+      }
+      const auto narrow = static_cast<std::uint32_t>(position);  // divides faster
+      return Cell{narrow / columns_, narrow % columns_};
+    });
+  }
+
+ private:
+  static constexpr int kRounds = 8;
+  static constexpr std::uint64_t kMinSide = 32;  // a network over a handful of elements is visibly biased
+  struct Key {
+    std::uint32_t before = 0, between = 0;
+  };
+
+  struct Cell {
+    std::uint32_t row, column;
+  };
+
+  // elements[i] = what lies at cell(i), which is asked for i = 0, 1, ... in order, also for some i >= count.
+  template <typename F>
+  void several(std::int64_t count, std::int64_t* elements, F cell) const {
     constexpr int kLanes = 16;
-    auto next_row = static_cast<std::uint32_t>(first / columns_),
-         next_column = static_cast<std::uint32_t>(first % columns_);
     for (std::int64_t begin = 0; begin < count; begin += kLanes) {
       std::uint32_t row[kLanes], column[kLanes];
       for (int lane = 0; lane < kLanes; ++lane) {
-        row[lane] = next_row;
-        column[lane] = next_column;
-        if (++next_column == columns_) next_column = 0, ++next_row;
+        const Cell at = cell(begin + lane);
+        row[lane] = at.row;
+        column[lane] = at.column;
       }
       for (int round = 0; round < kRounds; round += 2) {
         for (int lane = 0; lane < kLanes; ++lane) {
@@ -78,13 +110,6 @@ class Permutation {
       }
     }
   }
-
- private:
-  static constexpr int kRounds = 8;
-  static constexpr std::uint64_t kMinSide = 32;  // a network over a handful of elements is visibly biased
-  struct Key {
-    std::uint32_t before = 0, between = 0;
-  };
 
   // A keyed number in [0, bound) from `half`; the constants are those of the 32-bit finalizer of MurmurHash3.
   static std::uint32_t scramble(std::uint32_t half, const Key& key, std::uint32_t bound) {

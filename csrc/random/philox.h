@@ -29,6 +29,36 @@ inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uin
   return {c0, c1, c2, c3};
 }
 
+// blocks[i] = philox(key, first_low + i, counter_high), side by side on vector registers.
+template <int kBlocks>
+std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t first_low, std::uint64_t counter_high) {
+  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+  for (int i = 0; i < kBlocks; ++i) {
+    c0[i] = static_cast<std::uint32_t>(first_low + i);
+    c1[i] = static_cast<std::uint32_t>((first_low + i) >> 32);
+    c2[i] = static_cast<std::uint32_t>(counter_high);
+    c3[i] = static_cast<std::uint32_t>(counter_high >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < kBlocks; ++i) {
+      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0[i];
+      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * c2[i];
+      c0[i] = static_cast<std::uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
+      c2[i] = static_cast<std::uint32_t>(product0 >> 32) ^ c3[i] ^ key1;
+      c1[i] = static_cast<std::uint32_t>(product1);
+      c3[i] = static_cast<std::uint32_t>(product0);
+    }
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  std::array<PhiloxBlock, kBlocks> blocks;
+  for (int i = 0; i < kBlocks; ++i) blocks[i] = {c0[i], c1[i], c2[i], c3[i]};
+  return blocks;
+}
+
 // Uniform floats f(seed, stream, index) in [low, high).
 class CounterUniform {
  public:

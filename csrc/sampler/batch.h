@@ -33,6 +33,16 @@ struct Batch {
 
   std::int64_t positives() const { return static_cast<std::int64_t>(head.size()); }
   std::int64_t chunks() const { return chunk_size ? positives() / chunk_size : 0; }
+
+  // f(array) for each array of `batch`, a Batch or a const one, in the order in which they are declared.
+  template <typename B, typename F>
+  static void for_each_array(B& batch, F f) {
+    f(batch.head), f(batch.relation), f(batch.tail), f(batch.negative), f(batch.weight);
+    f(batch.entities), f(batch.head_slot), f(batch.tail_slot), f(batch.negative_slot);
+    f(batch.relations), f(batch.relation_slot);
+    f(batch.positive_offset), f(batch.positive_occurrence), f(batch.negative_offset), f(batch.negative_occurrence);
+    f(batch.relation_offset), f(batch.relation_occurrence);
+  }
 };
 
 }  // namespace frugal

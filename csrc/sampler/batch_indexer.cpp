@@ -11,7 +11,30 @@
 namespace frugal {
 namespace {
 
-constexpr int kDigitBits = 11;  // 8 KiB of counters per digit: they stay in the first-level cache
+// Counters of a digit stay in the first-level cache: 8 KiB, or 32 where keys are so many that a pass less is worth it.
+constexpr int kDigitBits = 11, kWideDigitBits = 13;
+constexpr std::size_t kManyKeys = 8192;
+
+// Calls each(u, id, occurrence) for the sorted keys, where id is the u-th distinct one: without a branch on the data,
+// which nobody could predict.
+template <typename Each>
+void for_each_key(const std::vector<std::uint64_t>& keys, int occurrence_bits, Each each) {
+  const std::uint64_t mask = (std::uint64_t{1} << occurrence_bits) - 1;
+  std::int64_t last = -1, u = -1;
+  for (const std::uint64_t key : keys) {
+    const auto id = static_cast<std::int64_t>(key >> occurrence_bits);
+    u += id != last;
+    last = id;
+    each(u, id, static_cast<std::int32_t>(key & mask));
+  }
+}
+
+std::size_t distinct_ids(const std::vector<std::uint64_t>& keys, int occurrence_bits) {
+  std::size_t distinct = !keys.empty();
+  for (std::size_t k = 1; k < keys.size(); ++k)
+    distinct += keys[k] >> occurrence_bits != keys[k - 1] >> occurrence_bits;
+  return distinct;
+}
 
 }  // namespace
 
@@ -31,13 +54,14 @@ void BatchIndexer::append(const std::vector<std::int64_t>& ids, std::int64_t bou
 
 // Least significant digit first, over the id's bits alone: each pass is stable, so occurrences stay ascending.
 void BatchIndexer::sort(int id_bits) {
-  const int passes = (id_bits + kDigitBits - 1) / kDigitBits;
+  const int digit_bits = keys_.size() < kManyKeys ? kDigitBits : kWideDigitBits;
+  const int passes = (id_bits + digit_bits - 1) / digit_bits;
   spare_.resize(keys_.size());
   for (int pass = 0; pass < passes; ++pass) {
     const int low = id_bits * pass / passes, bits = id_bits * (pass + 1) / passes - low;
     const int shift = occurrence_bits_ + low;
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-    std::array<std::uint32_t, 1 << kDigitBits> begin;
+    std::array<std::uint32_t, 1 << kWideDigitBits> begin;
     std::fill_n(begin.begin(), mask + 1, 0u);
     for (const std::uint64_t key : keys_) ++begin[key >> shift & mask];
     std::uint32_t sum = 0;
@@ -70,31 +94,27 @@ void BatchIndexer::index(Batch& batch) {
   append(batch.negative, entities_, "negative");
   sort(entity_bits);
 
-  const std::uint64_t mask = (std::uint64_t{1} << occurrence_bits_) - 1;
-  batch.entities.clear();
-  batch.positive_offset.clear();
-  batch.negative_offset.clear();
+  const std::size_t rows = distinct_ids(keys_, occurrence_bits_);
+  batch.entities.resize(rows);
+  batch.positive_offset.resize(rows + 1);
+  batch.negative_offset.resize(rows + 1);
+  batch.positive_occurrence.resize(2 * positives + 1);  // the last ones are written when all are there
+  batch.negative_occurrence.resize(negatives + 1);
+  slot_.resize(occurrences);
+  const auto first_negative = static_cast<std::int32_t>(2 * positives);
+  std::int32_t seen_positives = 0, seen_negatives = 0;
+  batch.positive_offset[0] = batch.negative_offset[0] = 0;
+  for_each_key(keys_, occurrence_bits_, [&](std::int64_t u, std::int64_t id, std::int32_t occurrence) {
+    batch.entities[u] = id;
+    slot_[occurrence] = static_cast<std::int32_t>(u);
+    const bool positive = occurrence < first_negative;
+    batch.positive_occurrence[seen_positives] = occurrence;
+    batch.negative_occurrence[seen_negatives] = occurrence - first_negative;
+    batch.positive_offset[u + 1] = seen_positives += positive;
+    batch.negative_offset[u + 1] = seen_negatives += !positive;
+  });
   batch.positive_occurrence.resize(2 * positives);
   batch.negative_occurrence.resize(negatives);
-  slot_.resize(occurrences);
-  std::int32_t seen_positives = 0, seen_negatives = 0;
-  for (const std::uint64_t key : keys_) {
-    const auto id = static_cast<std::int64_t>(key >> occurrence_bits_);
-    const std::size_t occurrence = key & mask;
-    if (batch.entities.empty() || batch.entities.back() != id) {
-      batch.entities.push_back(id);
-      batch.positive_offset.push_back(seen_positives);
-      batch.negative_offset.push_back(seen_negatives);
-    }
-    slot_[occurrence] = static_cast<std::int32_t>(batch.entities.size()) - 1;
-    if (occurrence < 2 * positives) {
-      batch.positive_occurrence[seen_positives++] = static_cast<std::int32_t>(occurrence);
-    } else {
-      batch.negative_occurrence[seen_negatives++] = static_cast<std::int32_t>(occurrence - 2 * positives);
-    }
-  }
-  batch.positive_offset.push_back(seen_positives);
-  batch.negative_offset.push_back(seen_negatives);
   const auto slot = slot_.begin();
   batch.head_slot.assign(slot, slot + positives);
   batch.tail_slot.assign(slot + positives, slot + 2 * positives);
@@ -103,21 +123,19 @@ void BatchIndexer::index(Batch& batch) {
   keys_.clear();
   append(batch.relation, relations_, "relation");
   sort(relation_bits);
-  batch.relations.clear();
-  batch.relation_offset.clear();
-  batch.relation_occurrence.clear();
+  const std::size_t relations = distinct_ids(keys_, occurrence_bits_);
+  batch.relations.resize(relations);
+  batch.relation_offset.resize(relations + 1);
+  batch.relation_occurrence.resize(positives);
   batch.relation_slot.resize(positives);
-  for (const std::uint64_t key : keys_) {
-    const auto id = static_cast<std::int64_t>(key >> occurrence_bits_);
-    const std::size_t edge = key & mask;
-    if (batch.relations.empty() || batch.relations.back() != id) {
-      batch.relations.push_back(id);
-      batch.relation_offset.push_back(static_cast<std::int32_t>(batch.relation_occurrence.size()));
-    }
-    batch.relation_slot[edge] = static_cast<std::int32_t>(batch.relations.size()) - 1;
-    batch.relation_occurrence.push_back(static_cast<std::int32_t>(edge));
-  }
-  batch.relation_offset.push_back(static_cast<std::int32_t>(positives));
+  batch.relation_offset[0] = 0;
+  std::int32_t seen = 0;
+  for_each_key(keys_, occurrence_bits_, [&](std::int64_t r, std::int64_t id, std::int32_t edge) {
+    batch.relations[r] = id;
+    batch.relation_slot[edge] = static_cast<std::int32_t>(r);
+    batch.relation_occurrence[seen] = edge;
+    batch.relation_offset[r + 1] = ++seen;
+  });
 }
 
 }  // namespace frugal

@@ -34,8 +34,8 @@ struct BatchStream::Pool : std::enable_shared_from_this<BatchStream::Pool> {
   }
 };
 
-BatchStream::BatchStream(std::shared_ptr<const Sampler> sampler, std::int64_t first_step, int threads, int lookahead)
-    : sampler_(std::move(sampler)), pool_(std::make_shared<Pool>()), next_made_(first_step), next_taken_(first_step) {
+BatchStream::BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead)
+    : source_(std::move(source)), pool_(std::make_shared<Pool>()), next_made_(first_step), next_taken_(first_step) {
   if (first_step < 0) throw std::invalid_argument("steps are counted from 0");
   if (threads < 1) throw std::invalid_argument("a batch stream needs at least one thread");
   if (lookahead < 1) throw std::invalid_argument("a batch stream needs a lookahead of at least 1");
@@ -55,6 +55,7 @@ void BatchStream::close() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  source_->close();
   made_.notify_all();
   taken_.notify_all();
   for (auto& thread : threads_) {
@@ -63,7 +64,7 @@ void BatchStream::close() {
 }
 
 void BatchStream::work() {
-  SamplerScratch scratch = sampler_->scratch();
+  SamplerScratch scratch = source_->scratch();
   std::unique_lock lock(mutex_);
   for (;;) {
     taken_.wait(lock, [&] { return stopping_ || next_made_ < next_taken_ + static_cast<std::int64_t>(ring_.size()); });
@@ -73,7 +74,7 @@ void BatchStream::work() {
     Place made;
     try {
       auto batch = pool_->take();
-      sampler_->sample(step, *batch, scratch);
+      source_->sample(step, *batch, scratch);
       made.batch = std::move(batch);
     } catch (...) {
       made.error = std::current_exception();

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/sampler.h"
+#include "sampler/batch_source.h"
 
 namespace frugal {
 
@@ -19,7 +19,7 @@ class BatchStream {
  public:
   // At most `lookahead` batches wait for the consumer at a time; those it holds do not count. Throws
   // std::invalid_argument if first_step < 0, threads < 1 or lookahead < 1.
-  BatchStream(std::shared_ptr<const Sampler> sampler, std::int64_t first_step, int threads, int lookahead);
+  BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead);
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
@@ -45,7 +45,7 @@ class BatchStream {
   void work();
   Place& place(std::int64_t step) { return ring_[step % static_cast<std::int64_t>(ring_.size())]; }
 
-  const std::shared_ptr<const Sampler> sampler_;
+  const std::shared_ptr<const BatchSource> source_;
   const std::shared_ptr<Pool> pool_;
   mutable std::mutex mutex_;
   std::condition_variable made_, taken_;

@@ -69,7 +69,8 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
     for (const std::int64_t position : edge) part_.prefetch(position);
     for (std::int64_t& e : edge) e = part_[e];
   } else if (config_.ranks > 1) {
-    for (std::int64_t& e : edge) e = static_cast<std::int64_t>(rank_order_(rank_begin_ + e));
+    for (std::int64_t& e : edge) e += rank_begin_;
+    rank_order_.apply(static_cast<std::int64_t>(edge.size()), edge.data());
   }
   for (const std::int64_t e : edge) {
     if (static_cast<std::uint64_t>(e) >= static_cast<std::uint64_t>(list_.head.size())) {
@@ -83,39 +84,62 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
   }
 }
 
-void Sampler::draw_negatives(std::int64_t step, Batch& batch) const {
-  batch.negative.resize(batch.chunks() * config_.negatives);
+void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const {
   const auto stream = random_stream(RandomUse::negative, static_cast<std::uint32_t>(config_.rank));
   // Two negatives per block of 128 bits. Each step has blocks for a full batch, used or not, so steps never overlap.
   const std::int64_t blocks_per_step = (batch_size_ / chunk_size_ * config_.negatives + 1) / 2;
-  const std::size_t count = batch.negative.size();
-  for (std::size_t i = 0; i < count; i += 2) {
-    const PhiloxBlock bits = philox(config_.seed, static_cast<std::uint64_t>(step) * blocks_per_step + i / 2, stream);
-    batch.negative[i] = bounded(bits[0], bits[1], config_.entities);
-    if (i + 1 < count) batch.negative[i + 1] = bounded(bits[2], bits[3], config_.entities);
+  const std::uint64_t first = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(blocks_per_step);
+  constexpr int kBlocks = 8;
+  for (std::int64_t begin = 0; begin < count; begin += 2 * kBlocks) {
+    const auto blocks = philox_blocks<kBlocks>(config_.seed, first + static_cast<std::uint64_t>(begin / 2), stream);
+    for (std::int64_t i = begin; i < std::min(count, begin + 2 * kBlocks); ++i) {
+      const PhiloxBlock& bits = blocks[static_cast<std::size_t>(i - begin) / 2];
+      negative[i] = i % 2 ? bounded(bits[2], bits[3], config_.entities) : bounded(bits[0], bits[1], config_.entities);
+    }
   }
 }
 
-void Sampler::sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
+BatchLimits Sampler::limits() const {
+  const std::int64_t negatives = batch_size_ / chunk_size_ * config_.negatives;
+  return {batch_size_, negatives, std::min(config_.entities, 2 * batch_size_ + negatives),
+          std::min(config_.relations, batch_size_), list_.weight != nullptr};
+}
+
+void Sampler::clear(std::int64_t step, Batch& batch) const {
   require(step >= 0, "steps are counted from 0");
-  draw_edges(step, scratch.edge);
-  const std::size_t positives = scratch.edge.size();
   batch.step = step;
   batch.corrupt_head = step % 2 == 1;
   batch.chunk_size = chunk_size_;
   batch.negatives_per_chunk = config_.negatives;
-  batch.head.resize(positives);
-  batch.relation.resize(positives);
-  batch.tail.resize(positives);
-  batch.weight.resize(list_.weight ? positives : 0);
-  draw_negatives(step, batch);  // while the lines of the edges arrive
-  for (std::size_t i = 0; i < positives; ++i) {
+  batch.head.clear();
+  batch.relation.clear();
+  batch.tail.clear();
+  batch.weight.clear();
+  batch.negative.clear();
+}
+
+void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
+  draw_edges(step, scratch.edge);
+  const std::size_t first = batch.head.size(), first_negative = batch.negative.size(), count = scratch.edge.size();
+  batch.head.resize(first + count);
+  batch.relation.resize(first + count);
+  batch.tail.resize(first + count);
+  if (list_.weight) batch.weight.resize(first + count);
+  const auto negatives = static_cast<std::int64_t>(count) / chunk_size_ * config_.negatives;
+  batch.negative.resize(first_negative + static_cast<std::size_t>(negatives));
+  draw_negatives(step, batch.negative.data() + first_negative, negatives);  // while the lines of the edges arrive
+  for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t edge = scratch.edge[i];
-    batch.head[i] = list_.head[edge];
-    batch.relation[i] = list_.relation[edge];
-    batch.tail[i] = list_.tail[edge];
-    if (list_.weight) batch.weight[i] = list_.weight[edge];
+    batch.head[first + i] = list_.head[edge];
+    batch.relation[first + i] = list_.relation[edge];
+    batch.tail[first + i] = list_.tail[edge];
+    if (list_.weight) batch.weight[first + i] = list_.weight[edge];
   }
+}
+
+void Sampler::sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const {
+  clear(step, batch);
+  draw(step, batch, scratch);
   scratch.indexer.index(batch);
 }
 

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "random/permutation.h"
-#include "sampler/batch.h"
-#include "sampler/batch_indexer.h"
+#include "sampler/batch_source.h"
 #include "sampler/id_array.h"
 
 namespace frugal {
@@ -30,23 +29,20 @@ struct SamplerConfig {
   std::int64_t rank = 0, ranks = 1;
 };
 
-// What a thread needs besides the batch it fills.
-struct SamplerScratch {
-  BatchIndexer indexer;
-  std::vector<std::int64_t> edge;  // indices of the batch's edges
-};
-
-class Sampler {
+class Sampler final : public BatchSource {
  public:
   // The rank's edges are edges[part[0]], edges[part[1]], ...; without `part`, its share of a seeded random partition of
   // all edges into `ranks` equal parts. Throws std::invalid_argument for sizes that do not fit together.
   Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArray* part = nullptr);
 
-  SamplerScratch scratch() const { return {BatchIndexer(config_.entities, config_.relations), {}}; }
+  SamplerScratch scratch() const override { return {BatchIndexer(config_.entities, config_.relations), {}}; }
+  BatchLimits limits() const override;
+  void sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const override;
 
-  // Overwrites `batch`, reusing its memory. Thread-safe with one scratch per thread. Throws std::out_of_range if an
-  // edge names an id outside the graph.
-  void sample(std::int64_t step, Batch& batch, SamplerScratch& scratch) const;
+  // Appends the step's positives, with their weights, and its negatives, and indexes nothing. Throws as sample does.
+  void draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) const;
+  // Makes `batch` one of `step` without any positives.
+  void clear(std::int64_t step, Batch& batch) const;
 
   std::int64_t edges() const { return edge_count_; }  // of this rank
   std::int64_t batch_size() const { return batch_size_; }
@@ -56,7 +52,7 @@ class Sampler {
 
  private:
   void draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const;
-  void draw_negatives(std::int64_t step, Batch& batch) const;
+  void draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const;
 
   EdgeList list_;
   SamplerConfig config_;

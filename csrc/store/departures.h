@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "memory/huge_pages.h"
 
 namespace frugal {
 
@@ -33,7 +34,7 @@ class Departures {
  private:
   const std::int64_t first_slot_, max_rows_;
   std::int64_t first_ = 0;                 // of the next step's slots, counted from first_slot_ as all below
-  std::vector<std::int32_t> slot_of_row_;  // that it departed from last; it counts if the row is still in there
+  LargeArray<std::int32_t> slot_of_row_;   // that it departed from last; it counts if the row is still in there
   std::vector<std::int64_t> row_in_slot_;  // that has departed and was not used since; kNone
 };
 

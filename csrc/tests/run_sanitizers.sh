@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds and runs the engine's tests under the thread sanitizer and the address sanitizer, and checks clang's thread-safety
-# analysis. For CI: any report fails. Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
+# Builds and runs the tests of threads, engine and sampler under the thread sanitizer and the address sanitizer, and
+# checks clang's thread-safety analysis. For CI: any report fails.
+# Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build/sanitizers}
@@ -18,8 +19,12 @@ fi
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  cmake --build "$build/$sanitizer" --target test_engine > /dev/null
+  cmake --build "$build/$sanitizer" --target test_engine test_sampler test_parallel > /dev/null
   TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 "$build/$sanitizer/csrc/tests/engine/test_engine" \
     --gtest_brief=1 --gtest_filter='-*BrokenVariant*:*EngineMutation*'  # those race: that is what is broken
+  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 \
+    "$build/$sanitizer/csrc/tests/sampler/test_sampler" --gtest_brief=1 --gtest_filter='BatchStream*:BatchRing*:Shared*'
+  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 "$build/$sanitizer/csrc/tests/test_parallel" \
+    --gtest_brief=1
   echo "$sanitizer sanitizer: clean"
 done

@@ -15,6 +15,13 @@ TEST(Philox, KnownAnswers) {
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+TEST(Philox, SeveralBlocksAreThoseOfTheirCounters) {
+  for (const std::uint64_t first : {std::uint64_t{0}, (std::uint64_t{1} << 32) - 3, ~std::uint64_t{0} - 3}) {
+    const auto blocks = philox_blocks<8>(0x299f31d0a4093822ull, first, 77);
+    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(blocks[i], philox(0x299f31d0a4093822ull, first + i, 77));
+  }
+}
+
 TEST(CounterUniform, AnyPartOfAStreamCanBeMadeAlone) {
   const CounterUniform uniform(7, 3);
   std::vector<float> whole(1000), part(100);

@@ -84,7 +84,7 @@ def new_flags() -> argparse.ArgumentParser:
                        help="which rows are cached (%(default)s)")
     store.add_argument("--lookahead", type=int, default=default.lookahead, help="steps sampled ahead (%(default)s)")
     store.add_argument("--sampler_threads", type=int, default=default.sampler_threads,
-                       help="threads that sample (%(default)s)")
+                       help="threads that sample, of each process; 0: by its cores (%(default)s)")
     store.add_argument("--flush", choices=FLUSH_MODES,
                        help="p2f: in the background, by next use (default on a GPU); sync: before the next step; "
                             "none: update the host table in place (default on the CPU)")

@@ -28,6 +28,8 @@ class EngineConfig:
 
     max_rows_per_step: int  # distinct rows of one rank in one step, at most
     ranks: int = 1
+    same_steps: bool = False  # all ranks run the same steps, each on columns of its own: one plan, by one policy
+    planner_threads: int = 0  # that look up the rows of a step; 0: by the cores of the process
     lookahead: int = 10  # steps that may be registered beyond the one that runs
     flush_threads: int = 2
     mode: str = "p2f"  # or "sync": all is flushed before the next step; or "off": in order, without caches
@@ -45,7 +47,7 @@ class Engine:
 
     host_rows: float32 (rows, stride), C-contiguous, rows = embedding (dim), state, padding; written in place.
     update: `_native.RowAdagradUpdate(lr)`, `_native.SgdUpdate(lr)` or a `_native.SummedUpdate`, with `state` floats of
-    state per row. caches: one `CachePolicy` per rank, or none.
+    state per row. caches: one `CachePolicy` per rank, one for all ranks that run the same steps, or none.
 
     An exception inside the context stops all ranks with its message. EngineError is what every later call of a rank
     raises once a flush thread, another rank or its process has failed.
@@ -58,6 +60,8 @@ class Engine:
             dim=dim,
             state=state,
             ranks=config.ranks,
+            same_steps=config.same_steps,
+            planner_threads=config.planner_threads,
             lookahead=config.lookahead,
             flush_threads=config.flush_threads,
             mode=config.mode,

@@ -17,17 +17,19 @@ class FlushConfig:
     """How rows are cached and flushed. Only the first four can be wrong; the rest is a matter of speed.
 
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
-    for relations. ranks: processes that train together. max_gradients_per_step: that one of several ranks sends, at
-    most. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that the cache of a rank holds.
-    value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step stores them there
-    itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache does not hold, see
-    store/host_read.py. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients
-    and need room for all that a step can send.
+    for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
+    of every row, and all run the same steps by one plan (value_path must be "host_row"). max_gradients_per_step: that
+    one of several ranks sends, at most. mode: "p2f", "sync" or "off" (in order, without caches). slots: rows that the
+    cache of a rank holds. value_path: "staging" (a flush thread copies values to the host row) or "host_row" (the step
+    stores them there itself; with one rank no gate then waits). host_read: how a device gets the rows that its cache
+    does not hold, see store/host_read.py. staging_bytes: of a rank, 0 for a size that suits one rank alone; several
+    ranks send gradients and need room for all that a step can send.
     """
 
     max_rows_per_step: int
     entries: int = 2
     ranks: int = 1
+    same_steps: bool = False
     max_gradients_per_step: int = 0
     mode: str = "p2f"
     lookahead: int = 10
@@ -86,15 +88,17 @@ class FlushedRows:
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
-                      for rank in range(config.ranks)]
+                      for rank in range(1 if config.same_steps else config.ranks)]
         self._engine = Engine(
             table.records, table.dim, update or _native.RowAdagradUpdate(learning_rate),
-            EngineConfig(config.max_rows_per_step, ranks=config.ranks, lookahead=lookahead, poll_microseconds=poll,
+            EngineConfig(config.max_rows_per_step, ranks=config.ranks, same_steps=config.same_steps,
+                         lookahead=lookahead, poll_microseconds=poll,
                          flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
                          entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
                          horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches,
             table.state_floats)
-        slots = tuple(cache.slots for cache in caches) or (0,) * config.ranks
+        slots = tuple(cache.slots for cache in caches) or (0,)
+        slots *= config.ranks // len(slots)
         self._port = self._engine.port(0)
         if device is None:
             self.steps = _native.CachedRows(table, self._port, slots[0])

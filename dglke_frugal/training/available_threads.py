@@ -55,7 +55,7 @@ def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
     source = "--num_thread" if config.device.ranks > 1 else "OMP_NUM_THREADS"
     store = config.store
     return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,
-            f"--sampler_threads {store.sampler_threads}": ranks * store.sampler_threads,
+            f"--sampler_threads {store.sampler_threads}": ranks * max(1, store.sampler_threads),
             f"--flush_threads {config.flush_threads}": TABLES * config.flush_threads}  # fmt: skip
 
 

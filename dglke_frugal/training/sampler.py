@@ -7,7 +7,9 @@ without replacement, and the positives of a chunk share uniformly drawn negative
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import Optional, Sequence
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from .. import _native
 from ..errors import InputError
 
 Batch = _native.Batch
+BatchRing = _native.BatchRing
+MOST_THREADS = 4  # of one process: about 100 microseconds a batch each, by default
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,8 @@ class SamplerConfig:
 
     batch_size: positives of a step and rank; rounded up to a multiple of neg_sample_size if it is larger.
     neg_sample_size: negatives that a chunk of as many positives shares (one chunk if it exceeds the batch).
-    threads, lookahead: how many threads make batches, and how many batches wait for the trainer at most.
+    threads, lookahead: how many threads make batches (0: by the cores that this process may use, and by ranks), and how
+        many batches wait for the trainer at most.
     """
 
     batch_size: int
@@ -31,11 +36,52 @@ class SamplerConfig:
     seed: int = 0
     rank: int = 0
     ranks: int = 1
-    threads: int = 1
+    threads: int = 0
     lookahead: int = 16
 
+    @property
+    def used_threads(self) -> int:
+        """How many threads make batches: a quarter of the cores that each rank has, if that is not said."""
+        return self.threads or max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // (4 * self.ranks)))
 
-class Sampler:
+
+class _Sampler:
+    """What batches of one rank and those of several have in common."""
+
+    config: SamplerConfig
+    _native: _native.BatchSource
+
+    @property
+    def edges(self) -> int:
+        """Edges that batches are drawn from."""
+        return self._native.edges
+
+    @property
+    def batch_size(self) -> int:
+        """Positives of a full batch, after rounding to whole chunks."""
+        return self._native.batch_size
+
+    @property
+    def chunk_size(self) -> int:
+        """Positives that share negatives."""
+        return self._native.chunk_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps until every edge has been seen in both directions."""
+        return 2 * self._native.batches_per_epoch
+
+    def batch(self, step: int) -> Batch:
+        """The batch of any step, made in the calling thread."""
+        with _graph_errors():
+            return self._native.batch(step)
+
+    def batches(self, first_step: int = 0) -> Batches:
+        """The batches from `first_step` on, made in the background."""
+        return Batches(self._native, self.config, first_step)
+
+
+class Sampler(_Sampler):
     """The batches of one rank over the training triples."""
 
     def __init__(self, head, relation, tail, num_entities: int, num_relations: int, config: SamplerConfig, *,
@@ -61,34 +107,36 @@ class Sampler:
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 
-    @property
-    def edges(self) -> int:
-        """Edges of this rank."""
-        return self._native.edges
 
-    @property
-    def batch_size(self) -> int:
-        """Positives of a full batch, after rounding to whole chunks."""
-        return self._native.batch_size
+class JoinedSampler(_Sampler):
+    """The batches of several ranks as one: the positives of rank 0, then those of rank 1, ..., negatives likewise.
 
-    @property
-    def chunk_size(self) -> int:
-        """Positives that share negatives."""
-        return self._native.chunk_size
+    For devices that each own some columns of every row, and so compute for the batches of all. What a joined batch
+    holds does not depend on who makes it.
+    """
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps until every edge has been seen in both directions."""
-        return 2 * self._native.batches_per_epoch
+    def __init__(self, samplers: Sequence[Sampler], ring: Optional[BatchRing] = None, rank: int = 0):
+        """samplers: of all ranks, in their order; the first one's config says threads and lookahead.
 
-    def batch(self, step: int) -> Batch:
-        """The batch of any step, made in the calling thread."""
-        with _graph_errors():
-            return self._native.batch(step)
+        ring: where processes hand each other what they make, each every n-th batch, instead of making all of them
+        n times; it serves one iteration over batches, in which this process is `rank`. All begin with the same step.
+        Raises InputError if the ranks' batches do not fit together.
+        """
+        self.config, self._ring, self._rank = samplers[0].config, ring, rank
+        try:
+            self._native = _native.JoinedSampler([sampler._native for sampler in samplers])
+        except ValueError as error:
+            raise InputError(f"cannot sample batches: {error}") from error
+
+    def make_ring(self, ranks: int) -> BatchRing:
+        """A ring for `ranks` processes of this machine; BatchRing(ring.path) opens it in the others."""
+        return BatchRing(ranks, self._native)
 
     def batches(self, first_step: int = 0) -> Batches:
-        """The batches from `first_step` on, made in the background."""
-        return Batches(self, first_step)
+        if self._ring is None:
+            return super().batches(first_step)
+        shared = _native.SharedBatches(self._native, self._ring, self._rank, first_step, self.config.used_threads)
+        return Batches(shared, self.config, first_step, threads=1)  # which only copies
 
 
 class Batches:
@@ -97,10 +145,9 @@ class Batches:
     A batch, or any array taken from it, may be kept: its memory is used again only when nothing refers to it any more.
     """
 
-    def __init__(self, sampler: Sampler, first_step: int):
-        config = sampler.config
+    def __init__(self, source: _native.BatchSource, config: SamplerConfig, first_step: int, threads: int = 0):
         try:
-            self._stream = _native.BatchStream(sampler._native, first_step, config.threads, config.lookahead)
+            self._stream = _native.BatchStream(source, first_step, threads or config.used_threads, config.lookahead)
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 
@@ -128,7 +175,8 @@ class Batches:
 
 
 class _graph_errors:
-    """Ids outside the graph, which show up only when their edge is drawn, are the input's fault."""
+    """Ids outside the graph, which show up only when their edge is drawn, are the input's fault; that a rank is gone is
+    the news of all others."""
 
     def __enter__(self):
         pass
@@ -138,3 +186,7 @@ class _graph_errors:
             raise InputError(
                 f"the training triples do not fit the graph: {error}; check the entity and relation maps"
             ) from error
+        if isinstance(error, _native.RankLost):
+            from .peers import RankError  # here, because one rank alone has no peers
+
+            raise RankError(str(error)) from error

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from scipy import stats
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.peers import RankError
+from dglke_frugal.training.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 
 FIELDS = [name for name in dir(_native.Batch) if not name.startswith("_")]
 ENTITIES, RELATIONS, EDGES = 300, 12, 2000
@@ -111,7 +113,7 @@ def test_impossible_sizes_are_input_errors(triples, config):
         make(triples, **config)
 
 
-@pytest.mark.parametrize("config", [{"threads": 0}, {"lookahead": 0}])
+@pytest.mark.parametrize("config", [{"threads": -1}, {"lookahead": 0}])
 def test_impossible_threads_are_input_errors(triples, config):
     with pytest.raises(InputError, match="at least"):
         make(triples, **config).batches()
@@ -149,3 +151,72 @@ def test_a_recorded_run_has_the_same_distribution(golden):
     assert ours[0].chunk_size == meta["chunk_size"]
     distinct = [[len(np.unique(step)) for step in run] for run in ([b.negative for b in ours], trace["neg"])]
     assert stats.ttest_ind(*distinct).pvalue > 1e-3
+
+
+def make_joined(triples, ranks, ring=None, rank=0, **config):
+    samplers = [make(triples, rank=r, ranks=ranks, **config) for r in range(ranks)]
+    return JoinedSampler(samplers, ring, rank)
+
+
+def test_a_joined_batch_has_the_parts_of_all_ranks(triples):
+    joined = make_joined(triples, 3)
+    parts = [make(triples, rank=rank, ranks=3) for rank in range(3)]
+    assert joined.edges == EDGES and joined.chunk_size == 20
+    assert joined.batch_size == sum(part.batch_size for part in parts)
+    assert joined.steps_per_epoch == max(part.steps_per_epoch for part in parts)
+    for step in (0, 1, 11, 12, 13):
+        batch, of_ranks = joined.batch(step), [part.batch(step) for part in parts]
+        for field in ("head", "relation", "tail", "negative"):
+            np.testing.assert_array_equal(getattr(batch, field), np.concatenate([getattr(b, field) for b in of_ranks]))
+        used = np.concatenate([batch.head, batch.tail, batch.negative])
+        entities, slots = np.unique(used, return_inverse=True)
+        np.testing.assert_array_equal(batch.entities, entities)
+        np.testing.assert_array_equal(
+            np.concatenate([batch.head_slot, batch.tail_slot, batch.negative_slot]), slots)
+
+
+def _run_rank(triples, path, rank, steps, connection):
+    joined = make_joined(triples, 3, BatchRing(path), rank)
+    with joined.batches(7) as batches:
+        entities = [batch.entities.copy() for batch in itertools.islice(batches, steps)]
+    connection.send(entities)
+
+
+def test_processes_share_what_they_make(triples):
+    reference, steps = make_joined(triples, 3), 40
+    ring = reference.make_ring(3)
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe() for _ in range(3)]
+    processes = [context.Process(target=_run_rank, args=(triples, ring.path, rank, steps, pipes[rank][1]), daemon=True)
+                 for rank in range(3)]
+    for process in processes:
+        process.start()
+    for receive, _ in pipes:
+        assert receive.poll(60), "a rank hangs"
+        for step, entities in enumerate(receive.recv(), 7):
+            np.testing.assert_array_equal(entities, reference.batch(step).entities)
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+
+
+def test_that_a_rank_has_left_is_said(triples):
+    ring = make_joined(triples, 2).make_ring(2)
+    with make_joined(triples, 2, ring, 0).batches() as stays:
+        with make_joined(triples, 2, ring, 1).batches() as leaves:
+            next(leaves)
+        with pytest.raises(RankError, match="Rank 1 left before step"):
+            for _ in range(100):
+                next(stays)
+
+
+def test_ranks_whose_batches_do_not_fit_together_are_refused(triples):
+    with pytest.raises(InputError, match="chunks differ"):
+        JoinedSampler([make(triples, ranks=2), make(triples, ranks=2, rank=1, neg_sample_size=10)])
+
+
+def test_threads_follow_the_cores_of_a_rank(monkeypatch):
+    for cores, ranks, threads in [(1, 1, 1), (2, 1, 1), (16, 1, 4), (16, 8, 1), (128, 8, 4)]:
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: range(cores))
+        assert SamplerConfig(100, 20, ranks=ranks).used_threads == threads
+        assert SamplerConfig(100, 20, ranks=ranks, threads=3).used_threads == 3

@@ -1,12 +1,12 @@
-// What it costs to decide a step: the planner's thread alone, and what the training thread pays beside it. One rank,
-// nobody computes: the rank sleeps between its calls, so that planner and flush threads have the cores. Prints one
-// JSON object.
+// What it costs to decide a step: the planner's threads alone, and what the training thread pays beside them. Nobody
+// computes: a rank sleeps between its calls, so that planner and flush threads have the cores. Prints one JSON object.
 //
 //   engine_plan [--rows 20000000] [--path host_row|staging] [--policy static|lru|next_use] [--share 5] [--steps 1000]
-//               [--pause 150]
+//               [--pause 150] [--ranks 1] [--executors RANKS] [--threads 0]
 //
-// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. Steps that fill the
-// cache, and half of the others, come before those that count.
+// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
+// batches a step joins. --executors: threads that run the steps by one plan (the first one's times are printed).
+// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -19,13 +19,14 @@
 #include "cache/scored_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
+#include "store/departures.h"
 
 namespace frugal::benchmarks {
 namespace {
 
 constexpr double kExponent = 0.8;
 
-constexpr std::int64_t kMaxRows = 2 * kPositives + kNegatives;
+constexpr std::int64_t kMaxRows = 2 * kPositives + kNegatives;  // of one rank's batch
 
 std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t rows,
                                          const std::vector<std::int64_t>& hot) {
@@ -34,12 +35,52 @@ std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t r
 }
 
 // Steps that use each of `hot` once.
-RowTrace filling_trace(const std::vector<std::int64_t>& hot) {
+RowTrace filling_trace(const std::vector<std::int64_t>& hot, std::int64_t rows_of_step) {
+  const auto most = static_cast<std::size_t>(rows_of_step);
   RowTrace trace;
-  for (std::size_t begin = 0; begin < hot.size(); begin += kMaxRows)
+  for (std::size_t begin = 0; begin < hot.size(); begin += most)
     finish_step(trace, {hot.begin() + static_cast<std::ptrdiff_t>(begin),
-                        hot.begin() + static_cast<std::ptrdiff_t>(std::min(hot.size(), begin + kMaxRows))});
+                        hot.begin() + static_cast<std::ptrdiff_t>(std::min(hot.size(), begin + most))});
   return trace;
+}
+
+struct Times {
+  std::vector<double> registering, running, amending;
+};
+
+// What one rank does, but for computing: before_step(s) first, and departures as a rank with a device has them.
+template <class BeforeStep>
+Times train(RankPort& port, const RowTrace& trace, std::int64_t rows, std::int64_t max_rows, std::int64_t slots,
+            int lookahead, std::int64_t filled, std::int64_t warm, std::int64_t pause, BeforeStep before_step) {
+  const auto steps = static_cast<std::int64_t>(trace.size());
+  std::int64_t registered = 0;
+  Times times;
+  Departures departures(rows, slots + 1, max_rows, 3);
+  std::vector<std::int32_t> source;
+  std::vector<std::int64_t> target;
+  for (std::int64_t s = 0; s < steps; ++s) {
+    before_step(s);
+    double start = now();
+    for (; registered < steps && registered <= s + lookahead; ++registered)
+      port.register_step(registered, trace[static_cast<std::size_t>(registered)], {});
+    if (s >= warm) times.registering.push_back(now() - start);
+    if (s >= filled) std::this_thread::sleep_for(std::chrono::microseconds(pause));
+    start = now();
+    const StepPlan plan = port.plan(s);
+    for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s))
+      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+    port.wait_gate(s);
+    source.assign(plan.source.begin(), plan.source.end());
+    target.assign(plan.target.begin(), plan.target.end());
+    const double amending = now();
+    if (port.reads_follow_stores()) departures.amend(plan.rows, source, plan.leave, target);
+    const double amended = now();
+    port.publish(s);
+    if (s < warm) continue;
+    times.running.push_back(now() - amended + amending - start);
+    times.amending.push_back(amended - amending);
+  }
+  return times;
 }
 
 }  // namespace
@@ -51,48 +92,47 @@ int main(int argc, char** argv) {
   const std::int64_t rows = number(argc, argv, "--rows", 20'000'000), pause = number(argc, argv, "--pause", 150);
   const std::int64_t slots = rows * number(argc, argv, "--share", 5) / 100;
   const std::string path = option(argc, argv, "--path", "host_row"), policy = option(argc, argv, "--policy", "static");
+  const int ranks = static_cast<int>(number(argc, argv, "--ranks", 1));
+  const int executors = static_cast<int>(number(argc, argv, "--executors", ranks));
+  const std::int64_t max_rows = std::min(rows, ranks * kMaxRows);
   std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
   for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
-  RowTrace trace = filling_trace(hot);
+  RowTrace trace = filling_trace(hot, max_rows);
   const auto filled = static_cast<std::int64_t>(trace.size());
-  std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000)), std::back_inserter(trace));
+  std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000), ranks), std::back_inserter(trace));
   const auto steps = static_cast<std::int64_t>(trace.size()), warm = filled + (steps - filled) / 2;
   const RowLayout layout = RowLayout::for_dim(1);  // what is planned does not depend on it
   const SparseTable table(rows, layout);
   EngineConfig config;
+  config.ranks = executors;
+  config.same_steps = executors > 1;
+  config.planner_threads = static_cast<int>(number(argc, argv, "--threads", 0));
   config.value_path = path == "staging" ? ValuePath::kStaging : ValuePath::kHostRow;
   config.layout = layout;
   config.rows = rows;
   config.host_rows = table.data();
-  config.max_rows_per_step = kMaxRows;
+  config.max_rows_per_step = max_rows;
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   config.caches = {make_policy(policy, rows, hot)};
   config.horizon = config.caches[0]->wants_next_use() ? config.lookahead - 1 : 0;
   Engine engine(config);
-  RankPort& port = engine.port(0);
-  std::int64_t registered = 0, planned_rows = 0, planned_before = 0, planning_before = 0;
+  std::int64_t planned_rows = 0, planned_before = 0, planning_before = 0;
   RankStatistics before{};
-  std::vector<double> registering, running;
-  for (std::int64_t s = 0; s < steps; ++s) {
-    if (s == warm) {
-      const EngineStatistics statistics = engine.statistics();
-      planned_before = statistics.planned_steps;
-      planning_before = statistics.planning_nanoseconds;
-      before = statistics.ranks[0];
-    }
-    double start = now();
-    for (; registered < steps && registered <= s + config.lookahead; ++registered)
-      port.register_step(registered, trace[static_cast<std::size_t>(registered)], {});
-    if (s >= warm) registering.push_back(now() - start);
-    if (s >= filled) std::this_thread::sleep_for(std::chrono::microseconds(pause));
-    start = now();
-    port.plan(s);
-    for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s))
-      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
-    port.wait_gate(s);
-    port.publish(s);
-    if (s >= warm) running.push_back(now() - start);
-  }
+  const auto run = [&](int rank, auto before_step) {
+    return train(engine.port(rank), trace, rows, max_rows, config.caches[0]->slots(), config.lookahead, filled, warm,
+                 pause, before_step);
+  };
+  for (int rank = 0; rank < executors; ++rank) engine.port(rank);  // made here, before any other thread asks
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < executors; ++rank) others.emplace_back([&, rank] { run(rank, [](std::int64_t) {}); });
+  Times times = run(0, [&](std::int64_t s) {
+    if (s != warm) return;
+    const EngineStatistics statistics = engine.statistics();
+    planned_before = statistics.planned_steps;
+    planning_before = statistics.planning_nanoseconds;
+    before = statistics.ranks[0];
+  });
+  for (std::thread& other : others) other.join();
   const EngineStatistics statistics = engine.statistics();
   for (auto s = planned_before; s < statistics.planned_steps; ++s)
     planned_rows += static_cast<std::int64_t>(trace[static_cast<std::size_t>(s)].size());
@@ -102,12 +142,13 @@ int main(int argc, char** argv) {
   const double reads = static_cast<double>(after.cache_reads - before.cache_reads) +
                        static_cast<double>(after.host_reads - before.host_reads);
   std::printf(
-      "{\"rows\": %ld, \"path\": \"%s\", \"policy\": \"%s\", \"slots\": %ld, \"rows_per_step\": %.5g, "
-      "\"hit_share\": %.4g, \"rows_per_second\": %.4g, \"planning_us\": %.4g, \"register_us\": %.4g, "
-      "\"run_us\": %.4g, \"engine_bytes\": %ld}\n",
-      static_cast<long>(rows), path.c_str(), policy.c_str(), static_cast<long>(slots),
+      "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", "
+      "\"policy\": \"%s\", \"slots\": %ld, \"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, "
+      "\"planning_us\": %.4g, \"register_us\": %.4g, \"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
+      ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(),
+      static_cast<long>(slots),
       static_cast<double>(planned_rows) / planned,
       static_cast<double>(after.cache_reads - before.cache_reads) / reads, static_cast<double>(planned_rows) / seconds,
-      seconds / planned * 1e6, median(registering) * 1e6, median(running) * 1e6,
-      static_cast<long>(statistics.engine_bytes));
+      seconds / planned * 1e6, median(times.registering) * 1e6, median(times.running) * 1e6,
+      median(times.amending) * 1e6, static_cast<long>(statistics.engine_bytes));
 }

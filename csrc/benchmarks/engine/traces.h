@@ -62,18 +62,19 @@ inline std::int64_t zipf_row(std::uint64_t rank, std::int64_t entities) {
 
 // Positives by a zipf law with exponent a < 1 (share of the k most frequent of n rows: (k/n)^(1-a); a = 0.8 gives the
 // top percent 40 % of the positives' accesses, as large graphs have), negatives uniform.
-inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps) {
+// ranks: whose batches a step joins.
+inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps, int ranks = 1) {
   std::mt19937_64 random(2);
   std::uniform_real_distribution<double> uniform;
   RowTrace trace;
   for (std::int64_t s = 0; s < steps; ++s) {
     std::vector<std::int64_t> rows;
-    for (int i = 0; i < 2 * kPositives; ++i) {
+    for (int i = 0; i < 2 * kPositives * ranks; ++i) {
       const double place = std::pow(uniform(random), 1 / (1 - exponent)) * static_cast<double>(entities);
       const auto rank = std::min(static_cast<std::uint64_t>(place), static_cast<std::uint64_t>(entities - 1));
       rows.push_back(zipf_row(rank, entities));
     }
-    for (int i = 0; i < kNegatives; ++i)
+    for (int i = 0; i < kNegatives * ranks; ++i)
       rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(entities)));
     finish_step(trace, std::move(rows));
   }

@@ -1,0 +1,148 @@
+// Plans of steps that several threads look up: what a plain simulation says, to the bit, for any number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+
+#include "engine/engine.h"
+#include "engine/simple_policies.h"
+
+namespace frugal::testing {
+namespace {
+
+constexpr std::int64_t kRows = 60'000, kMost = 12'000;
+constexpr int kSteps = 60, kLookahead = 4;
+
+struct Plan {
+  std::vector<std::int32_t> source;
+  std::vector<Leave> leave;
+  std::vector<std::int64_t> target;
+  std::vector<std::array<std::int64_t, 4>> write_backs;  // row, slot, after, block
+
+  bool operator==(const Plan&) const = default;
+};
+
+// Steps from none to kMost rows, so that all numbers of threads from one on are woken.
+std::vector<std::vector<std::int64_t>> random_steps(unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::vector<std::int64_t>> steps(kSteps);
+  for (auto& step : steps) {
+    std::set<std::int64_t> rows;
+    const auto size = random() % 6 == 0 ? random() % 3 : random() % kMost;
+    while (rows.size() < size) {
+      const auto uniform = static_cast<std::int64_t>(random() % kRows);
+      rows.insert(random() % 2 ? uniform : uniform / 20);  // some come again soon
+    }
+    step.assign(rows.begin(), rows.end());
+  }
+  return steps;
+}
+
+std::vector<Plan> plans_of(const std::vector<std::vector<std::int64_t>>& steps, std::shared_ptr<CachePolicy> policy,
+                           int threads, ValuePath path = ValuePath::kHostRow) {
+  std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
+  EngineConfig config;
+  config.layout = RowLayout::for_dim(1);
+  config.rows = kRows;
+  config.host_rows = table.data();
+  config.max_rows_per_step = kMost;
+  config.lookahead = kLookahead;
+  config.planner_threads = threads;
+  config.value_path = path;
+  config.update = std::make_shared<SgdUpdate>(0.1f);
+  if (policy) config.caches = {policy};
+  Engine engine(config);
+  RankPort& port = engine.port(0);
+  std::vector<Plan> plans(steps.size());
+  std::int64_t registered = 0;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    for (; registered < kSteps && registered <= s + kLookahead; ++registered)
+      port.register_step(registered, steps[static_cast<std::size_t>(registered)], {});
+    const StepPlan plan = port.plan(s);
+    Plan& made = plans[static_cast<std::size_t>(s)];
+    EXPECT_TRUE(std::ranges::equal(plan.rows, steps[static_cast<std::size_t>(s)]));
+    made.source.assign(plan.source.begin(), plan.source.end());
+    made.leave.assign(plan.leave.begin(), plan.leave.end());
+    made.target.assign(plan.target.begin(), plan.target.end());
+    for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
+      for (const WriteBack& request : requests)
+        if (request.block <= s)  // those of later plans come when they come
+          made.write_backs.push_back({request.row, request.slot, request.after, request.block});
+      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+    }
+    std::ranges::sort(made.write_backs);
+    port.wait_gate(s);
+    port.publish(s);
+  }
+  return plans;
+}
+
+std::vector<std::int64_t> hot_rows() {  // some of the rows that come again, some that rarely do, one never
+  std::vector<std::int64_t> hot;
+  for (std::int64_t row = 0; row < kRows; row += row < 3000 ? 2 : 70) hot.push_back(row);
+  std::shuffle(hot.begin(), hot.end(), std::mt19937(5));
+  return hot;
+}
+
+TEST(PlannerThreads, AStaticCacheIsPlannedAsAPlainLoopSays) {
+  const auto hot = hot_rows();
+  std::map<std::int64_t, std::int32_t> slot_of;
+  for (std::size_t i = 0; i < hot.size(); ++i) slot_of[hot[i]] = static_cast<std::int32_t>(i);
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    const auto steps = random_steps(seed);
+    std::set<std::int64_t> cached;
+    std::vector<Plan> expected;
+    for (const auto& step : steps) {
+      Plan plan;
+      for (const std::int64_t row : step) {
+        const auto slot = slot_of.find(row);
+        const bool stays = slot != slot_of.end();
+        plan.source.push_back(cached.contains(row) ? slot->second : kFromHost);
+        plan.leave.push_back(stays ? Leave::kCache : Leave::kHostRow);
+        plan.target.push_back(stays ? slot->second : row);
+        if (stays) cached.insert(row);
+      }
+      expected.push_back(plan);
+    }
+    for (const int threads : {1, 2, 3, 5})
+      EXPECT_TRUE(plans_of(steps, std::make_shared<StaticHotSet>(hot), threads) == expected) << threads << " threads";
+  }
+}
+
+TEST(PlannerThreads, WithoutACacheAllRowsComeFromHost) {
+  const auto steps = random_steps(3);
+  for (const Plan& plan : plans_of(steps, nullptr, 4)) {
+    EXPECT_EQ(std::ranges::count(plan.source, kFromHost), static_cast<std::int64_t>(plan.source.size()));
+    EXPECT_EQ(std::ranges::count(plan.leave, Leave::kHostRow), static_cast<std::int64_t>(plan.leave.size()));
+  }
+}
+
+TEST(PlannerThreads, PlansDoNotDependOnTheirNumber) {
+  for (unsigned seed = 10; seed < 13; ++seed) {
+    const auto steps = random_steps(seed);
+    const auto policy = [&] { return std::make_shared<RandomAdmission>(2 * kMost, 0.3, seed); };
+    const auto expected = plans_of(steps, policy(), 1);
+    std::int64_t hits = 0;
+    for (const Plan& plan : expected)
+      hits += static_cast<std::int64_t>(plan.source.size()) - std::ranges::count(plan.source, kFromHost);
+    EXPECT_GT(hits, 1000);
+    for (const int threads : {2, 4}) {
+      const auto plans = plans_of(steps, policy(), threads);
+      for (int s = 0; s < kSteps; ++s) {
+        EXPECT_EQ(plans[s].source, expected[s].source);
+        EXPECT_EQ(plans[s].leave, expected[s].leave);
+        EXPECT_EQ(plans[s].target, expected[s].target);
+      }
+    }
+    // Values that leave through staging, a static cache too: nothing is planned by threads there.
+    const auto staged = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 1, ValuePath::kStaging);
+    const auto of_threads = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 3, ValuePath::kStaging);
+    for (int s = 0; s < kSteps; ++s) EXPECT_TRUE(staged[s].source == of_threads[s].source);
+  }
+}
+
+}  // namespace
+}  // namespace frugal::testing
