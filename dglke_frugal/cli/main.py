@@ -9,6 +9,7 @@ COMMANDS = {
     "eval": ("evaluate", "rank test triples with a trained run (also: dglke_eval)"),
     "predict": ("predict", "find the best triples (also: dglke_predict)"),
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
+    "split": ("split", "divide a file of triples into train, valid and test"),
     "export": ("export", "write a run's tables as safetensors or TSV"),
     "plan": ("plan", "say how much memory and disk a training run would need"),
     "report": ("report", "draw one or more runs on an HTML page"),
