@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ..errors import InputError
+from ..nearest import or_nearest
 
 ON_BY_DEFAULT = ("deterministic", "cuda_graphs")
 
@@ -32,12 +33,13 @@ def arguments_from(path, names) -> list[str]:
     arguments = []
     for key, value in content.items():
         if key not in names:
-            raise InputError(f"{path}: there is no flag '{key}'; see dglke_train --help for the names")
-        arguments += _arguments(path, key, value)
+            raise InputError(f"{path}: there is no flag '{key}'{or_nearest(key, names)}")
+        arguments += arguments_of(path, key, value)
     return arguments
 
 
-def _arguments(path, key: str, value: Any) -> list[str]:
+def arguments_of(path, key: str, value: Any) -> list[str]:
+    """A flag and its value as command-line arguments. path: the file or the call that gave it."""
     if value is False and key in ON_BY_DEFAULT:
         return [f"--{key}=off"]
     if value is None or value is False or value == []:

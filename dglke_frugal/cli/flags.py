@@ -13,6 +13,7 @@ from typing import Sequence
 
 from ..config import (CACHE_POLICIES, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS, MODELS, PARTITIONS,
                       StoreConfig, TrainConfig)
+from ..nearest import or_nearest
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,8 +21,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Say it and exit with code 2."""
+        unknown = re.match(r"unrecognized arguments: (--\w+)", message)
+        if unknown:
+            message = f"there is no flag {unknown[1]}{or_nearest(unknown[1], self._flags())}"
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
+
+    def _flags(self) -> list[str]:
+        ours = new_flags()._option_string_actions if self.prog == "dglke_train" else ()
+        return [name for name in (*self._option_string_actions, *ours) if name.startswith("--")]
 
 
 def new_flags() -> argparse.ArgumentParser:

@@ -2,7 +2,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
+
+from ..errors import InputError
+from ..nearest import or_nearest
+from . import cluster
+from .cluster import INSTEAD
+from .errors import reports_input_errors
 
 COMMANDS = {
     "train": ("train", "train embeddings (also: dglke_train)"),
@@ -23,15 +28,17 @@ def _help() -> str:
     return "\n".join([*lines, "", "dglke_frugal COMMAND --help tells what a command takes."])
 
 
-def main(argv=None):
+@reports_input_errors
+def main(argv):
     """Run one command. argv: the arguments without the program's name."""
-    argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0] in ("-h", "--help"):
         print(_help())
         return
+    if argv[0] in INSTEAD:
+        getattr(cluster, argv[0])(argv[1:])
+        return
     if argv[0] not in COMMANDS:
-        sys.stderr.write(f"dglke_frugal: there is no command '{argv[0]}'; choose from {', '.join(COMMANDS)}\n")
-        raise SystemExit(2)
+        raise InputError(f"there is no command '{argv[0]}'{or_nearest(argv[0], COMMANDS)}")
     module = importlib.import_module(f".{COMMANDS[argv[0]][0]}", __package__)
     module.main(argv[1:])
 

@@ -31,6 +31,7 @@ def test_the_source_distribution_holds_the_sources(tmp_path):
 def test_the_wheel_runs_the_quickstart(tmp_path):
     wheel = build("wheel", tmp_path / "dist")
     with zipfile.ZipFile(wheel) as archive:
+        assert "dglke_frugal/py.typed" in archive.namelist()
         top = {name.split("/")[0] for name in archive.namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"dglke_frugal"}
     site, away = tmp_path / "site", tmp_path / "away"
