@@ -130,6 +130,7 @@ class RunConfig:
     checkpoint_interval: int = 0
     early_stop_patience: int = 0
     trackers: Sequence[str] = ()
+    init_from: Optional[str] = None  # folder of a run whose rows are taken by name
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--resume", metavar="RUN_DIR",
                        help="go on with the run in this folder, from its last checkpoint, with the flags it was "
                             "started with; those that its numbers do not depend on, and --max_step, may be given anew")
+    group.add_argument("--init_from", metavar="RUN_DIR",
+                       help="start with the rows of this run for entities and relations of the same names; the others "
+                            "start at random")
     group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
                        help="stop when N validations in a row have not improved the MRR, and keep the best tables "
                             "(default: never)")

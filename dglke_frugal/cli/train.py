@@ -21,7 +21,7 @@ def main(argv):
         return
     own, config = configuration(argv)
     if own.trainer == "dglke":
-        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers")
+        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "init_from")
         from ..adapter.trainer import train
 
         train(config)
@@ -71,7 +71,8 @@ def _refuse(own, why, *names):
 def _vanilla(own, argv):
     from .. import compat
 
-    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config")
+    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
+            "init_from")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")

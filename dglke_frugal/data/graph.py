@@ -76,6 +76,17 @@ class Names(Sequence):
             raise InputError(f"the graph has no {name!r}; names are case-sensitive and written as in its files")
         return found
 
+    def ids_of(self, others: "Names") -> np.ndarray:
+        """The ids here of other names, in their order: (len(others),) int64, -1 for those that there are not."""
+        data, offsets = others.packed
+        ids, together = np.empty(len(others), np.int64), 1 << 16
+        for first in range(0, len(others), together):
+            bounds = offsets[first : first + together + 1].tolist()
+            text, start = data[bounds[0] : bounds[-1]].tobytes(), bounds[0]
+            ids[first : first + together] = [self._table.find(text[begin - start : end - start])
+                                             for begin, end in zip(bounds, bounds[1:])]
+        return ids
+
     def __getstate__(self):
         return {"_load": self._load}  # another process reads for itself
 

@@ -60,7 +60,9 @@ def identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
     for column in graph.train:
         checksum = zlib.crc32(np.ascontiguousarray(column), checksum)
     partition = config.device.edge_partition if config.device.ranks > 1 else None
-    return {**{name: flags[name] for name in IDENTITY}, "partition": partition, "entities": graph.n_entities,
+    # Only where it is given, so that runs from before there was this flag can still be resumed.
+    names = (*IDENTITY, "init_from") if config.run.init_from else IDENTITY
+    return {**{name: flags[name] for name in names}, "partition": partition, "entities": graph.n_entities,
             "relations": graph.n_relations, "training_triples": len(graph.train), "training_checksum": checksum}
 
 

@@ -21,6 +21,7 @@ from ..evaluation import Metrics
 from ..models import find_model
 from . import available_memory
 from .checkpoint import CheckpointFolder
+from .final_state import last_state, load_state, remove_final_state, save_final_state
 from .interrupt import Interrupt
 from .loop import TrainingLoop
 from .memory_plan import HOST, GraphSize, plan_memory
@@ -62,6 +63,7 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         return resume
     threads = thread_count(config)
     _native.set_num_threads(threads)
+    warm_start = open_warm_start(config, resume)
     graph = load(config)
     plan = plan_memory(config, graph_size(graph), resume)
     plan.check()
@@ -74,6 +76,8 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         if resume:
             run.restore()
             write_flags(folder, config)
+        if warm_start:
+            run.summary["init_from"] = warm_start.fill(run.tables, graph)
         run.summary.update(threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
@@ -82,6 +86,15 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         print(f"training takes {time.perf_counter() - began} seconds", flush=True)
         run.finish()
     return folder
+
+
+def open_warm_start(config: TrainConfig, resume: Optional[Path]):
+    """The WarmStart of --init_from; None where it is not given, or the run is to go on from where it was."""
+    if not config.run.init_from or (resume and last_state(resume)):
+        return None
+    from .warm_start import WarmStart  # here, because few runs need what reads other runs
+
+    return WarmStart(config)
 
 
 def open_device(config: TrainConfig, rank: int = 0):
@@ -104,9 +117,9 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
     if wanted <= (result["max_step"] if result["stopped_early"] else steps):
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
-    if CheckpointFolder(folder / CHECKPOINTS).last() is None:
-        raise InputError(f"{folder} is finished after {steps} steps and has no checkpoint to go on from; train it "
-                         "again with --checkpoint_interval")
+    if last_state(folder) is None:
+        raise InputError(f"{folder} is finished after {steps} steps and has nothing to go on from; train it again "
+                         "without --no_save_emb, or start a new run from its rows with --init_from")
     return False
 
 
@@ -205,7 +218,7 @@ class Run:
 
     def restore(self) -> None:
         """Continue from the last checkpoint of the folder; from the start if there is none. Raises InputError."""
-        checkpoint = self.checkpoints.last()
+        checkpoint = last_state(self.folder)
         if checkpoint is None:
             print(f"{self.folder} has no checkpoint yet; starting at step 0")
             return
@@ -213,7 +226,7 @@ class Run:
         if checkpoint.step > self.config.run.max_step:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
-        checkpoint.load_into(self.tables.arrays())
+        load_state(checkpoint, self.tables, self.folder, self._stem)
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
         self.seconds["training"] = state["training_seconds"]
@@ -222,9 +235,15 @@ class Run:
 
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""
-        state = {"best": self.best, "validations_since_best": self.validations_since_best,
-                 "training_seconds": self.seconds["training"]}
-        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity, state)
+        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity, self._state())
+
+    def _state(self) -> Dict[str, Any]:
+        return {"best": self.best, "validations_since_best": self.validations_since_best,
+                "training_seconds": self.seconds["training"]}
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.config.graph.dataset}_{self.config.model.model_name}"
 
     @cached_property
     def _identity(self) -> Dict[str, Any]:
@@ -349,11 +368,14 @@ class Run:
             best.load_into(self.tables.arrays())
 
     def save(self) -> None:
-        """Write the tables and config.json as DGL-KE does."""
+        """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
         print(f"Save model to {self.folder}")
-        self.tables.save(self.folder, self.config.graph.dataset, self.config.model.model_name)
+        remove_final_state(self.folder)
+        self.tables.save(self.folder, self._stem)
         maps = (self.graph.entity_map, self.graph.relation_map)
         write_config(self.folder, self.config, *(None if path is None else str(path) for path in maps))
+        if not self._keeps_checkpoints:
+            save_final_state(self.folder, self.steps_done, self.tables, self._identity, self._state())
 
 
 def step_config(config: TrainConfig) -> StepConfig:

@@ -74,6 +74,7 @@ def test_everything_printed_is_there_for_programs(runs, capsys):
         "config.json",
         "config.yaml",
         "metrics.jsonl",
+        "optimizer",
         "result.json",
     }
 
