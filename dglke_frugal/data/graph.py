@@ -33,6 +33,9 @@ class Triples:
         """The three columns, so that `head, relation, tail = triples`."""
         return iter((self.head, self.relation, self.tail))
 
+    def __repr__(self) -> str:
+        return f"<{len(self):,} triples{'' if self.weight is None else ' with weights'}>"
+
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
@@ -112,6 +115,10 @@ class KnowledgeGraph:
     entity_names: Optional[Names] = None
     relation_names: Optional[Names] = None
     candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(triples):,}" for name, triples in self.splits.items())
+        return f"<{self.name}: {self.n_entities:,} entities, {self.n_relations:,} relations; {sizes}>"
 
     @property
     def splits(self) -> Dict[str, Triples]:

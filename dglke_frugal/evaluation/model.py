@@ -98,6 +98,10 @@ class EmbeddingModel:
         if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
             raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
 
+    def __repr__(self) -> str:
+        return (f"<{self.name}: {len(self.entity):,} entities, {len(self.relation):,} relations, hidden_dim "
+                f"{self.hidden_dim}>")
+
     @property
     def is_own(self) -> bool:
         """Whether the score function is the user's own."""
@@ -107,7 +111,7 @@ class EmbeddingModel:
     def operation(self) -> Operation:
         """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
         if self.is_own:
-            raise InputError(f"the model {self.name} is your own; it can be ranked against all entities, nothing else")
+            raise InputError(f"the model {self.name} is your own, which this does not work with")
         return _OPERATIONS[self.name]
 
     @property
@@ -180,6 +184,8 @@ class EmbeddingModel:
 
         gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
         """
+        if self.is_own:  # its keys are the scores that its function gave
+            return keys.astype(np.float32)
         if self.operation == Operation.DOT:
             if self.name == "SimplE":
                 keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT)

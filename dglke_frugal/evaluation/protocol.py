@@ -71,6 +71,10 @@ class Evaluation:
     compared: Dict[str, Comparison]
     protocol: Protocol
 
+    def __repr__(self) -> str:
+        metrics = self.metrics()
+        return f"<Evaluation of {len(self.triples[0]):,} triples: MRR {metrics.mrr:.4f}, MR {metrics.mr:.1f}>"
+
     def ranks(self, side: str, ties: Optional[str] = None) -> np.ndarray:
         """Ranks (n,) of the true entity among the candidates for `side`; another rule for ties costs nothing."""
         comparison = self.compared[side]

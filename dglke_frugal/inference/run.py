@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -13,22 +14,15 @@ from ..errors import InputError
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import EmbeddingModel
+from .answers import Answers, Scored
 from .completion import best_triples, check_range, triple_keys
+from .known import known_triples
 from .lists import read_names
-from .similarity import most_similar
+from .similarity import SimilaritySearch
 from .tables import PathLike, read_config, read_model
 
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One answer: its id, its name (the id as text where the run has no names) and its score."""
-
-    id: int
-    name: str
-    score: float
 
 
 @dataclass(frozen=True)
@@ -104,29 +98,54 @@ class Run:
         lists = np.broadcast_arrays(self._entities(heads), self._relations(relations), self._entities(tails))
         return self.model.scores(triple_keys(self.model, *(np.ascontiguousarray(ids) for ids in lists)))
 
-    def tails(self, head: Item, relation: Item, k: int = 10) -> List[Scored]:
-        """The k best tails of (head, relation, ?)."""
-        found = self._best(self._entities(head), self._relations(relation), self._all_entities(), "batch_head", k)
+    def tails(self, head: Item, relation: Item, k: int = 10, exclude_known: bool = False) -> Answers:
+        """The k best tails of (head, relation, ?); with exclude_known, of triples that the data set does not have."""
+        known = self.known_triples if exclude_known else None
+        found = self._best(
+            self._entities(head), self._relations(relation), self._all_entities(), "batch_head", k, known
+        )
         return self._scored(found.tails, found.scores)
 
-    def heads(self, relation: Item, tail: Item, k: int = 10) -> List[Scored]:
-        """The k best heads of (?, relation, tail)."""
-        found = self._best(self._all_entities(), self._relations(relation), self._entities(tail), "batch_tail", k)
+    def heads(self, relation: Item, tail: Item, k: int = 10, exclude_known: bool = False) -> Answers:
+        """The k best heads of (?, relation, tail); exclude_known as for tails."""
+        known = self.known_triples if exclude_known else None
+        found = self._best(
+            self._all_entities(), self._relations(relation), self._entities(tail), "batch_tail", k, known
+        )
         return self._scored(found.heads, found.scores)
 
-    def relations(self, head: Item, tail: Item, k: int = 10) -> List[Scored]:
-        """The k best relations of (head, ?, tail)."""
+    def relations(self, head: Item, tail: Item, k: int = 10, exclude_known: bool = False) -> Answers:
+        """The k best relations of (head, ?, tail); exclude_known as for tails."""
         everything = np.arange(len(self.model.relation))
-        found = self._best(self._entities(head), everything, self._entities(tail), "all", k)
+        known = self.known_triples if exclude_known else None
+        found = self._best(self._entities(head), everything, self._entities(tail), "all", k, known)
         return self._scored(found.relations, found.scores, entities=False)
 
-    def nearest(self, entity: Item, k: int = 10, measure: str = "cosine") -> List[Scored]:
-        """The k entities most similar to one, itself left out; measure as in similarity.MEASURES."""
+    @cached_property
+    def known_triples(self) -> KnownTriples:
+        """Train, valid and test of the data set that the run was trained on, read when first asked for.
+
+        Raises InputError if it is not there any more, or is another one.
+        """
+        return known_triples(self.folder, self.config, len(self.model.entity), len(self.model.relation))
+
+    def nearest(self, entity: Item, k: int = 10, measure: str = "cosine") -> Answers:
+        """The k entities most similar to one, itself left out; measure as in similarity.MEASURES.
+
+        The table is prepared for a measure when it is first asked for: for cosine, a copy with rows of length 1 is kept.
+        """
         ids = self._entities(entity)
-        table = self.model.entity if isinstance(self.model.entity, np.ndarray) else self.model.entity.cpu().numpy()
-        _, found, scores = most_similar(table, ids, self._all_entities(), "batch_left", measure, k + 1)[0]
+        _, found, scores = self._similar(ids, measure, k + 1)
         others = found != ids[0]
         return self._scored(found[others][:k], scores[others][:k])
+
+    def _similar(self, ids, measure, k):
+        searches = self.__dict__.setdefault("_searches", {})
+        if measure not in searches:
+            search = SimilaritySearch(self.model.entity, self._all_entities(), measure, self.model.device)
+            searches.clear()  # one at a time: each may hold a copy of the table
+            searches[measure] = search
+        return searches[measure].batch_left(ids, k)[0]
 
     def rank(
         self,
@@ -141,8 +160,11 @@ class Run:
         lists = self._entities(triples[0]), self._relations(triples[1]), self._entities(triples[2])
         return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
 
-    def _best(self, heads, relations, tails, mode, k):
-        return best_triples(self.model, heads, relations, tails, mode, k)[0]
+    def __repr__(self) -> str:
+        return f"<Run {self.folder} {str(self.model)[1:]}"
+
+    def _best(self, heads, relations, tails, mode, k, known):
+        return best_triples(self.model, heads, relations, tails, mode, k, known=known)[0]
 
     def _all_entities(self):
         return np.arange(len(self.model.entity))
@@ -167,12 +189,12 @@ class Run:
         check_range(what, ids, rows)
         return ids
 
-    def _scored(self, ids, scores, entities=True) -> List[Scored]:
+    def _scored(self, ids, scores, entities=True) -> Answers:
         path = self.entity_map if entities else self.relation_map
         names = self._names("entity" if entities else "relation", path) if path else None
-        return [
+        return Answers(
             Scored(int(i), names[i] if names is not None else str(i), float(score)) for i, score in zip(ids, scores)
-        ]
+        )
 
 
 def _find_map(folder: Path, config: Dict[str, Any], key: str) -> Optional[Path]:
