@@ -16,10 +16,12 @@ _BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated 
 _QUERIES = 32
 
 
-def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples]) -> Comparison:
+def rank_own_model(
+    model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], done=lambda count: None
+) -> Comparison:
     """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.
 
-    The score of the true entity is the one that it gets among the candidates, so that equal rows tie.
+    done: is told how many more triples are compared. The score of the true entity is the one that it gets among the candidates, so that equal rows tie.
     """
     device = model.device or torch.device("cpu")
     scorer = scorer_of(model)
@@ -39,6 +41,7 @@ def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Opti
             scores[torch.from_numpy(query).to(device), torch.from_numpy(known_here.items).to(device)] = torch.nan
         better[block] = (scores > of_true).sum(dim=1).cpu().numpy()
         equal[block] = (scores == of_true).sum(dim=1).cpu().numpy()
+        done(len(true))
     return Comparison(better, equal, 0)
 
 

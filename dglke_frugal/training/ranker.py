@@ -14,7 +14,12 @@ from .tables import Tables
 
 
 class Ranker:
-    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates."""
+    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates.
+
+    shows: whether it shows how far it is.
+    """
+
+    shows = True
 
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None):
         """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well."""
@@ -38,7 +43,7 @@ class Ranker:
         if protocol.sampling is None:
             model = on_device(model, self._gpu)
         known = self._known_triples() if protocol.known == "excluded" else None
-        return evaluate(model, triples, known, protocol)
+        return evaluate(model, triples, known, protocol, show=self.shows)
 
     def _protocol(self) -> Protocol:
         evaluation = self._config.evaluation

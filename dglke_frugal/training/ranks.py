@@ -247,7 +247,7 @@ class RankRanker(Ranker):
 
     def __init__(self, run: RankRun):
         super().__init__(run.config, run.graph, run.device)
-        self._run = run
+        self._run, self.shows = run, run.leads
 
     def rank(self, mode, triples, tables):
         with self._run.pause():

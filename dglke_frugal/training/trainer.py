@@ -26,6 +26,7 @@ from .interrupt import Interrupt
 from .loop import TrainingLoop
 from .memory_plan import HOST, GraphSize, plan_memory
 from .ranker import Ranker
+from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .report import Report
 from .run_folder import (CHECKPOINTS, RESULT_FILE, create_run_folder, identity, read_result, write_config, write_flags,
                          write_result)
@@ -64,7 +65,10 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
     threads = thread_count(config)
     _native.set_num_threads(threads)
     warm_start = open_warm_start(config, resume)
-    graph = load(config)
+    with reading_lines() as read:
+        graph = load(config)
+        read.append(graph)
+    facts = graph_facts(graph)
     plan = plan_memory(config, graph_size(graph), resume)
     plan.check()
     if config.run.seed is None:
@@ -76,15 +80,19 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         if resume:
             run.restore()
             write_flags(folder, config)
+        used = run.sampler.batch_size
+        print("\n".join(start_lines(config, graph, facts, used, folder, warm_start is not None)), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph)
-        run.summary.update(threads=threads, planned_host_bytes=plan.bytes(HOST))
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
         began = time.perf_counter()
         run.train()
-        print(f"training takes {time.perf_counter() - began} seconds", flush=True)
+        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+        run.summary["epochs"] = epochs(config, graph, used, run.steps_done)
         run.finish()
+        print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
     return folder
 
 
