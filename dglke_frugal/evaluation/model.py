@@ -19,6 +19,8 @@ from ..models.model import INIT_EPSILON
 if TYPE_CHECKING:
     import torch
 
+    from ..models import TorchModel
+
 HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
 
@@ -51,6 +53,7 @@ class EmbeddingModel:
         projection: TransR only, (relations, entity dim * relation dim) float32.
         device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
             table is a tensor there, or numpy in host memory.
+        scorer: a user's own model, if it has a state (models/own_state.py).
 
     Raises:
         InputError: an unknown model, or shapes that do not belong together.
@@ -63,6 +66,7 @@ class EmbeddingModel:
     relation: np.ndarray
     projection: Optional[np.ndarray] = None
     device: Optional[torch.device] = None
+    scorer: Optional[TorchModel] = None
 
     def __post_init__(self):
         if self.device is None and not isinstance(self.entity, np.ndarray):

@@ -47,7 +47,9 @@ def rank_own_model(
 
 def scorer_of(model: EmbeddingModel) -> TorchModel:
     """The user's score function, as it was trained."""
-    scorer = find_model(model.name)
+    scorer = model.scorer or find_model(model.name)
+    if isinstance(scorer, torch.nn.Module):
+        scorer.eval().to(model.device or "cpu")
     scorer.gamma, scorer.range = model.gamma, scorer.embedding_range(model.gamma, model.hidden_dim)
     return scorer
 

@@ -24,10 +24,12 @@ def remove_final_state(folder: Path) -> None:
     shutil.rmtree(folder / STATES, ignore_errors=True)
 
 
-def save_final_state(folder: Path, step: int, tables: Tables, identity: Mapping, state: Mapping[str, Any]) -> None:
-    """Write the optimizer states of tables that have just been saved. Raises InputError."""
+def save_final_state(
+    folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping, state: Mapping[str, Any]
+) -> None:
+    """Write the optimizer states of tables that have just been saved, and arrays of the model's own. InputError."""
     with CheckpointFolder(folder / STATES) as states:
-        states.save(step, _states(tables), identity, state)
+        states.save(step, {**_states(tables), **own}, identity, state)
 
 
 def last_state(folder: Path) -> Optional[Checkpoint]:
@@ -36,15 +38,18 @@ def last_state(folder: Path) -> Optional[Checkpoint]:
     return max((each for each in found if each is not None), key=lambda each: each.step, default=None)
 
 
-def load_state(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> None:
-    """Fill tables and optimizer states with what last_state found; stem: of the files of saved tables. InputError."""
+def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, stem: str) -> None:
+    """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError.
+
+    stem: of the files of saved tables.
+    """
     if state.path.parent.name == CHECKPOINTS:
-        state.load_into(tables.arrays())
+        state.load_into({**tables.arrays(), **own})
         return
     tables.drain()
     for store, file in tables.files(folder, stem):
         store.load(file)
-    state.load_into(_states(tables))
+    state.load_into({**_states(tables), **own})
 
 
 def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:

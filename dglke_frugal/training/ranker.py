@@ -21,9 +21,10 @@ class Ranker:
 
     shows = True
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None):
-        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well."""
-        self._config, self._graph = config, graph
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None, own_model=None):
+        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. own_model: the
+        models.TorchModel that is trained, if it is one's own."""
+        self._config, self._graph, self._own_model = config, graph, own_model
         gpu = device is not None and device.torch_device.type == "cuda"
         self._gpu: int = device.torch_device.index if gpu else -1
         self._known: Optional[KnownTriples] = None  # indexed when first needed
@@ -38,7 +39,8 @@ class Ranker:
     def _evaluate(self, triples, tables: Tables) -> Evaluation:
         config = self._config
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
-                               **{name: store.embeddings for name, store in tables.stores.items()})
+                               **{name: store.embeddings for name, store in tables.stores.items()},
+                               scorer=self._own_model)
         protocol = self._protocol()
         if protocol.sampling is None:
             model = on_device(model, self._gpu)

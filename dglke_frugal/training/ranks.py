@@ -45,11 +45,6 @@ def train_ranks(config: TrainConfig, resume: Optional[Path]) -> Path:
 
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
     """
-    if ":" in config.model.model_name:
-        raise InputError(
-            f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
-            "--num_proc out, and give one --gpu"
-        )
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
     try:

@@ -45,6 +45,10 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None) -> Pa
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
     ended the run after a checkpoint was written.
     """
+    if config.model.is_own:
+        from .own_model import check_own_model  # here, because it takes torch's import time
+
+        check_own_model(config)
     if several_ranks(config):
         from .ranks import train_ranks
 
@@ -83,7 +87,7 @@ def carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..
         used = run.sampler.batch_size
         print("\n".join(start_lines(config, graph, facts, used, folder, warm_start is not None)), flush=True)
         if warm_start:
-            run.summary["init_from"] = warm_start.fill(run.tables, graph)
+            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
@@ -183,10 +187,19 @@ class Run:
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
         self._say_batch_size()
-        self.step = make_step(step_config(config), device=device, matmul=config.device.matmul)
+        self.own_model = self._make_own_model()
+        self.step = make_step(step_config(config), device=device, matmul=config.device.matmul,
+                              own_model=self.own_model)
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
-        self.ranker = Ranker(config, graph, device)
+        self.ranker = Ranker(config, graph, device, self.own_model)
         self.tracker = make_tracker(folder, config.run.trackers)
+
+    def _make_own_model(self):
+        if not self.config.model.is_own:
+            return None
+        from .own_model import make_own_model  # here, because it takes torch's import time
+
+        return make_own_model(self.config)
 
     def _make_tables(self) -> Tables:
         config, graph = self.config, self.graph
@@ -234,7 +247,7 @@ class Run:
         if checkpoint.step > self.config.run.max_step:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
-        load_state(checkpoint, self.tables, self.folder, self._stem)
+        load_state(checkpoint, self.tables, self._own_arrays(), self.folder, self._stem)
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
         self.seconds["training"] = state["training_seconds"]
@@ -243,7 +256,12 @@ class Run:
 
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""
-        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity, self._state())
+        arrays = {**self.tables.arrays(), **self._own_arrays()}
+        self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
+
+    def _own_arrays(self) -> Dict[str, Any]:
+        """What a model of one's own has learned besides its rows."""
+        return getattr(self.step, "state_arrays", dict)()
 
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
@@ -373,17 +391,22 @@ class Run:
         best = self.checkpoints.best()
         if best is not None and best.step != self.steps_done:
             print(f"taking the tables of step {best.step}, which had the best validation MRR")
-            best.load_into(self.tables.arrays())
+            best.load_into({**self.tables.arrays(), **self._own_arrays()})
 
     def save(self) -> None:
         """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
         print(f"Save model to {self.folder}")
         remove_final_state(self.folder)
         self.tables.save(self.folder, self._stem)
+        if self.own_model is not None:
+            from .own_model import save_own_model
+
+            save_own_model(self.own_model, self.folder, self._stem)
         maps = (self.graph.entity_map, self.graph.relation_map)
         write_config(self.folder, self.config, *(None if path is None else str(path) for path in maps))
         if not self._keeps_checkpoints:
-            save_final_state(self.folder, self.steps_done, self.tables, self._identity, self._state())
+            save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                             self._state())
 
 
 def step_config(config: TrainConfig) -> StepConfig:

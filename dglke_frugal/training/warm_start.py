@@ -62,8 +62,8 @@ class WarmStart:
                              "rmap_file of its config.json)")
         return names
 
-    def fill(self, tables: Tables, graph: KnowledgeGraph) -> Dict[str, Any]:
-        """Copy the rows that both have, over start values. Returns what is said of it in result.json.
+    def fill(self, tables: Tables, graph: KnowledgeGraph, own_model=None) -> Dict[str, Any]:
+        """Copy the rows that both have, over start values, and the state of a model of one's own. Returns what is said of it in result.json.
 
         Raises InputError if the graph has no names, or none of its entities is in the other run.
         """
@@ -77,6 +77,8 @@ class WarmStart:
             places = found["entity" if name == "entity" else "relation"]
             states = None if self._states is None else self._states[name]
             _copy(getattr(self._run.model, name), states, store, places)
+        if self._run.model.scorer is not None:
+            own_model.load_state_dict(self._run.model.scorer.state_dict())
         said = {"folder": str(self._folder), "entities": counts["entity"], "relations": counts["relation"],
                 "optimizer_states": self._states is not None}
         states = "with" if self._states is not None else "without"
