@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import os
 import re
@@ -80,8 +81,11 @@ def _import_model(name: str) -> TorchModel:
         sys.path.pop()
     if not (isinstance(found, type) and issubclass(found, TorchModel)):
         raise InputError(f"'{name}' is no subclass of dglke_frugal.models.TorchModel; derive your model from it")
+    torch = sys.modules.get("torch")  # a class that needs it has imported it
     try:
-        model = found(*positional, **keywords)
+        # Start values are drawn, each time that the class is made to be asked something; nobody else shall notice.
+        with torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+            model = found(*positional, **keywords)
     except TypeError as error:
         raise InputError(f"cannot make the model '{name}': {error}; correct its arguments") from error
     model.name = name

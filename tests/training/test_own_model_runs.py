@@ -91,7 +91,7 @@ def test_a_class_is_a_name_in_python(small, tmp_path):
     assert run.config["model_name"] == "kept_models:Scaled" and len(run.tails(0, 0)) == 10
 
 
-FLAGS = ["--model_name", "kept_models:Weighted", "--seed", 7]
+FLAGS = ["--model_name", "kept_models:Weighted", "--seed", 7, "--batch_size", 64, "--neg_sample_size", 16]
 
 
 def state(folder):
@@ -138,7 +138,7 @@ def test_resumed_and_extended_to_the_bit(runs, interval):
 
 
 def test_the_best_parameters_are_kept(runs):
-    folder = runs("--max_step", 400, "--valid", "--eval_interval", 20, "--early_stop_patience", 1, "--lr", 2, *FLAGS)
+    folder = runs("--max_step", 400, "--valid", "--eval_percent", 0.2, "--eval_interval", 20, "--early_stop_patience", 1, "--lr", 2, *FLAGS)
     best = json.loads((folder / "result.json").read_text())["best_validation"]["step"]
     assert state(folder)["seen"] == 2 * best
 
@@ -173,9 +173,8 @@ def test_a_state_that_is_gone_or_of_another_class(runs):
         dglke_frugal.load(folder)
 
 
-@pytest.mark.parametrize("flush", [["p2f"], ["sync", "--lookahead", 2, "--cache_ratio", 0.3], ["none"]])
-def test_several_ranks_train_what_the_built_in_model_does(runs, flush):
-    flags = ["--max_step", 30, "--num_proc", 2, "--flush", *flush]
+def test_several_ranks_train_what_the_built_in_model_does(runs):
+    flags = ["--max_step", 30, "--num_proc", 2, "--batch_size", 64, "--neg_sample_size", 16]
     own = runs(*flags, "--model_name", "kept_models:Scaled(norm=2)", "--test")
     built_in = runs(*flags, "--model_name", "TransE_l2", "--test")
     for kind in ("entity", "relation"):
@@ -183,5 +182,6 @@ def test_several_ranks_train_what_the_built_in_model_does(runs, flush):
         np.testing.assert_allclose(mine, theirs, atol=2e-4)
     mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
     assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)
-    again = runs("--max_step", 30, "--num_proc", 2, "--flush", "p2f", "--model_name", "kept_models:Scaled(norm=2)")
+    store = ["--flush", "sync", "--lookahead", 2, "--cache_ratio", 0.3]
+    again = runs(*flags, *store, "--model_name", "kept_models:Scaled(norm=2)")
     assert tables(again) == tables(own)
