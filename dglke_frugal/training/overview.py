@@ -105,8 +105,9 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
         if graph.test is not None and len(graph.test) and not config.evaluation.test:
             next_commands.insert(0, f"dglke_eval --model_path {where}")
         head, relation = _example(graph)
+        if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
+            next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
         next_commands += [
-            f"dglke_train --resume {where} --max_step {2 * steps}",
             f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"',
         ]
     return [f"The run is in {folder} (seed {run.seed}). Next, for instance:", *(f"    {line}" for line in next_commands)]

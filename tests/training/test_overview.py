@@ -75,6 +75,9 @@ def test_the_end_says_commands_that_work(runs, monkeypatch, capsys, tmp_path):
 def test_what_was_done_is_not_suggested(runs, capsys):
     runs("--max_step", 3, "--test", "--no_save_emb")
     end = capsys.readouterr().out.split("The run is in")[1]
+    folder = runs("--max_step", 10**6, "--valid", "--eval_interval", 1, "--early_stop_patience", 1, "--lr", 1e-9)
+    assert json.loads((folder / "result.json").read_text())["stopped_early"]
+    assert "--resume" not in capsys.readouterr().out.split("The run is in")[1]
     assert "dglke_eval" not in end and "--resume" not in end and "dglke_frugal report" in end
 
 
