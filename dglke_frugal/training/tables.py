@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -127,10 +127,12 @@ class Tables:
         return {f"{name}{suffix}": array for name, store in self.stores.items()
                 for suffix, array in (("", store.embeddings), ("_state", store.state))}
 
-    def save(self, folder: Path, dataset: str, model_name: str) -> None:
-        """Write the tables under DGL-KE's file names. Raises InputError."""
-        stem = f"{dataset}_{model_name}"
-        self.entity.save(folder / f"{stem}_entity.npy")
-        self.relation.save(folder / f"{stem}_relation.npy")
-        if self.projection is not None:
-            self.projection.save(folder / f"{stem}projection.npy")
+    def files(self, folder: Path, stem: str) -> List[Tuple[EmbeddingStore, Path]]:
+        """Where each table is saved, under DGL-KE's file names; stem: DATASET_MODEL."""
+        endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}
+        return [(store, folder / f"{stem}{endings[name]}.npy") for name, store in self.stores.items()]
+
+    def save(self, folder: Path, stem: str) -> None:
+        """Write the tables. Raises InputError."""
+        for store, file in self.files(folder, stem):
+            store.save(file)
