@@ -132,7 +132,7 @@ class Run:
     def nearest(self, entity: Item, k: int = 10, measure: str = "cosine") -> Answers:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES.
 
-        The table is prepared for a measure when it is first asked for: for cosine, a copy with rows of length 1 is kept.
+        The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
         """
         ids = self._entities(entity)
         _, found, scores = self._similar(ids, measure, k + 1)
