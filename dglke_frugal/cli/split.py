@@ -148,7 +148,7 @@ def _lines(report: dict, file: Path) -> list:
                  + "; every entity and every relation is in train")
     wanted = sum(report["asked"].values())
     if splits["valid"] + splits["test"] < wanted:
-        lines.append(f"{wanted:,} were to be held out, but all other triples are the only ones of an entity or relation")
+        lines.append(f"{wanted:,} were to be held out, but all others are the only ones of an entity or relation")
     lines += _overlap_lines(report["overlaps"], report["test_given_away"], splits["test"])
     return [*lines, f"Saved in {report['folder']}; train with:", f"    {report['command']}"]
 

@@ -1,4 +1,4 @@
-"""Dividing triples into train, valid and test so that all is learned that is asked for, and what makes the test easy."""
+"""Dividing triples into train, valid and test so that train has all that is asked for; what makes the test easy."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -21,7 +21,8 @@ def rank_own_model(
 ) -> Comparison:
     """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.
 
-    done: is told how many more triples are compared. The score of the true entity is the one that it gets among the candidates, so that equal rows tie.
+    The score of the true entity is the one that it gets among the candidates, so that equal rows tie. done: is told how
+    many more triples are compared.
     """
     device = model.device or torch.device("cpu")
     scorer = scorer_of(model)

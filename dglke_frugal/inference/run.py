@@ -165,7 +165,7 @@ class Run:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
         `tails`.
 
-        The table is prepared for a measure when it is first asked for: for cosine, a copy with rows of length 1 is kept.
+        The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
         """
         single, (ids,) = self._questions(entity=entity)
         answers = []

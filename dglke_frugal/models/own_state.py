@@ -35,8 +35,8 @@ def load_state(model: torch.nn.Module, path: Path) -> None:
         with np.load(path, allow_pickle=False) as stored:
             state: Dict[str, torch.Tensor] = {name: torch.from_numpy(stored[name]) for name in stored.files}
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot read {path}, the parameters of {model.name}: {error}; copy it again from the run that "
-                         "wrote it") from error
+        raise InputError(f"cannot read {path}, the parameters of {model.name}: {error}; copy it again from the run "
+                         "that wrote it") from error
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
@@ -46,6 +46,6 @@ def load_state(model: torch.nn.Module, path: Path) -> None:
 
 
 def views(model: torch.nn.Module) -> Dict[str, np.ndarray]:
-    """Flat arrays of the parameters and buffers themselves, in host memory: to write into one is to change the model."""
+    """Flat arrays of the parameters and buffers themselves, on the host: who writes into one changes the model."""
     return {f"own-{number}": tensor.detach().view(-1).numpy()
             for number, tensor in enumerate(model.state_dict().values())}

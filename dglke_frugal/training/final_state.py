@@ -1,6 +1,6 @@
 """What a finished run needs to be trained on: optimizer states, a number per row, beside the tables that it has saved.
 
-They are kept as a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
+They are a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
 A run that keeps checkpoints has no need of them.
 """
 

@@ -73,8 +73,8 @@ def start_lines(
     lines = [
         f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
         f"{sum(facts['triples'].values()):,} triples",
-        f"{config.model.model_name}, {run.max_step:,} steps of {each} ({epochs(config, graph, batch_size, run.max_step):.1f}"
-        f" epochs), seed {run.seed}, in {folder}",
+        f"{config.model.model_name}, {run.max_step:,} steps of {each} "
+        f"({epochs(config, graph, batch_size, run.max_step):.1f} epochs), seed {run.seed}, in {folder}",
     ]
     if facts["duplicates"]:
         lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "
@@ -110,7 +110,8 @@ def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: i
         next_commands += [
             f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"',
         ]
-    return [f"The run is in {folder} (seed {run.seed}). Next, for instance:", *(f"    {line}" for line in next_commands)]
+    said = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
+    return [said, *(f"    {line}" for line in next_commands)]
 
 
 def _example(graph: KnowledgeGraph) -> List[str]:

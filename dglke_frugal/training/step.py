@@ -55,8 +55,8 @@ def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set
     """The step that computes `config`: csrc/step on `threads` threads (default: as many as CPU kernels use).
 
     For a user's own model (models.TorchModel) an AutogradStep, and with a `device` (a store.device.Device) a
-    DeviceStep, whose products have the precision `matmul`; both have the same run_rows. `own_model`: the instance, if it
-    is shared with who ranks it. `instruction_set` ("baseline",
+    DeviceStep, whose products have the precision `matmul`; both have the same run_rows. `own_model`: the
+    instance, if it is shared with who ranks it. `instruction_set` ("baseline",
     "avx512") is for tests: the default is the best the processor has, with the same bits. Raises ValueError if the
     dimensions do not fit the model, or for less than one thread.
     """

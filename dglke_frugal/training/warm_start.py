@@ -45,9 +45,10 @@ class WarmStart:
         if find_model(theirs["model_name"]).name != find_model(ours["model_name"]).name:
             differences.insert(0, f"model_name was {theirs['model_name']} and is {ours['model_name']}")
         elif ours["model_name"] == "RotatE" and theirs["gamma"] != ours["gamma"]:
-            differences.append(f"gamma, by which RotatE scales its phases, was {theirs['gamma']} and is {ours['gamma']}")
+            differences.append(f"gamma, which scales RotatE's phases, was {theirs['gamma']} and is {ours['gamma']}")
         if differences:
-            raise InputError(f"--init_from {self._folder} has other rows: {'; '.join(differences)}; give the same flags")
+            raise InputError(f"--init_from {self._folder} has other rows: {'; '.join(differences)}; "
+                             "give the same flags")
 
     def _read_names(self, what: str) -> Names:
         try:
@@ -58,7 +59,9 @@ class WarmStart:
         return names
 
     def fill(self, tables: Tables, graph: KnowledgeGraph, own_model=None) -> Dict[str, Any]:
-        """Copy the rows that both have, over start values, and the state of a model of one's own. Returns what is said of it in result.json.
+        """Copy the rows that both have, over start values, and the state of a model of one's own.
+
+        Returns what is said of it in result.json.
 
         Raises InputError if the graph has no names, or none of its entities is in the other run.
         """

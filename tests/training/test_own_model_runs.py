@@ -138,7 +138,8 @@ def test_resumed_and_extended_to_the_bit(runs, interval):
 
 
 def test_the_best_parameters_are_kept(runs):
-    folder = runs("--max_step", 400, "--valid", "--eval_percent", 0.2, "--eval_interval", 20, "--early_stop_patience", 1, "--lr", 2, *FLAGS)
+    folder = runs("--max_step", 400, "--valid", "--eval_percent", 0.2, "--eval_interval", 20,
+                  "--early_stop_patience", 1, "--lr", 2, *FLAGS)
     best = json.loads((folder / "result.json").read_text())["best_validation"]["step"]
     assert state(folder)["seen"] == 2 * best
 
