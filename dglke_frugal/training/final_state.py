@@ -46,9 +46,7 @@ def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, st
     if state.path.parent.name == CHECKPOINTS:
         state.load_into({**tables.arrays(), **own})
         return
-    tables.drain()
-    for store, file in tables.files(folder, stem):
-        store.load(file)
+    tables.load(folder, stem)
     state.load_into({**_states(tables), **own})
 
 
@@ -62,4 +60,4 @@ def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:
 
 
 def _states(tables: Tables) -> Dict[str, np.ndarray]:
-    return {f"{name}_state": store.state for name, store in tables.stores.items()}
+    return {name: array for name, array in tables.arrays().items() if name.endswith("_state")}

@@ -58,23 +58,23 @@ def _duplicates(triples: Triples) -> int:
     return int(same.sum())
 
 
-def epochs(config: TrainConfig, graph: KnowledgeGraph, batch_size: int, steps: int) -> float:
-    """How often each training triple is seen in so many steps of all ranks."""
-    return steps * batch_size * config.device.ranks / len(graph.train)
+def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
+    """How often each training triple is seen in so many steps; step_triples: of a step of all ranks together."""
+    return steps * step_triples / len(graph.train)
 
 
 def start_lines(
-    config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], batch_size: int, folder: Path, warm: bool
+    config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path, warm: bool
 ) -> List[str]:
-    """What the run is about to do, and what its user may not know of the data."""
+    """What the run is about to do, and what its user may not know of the data. step_triples: as for `epochs`."""
     run, ranks = config.run, config.device.ranks
     train = facts["triples"]["train"]
-    each = f"{batch_size:,} triples" + (f" in each of {ranks} processes" if ranks > 1 else "")
+    each = f"{step_triples:,} triples" + (f" in {ranks} processes" if ranks > 1 else "")
     lines = [
         f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
         f"{sum(facts['triples'].values()):,} triples",
         f"{config.model.model_name}, {run.max_step:,} steps of {each} "
-        f"({epochs(config, graph, batch_size, run.max_step):.1f} epochs), seed {run.seed}, in {folder}",
+        f"({epochs(graph, step_triples, run.max_step):.1f} epochs), seed {run.seed}, in {folder}",
     ]
     if facts["duplicates"]:
         lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Optional
 
 import numpy as np
 
@@ -127,12 +127,18 @@ class Tables:
         return {f"{name}{suffix}": array for name, store in self.stores.items()
                 for suffix, array in (("", store.embeddings), ("_state", store.state))}
 
-    def files(self, folder: Path, stem: str) -> List[Tuple[EmbeddingStore, Path]]:
+    def files(self, folder: Path, stem: str) -> Dict[str, Path]:
         """Where each table is saved, under DGL-KE's file names; stem: DATASET_MODEL."""
         endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}
-        return [(store, folder / f"{stem}{endings[name]}.npy") for name, store in self.stores.items()]
+        return {name: folder / f"{stem}{endings[name]}.npy" for name in self.stores}
 
     def save(self, folder: Path, stem: str) -> None:
         """Write the tables. Raises InputError."""
-        for store, file in self.files(folder, stem):
-            store.save(file)
+        for name, file in self.files(folder, stem).items():
+            self.stores[name].save(file)
+
+    def load(self, folder: Path, stem: str) -> None:
+        """Read what `save` has written; optimizer states are set to 0. Raises InputError."""
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            self.stores[name].load(file)

@@ -108,8 +108,8 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
             run.restore()
             write_flags(folder, config)
         run.keep_names()
-        used = run.sampler.batch_size
-        print("\n".join(start_lines(config, graph, facts, used, folder, warm_start is not None)), flush=True)
+        lines = start_lines(config, graph, facts, run.step_triples, folder, warm_start is not None)
+        print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
@@ -118,7 +118,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         began = time.perf_counter()
         run.train()
         print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
-        run.summary["epochs"] = epochs(config, graph, used, run.steps_done)
+        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
         run.finish()
         print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
     return folder
@@ -297,6 +297,11 @@ class Run:
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
                 "training_seconds": self.seconds["training"]}
+
+    @property
+    def step_triples(self) -> int:
+        """Positive triples of a step of all ranks together."""
+        return self.sampler.batch_size * self.config.device.ranks
 
     @property
     def _stem(self) -> str:

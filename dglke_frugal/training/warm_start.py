@@ -12,7 +12,6 @@ from ..data import KnowledgeGraph, Names
 from ..errors import InputError
 from ..inference.run import Run
 from ..models import find_model
-from ..store import EmbeddingStore
 from .final_state import optimizer_states
 from .tables import Tables
 
@@ -71,10 +70,12 @@ class WarmStart:
         if not counts["entity"]:
             raise InputError(f"no entity of {graph.name} has a name that {self._folder} knows, so there is nothing to "
                              "start from; leave --init_from out, or check how names are written in both")
-        for name, store in tables.stores.items():
+        arrays = tables.arrays()
+        for name in tables.stores:
             places = found["entity" if name == "entity" else "relation"]
-            states = None if self._states is None else self._states[name]
-            _copy(getattr(self._run.model, name), states, store, places)
+            _copy(getattr(self._run.model, name), arrays[name], places)
+            if self._states is not None:
+                _copy(self._states[name], arrays[f"{name}_state"], places)
         if self._run.model.scorer is not None:
             own_model.load_state_dict(self._run.model.scorer.state_dict())
         said = {"folder": str(self._folder), "entities": counts["entity"], "relations": counts["relation"],
@@ -95,13 +96,17 @@ class WarmStart:
         return names.ids_of(self._names[what])
 
 
-def _copy(table: np.ndarray, states, store: EmbeddingStore, places: np.ndarray) -> None:
-    if table.shape[1] != store.dim:
-        raise InputError(f"--init_from has rows of {table.shape[1]} numbers, but {store.dim} are needed; give the "
+def _copy(theirs: np.ndarray, ours, places: np.ndarray) -> None:
+    """Copy row i of theirs to row places[i] of ours, unless that is -1. Of ours only slices are read and written."""
+    if theirs.shape[1:] != ours.shape[1:]:
+        raise InputError(f"--init_from has rows of {theirs.shape[1]} numbers, but {ours.shape[1]} are needed; give the "
                          "flags of that run")
-    theirs = np.flatnonzero(places >= 0)
-    for begin in range(0, len(theirs), _TOGETHER):
-        rows = theirs[begin : begin + _TOGETHER]
-        store.embeddings[places[rows]] = table[rows]
-        if states is not None:
-            store.state[places[rows]] = states[rows]
+    order = np.argsort(places, kind="stable")
+    order = order[np.searchsorted(places, 0, sorter=order) :]
+    targets = places[order]
+    for begin in range(0, len(ours), _TOGETHER):
+        rows = slice(begin, min(begin + _TOGETHER, len(ours)))
+        here = slice(*np.searchsorted(targets, (rows.start, rows.stop)))
+        block = ours[rows]
+        block[targets[here] - begin] = theirs[order[here]]
+        ours[rows] = block

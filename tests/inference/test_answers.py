@@ -44,7 +44,8 @@ def test_answers_become_a_data_frame(run):
     assert len(run.relations(0, 1, 1).to_pandas()) == 1
     lists = run.tails([3, 4, 3], 1, 2)
     frame = lists.to_pandas()
-    assert list(frame.columns) == ["question", "id", "name", "score"] and frame["question"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert list(frame.columns) == ["question", "id", "name", "score"]
+    assert frame["question"].tolist() == [0, 0, 1, 1, 2, 2]
     assert frame["id"].tolist() == [answer.id for answers in lists for answer in answers]
 
 

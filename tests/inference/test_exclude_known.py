@@ -1,6 +1,7 @@
 """Known triples are no answers: against a plain sort of all scores."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from evaluation.ranking_oracle import score
 
 import dglke_frugal
 from dglke_frugal.cli import predict
+from dglke_frugal.data import load_graph
+from dglke_frugal.data.fingerprint import Fingerprint
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import KnownTriples
 from dglke_frugal.inference import known as known_module
@@ -87,7 +90,8 @@ def test_lists_of_questions_are_answered_as_single_ones(run_and_graph):
     """Among them queries with no, few and all answers known, and the same one twice."""
     run, _, known = run_and_graph
     entities, relations = [9, 3, 40, 3, 9, 0], [2, 1, 0, 1, 4, 3]
-    for ask in (lambda e, r: run.tails(e, r, 7, exclude_known=True), lambda e, r: run.heads(r, e, 7, exclude_known=True),
+    for ask in (lambda e, r: run.tails(e, r, 7, exclude_known=True),
+                lambda e, r: run.heads(r, e, 7, exclude_known=True),
                 lambda e, r: run.relations(e, 9, 3, exclude_known=True)):
         assert list(ask(entities, relations)) == [ask(e, r) for e, r in zip(entities, relations)]
     assert run.tails(entities, relations, 7, exclude_known=True) != run.tails(entities, relations, 7)
@@ -114,6 +118,12 @@ def test_a_data_set_that_is_gone_or_another_one(tmp_path, capsys):
     folder = write_run(tmp_path / "run", model, graph={"train": facts(model)}, data_path=str(tmp_path / "run"),
                        format="udd_hrt", data_files=["entities.tsv", "relations.tsv", "train.txt"])
     run = dglke_frugal.load(folder)
+    config = json.loads((folder / "config.json").read_text())
+    graph = load_graph("toy", folder, "udd_hrt", config["data_files"])
+    trained = {"data": {**Fingerprint.of(graph).to_dict(), "training_checksum": 5}}
+    (folder / "config.json").write_text(json.dumps({**config, **trained}))
+    with pytest.raises(InputError, match="which has changed: as many training triples as then, but other ones"):
+        dglke_frugal.load(folder).tails(0, 0, exclude_known=True)
     with open(folder / "relations.tsv", "a") as file:
         file.write("5\tone more\n")
     with pytest.raises(InputError, match="has 61 entities and 6 relations, but .* was trained on 61 and 5"):
