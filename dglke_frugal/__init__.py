@@ -1,8 +1,15 @@
-"""A backend for DGL-KE: embedding tables in host memory, hot rows cached per device, updates flushed by next use."""
+"""A backend for DGL-KE: embedding tables in host memory, hot rows cached per device, updates flushed by next use.
+
+    run = dglke_frugal.train(dataset="FB15k", model_name="ComplEx", hidden_dim=400, gpu=0, test=True)
+    run = dglke_frugal.load("ckpts/ComplEx_FB15k_0")
+    run.tails("/m/027rn", "/location/country/form_of_government", k=3)
+"""
+
+__all__ = ["Embedding", "EmbeddingBag", "__version__", "load", "optim", "train"]
 
 
-def __getattr__(name):
-    if name == "load":  # on first use, so that the import stays light
+def __getattr__(name):  # on first use, so that the import stays light
+    if name == "load":
         from .inference.run import Run
 
         return Run.load
@@ -14,4 +21,19 @@ def __getattr__(name):
         from importlib import import_module
 
         return import_module(".optim", __name__)
+    if name == "train":
+        from .python_training import train
+
+        return train
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            return metadata.version("dglke-frugal")
+        except metadata.PackageNotFoundError:
+            return "unknown (the package is not installed)"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return [*globals(), *__all__]

@@ -141,6 +141,7 @@ class RunConfig:
     early_stop_patience: int = 0
     trackers: Sequence[str] = ()
     report: Optional[str] = None
+    init_from: Optional[str] = None  # folder of a run whose rows are taken by name
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,11 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "bindings/bindings.h"
 #include "bindings/records.h"
@@ -27,6 +32,32 @@ Records source_records(const StepRows& rows, const Ids& ids) {
 
 Records destination_records(const StepRows& rows, const Ids& ids) {
   return find_records(rows, rows.destination(), ids.data(), length(ids));
+}
+
+// Row-wise Adagrad for all entries of the running step, in order: where a row is this rank's to update; the gradients of
+// other rows go where they leave.
+void apply_entries(const StepRows& rows, const std::vector<std::pair<Ids, ConstMatrix>>& entries,
+                   float learning_rate) {
+  const std::int64_t dim = rows.layout().dim;
+  std::vector<std::int64_t> sent(rows.rows().size());
+  for (const auto& [ids, gradients] : entries) {
+    EntryTargets targets = find_targets(rows, ids.data(), length(ids), sent);
+    check_matrix(gradients, targets.record, rows.layout());
+    const nb::gil_scoped_release release;
+    Records records;
+    std::vector<float> applied;
+    for (std::size_t i = 0; i < targets.record.size(); ++i) {
+      const float* gradient = gradients.data() + static_cast<std::int64_t>(i) * dim;
+      if (targets.record[i] == nullptr) {
+        std::copy_n(gradient, dim, targets.gradient[i]);
+      } else {
+        records.push_back(targets.record[i]);
+        applied.insert(applied.end(), gradient, gradient + dim);
+      }
+    }
+    apply_entry(RowAdagrad{learning_rate}, records.data(), static_cast<std::int64_t>(records.size()), dim,
+                applied.data());
+  }
 }
 
 }  // namespace
@@ -70,6 +101,9 @@ void bind_store(nb::module_& module) {
             apply(destination_records(rows, ids), rows.layout(), gradients, learning_rate);
           },
           "ids"_a, "gradients"_a, "learning_rate"_a, "As HostTable.apply_entry, for rows of the running step.")
+      .def("apply_entries", &apply_entries, "entries"_a, "learning_rate"_a,
+           "All entries of the running step, pairs (ids (n,) int64, gradients (n, dim) float32) in the order in which "
+           "they were announced. Rows that other ranks change in the same step leave as gradients.")
       .def(
           "accumulate_entry",
           [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {

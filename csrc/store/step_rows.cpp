@@ -18,15 +18,40 @@ void copy_to_destination(const StepRows& rows) {
   });
 }
 
+namespace {
+
+// The place of a row among those of the running step.
+std::int64_t place_of(std::span<const std::int64_t> known, std::int64_t id) {
+  const auto found = std::lower_bound(known.begin(), known.end(), id);
+  if (found == known.end() || *found != id)
+    throw std::out_of_range("row " + std::to_string(id) + " was not announced for this step");
+  return found - known.begin();
+}
+
+}  // namespace
+
+EntryTargets find_targets(const StepRows& rows, const std::int64_t* ids, std::int64_t count,
+                          std::span<std::int64_t> sent) {
+  const auto known = rows.rows();
+  const auto destination = rows.destination();
+  const auto gradient = rows.gradient();
+  EntryTargets targets{std::vector<float*>(count), std::vector<float*>(count)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t u = place_of(known, ids[i]);
+    if (gradient.empty() || gradient[u] == nullptr)
+      targets.record[i] = destination[u];
+    else
+      targets.gradient[i] = gradient[u] + sent[u]++ * rows.layout().stride;
+  }
+  return targets;
+}
+
 std::vector<float*> find_records(const StepRows& rows, std::span<float* const> from, const std::int64_t* ids,
                                  std::int64_t count) {
   const auto known = rows.rows();
   std::vector<float*> records(count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto found = std::lower_bound(known.begin(), known.end(), ids[i]);
-    if (found == known.end() || *found != ids[i])
-      throw std::out_of_range("row " + std::to_string(ids[i]) + " was not announced for this step");
-    records[i] = from[found - known.begin()];
+    records[i] = from[place_of(known, ids[i])];
     if (records[i] == nullptr)
       throw std::logic_error("row " + std::to_string(ids[i]) + " leaves as gradients, it cannot be updated here");
   }

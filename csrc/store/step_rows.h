@@ -49,4 +49,16 @@ void copy_to_destination(const StepRows& rows);
 std::vector<float*> find_records(const StepRows& rows, std::span<float* const> from, const std::int64_t* ids,
                                  std::int64_t count);
 
+// Where the gradients of one entry go, for steps that update rows bit by bit: each is applied to a record here, or
+// copied to where it leaves. Exactly one of the two pointers of an occurrence is not nullptr.
+struct EntryTargets {
+  std::vector<float*> record;
+  std::vector<float*> gradient;
+};
+
+// The targets of the occurrences of an entry. sent: (U,) how many gradients of each row the entries before it had, to
+// which those of this one are added. Throws std::out_of_range as find_records does.
+EntryTargets find_targets(const StepRows& rows, const std::int64_t* ids, std::int64_t count,
+                          std::span<std::int64_t> sent);
+
 }  // namespace frugal

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Tuple
 
 from ..errors import InputError, shown
+from ..nearest import or_nearest
 
 ON_BY_DEFAULT = ("deterministic", "cuda_graphs")
 
@@ -21,11 +22,11 @@ def arguments_from(path, defaults: Mapping[str, Any]) -> list[str]:
     for line, key, value in _entries(path):
         where = f"{path}, line {line}"
         if not isinstance(key, str) or key not in defaults:
-            raise InputError(f"{where}: there is no flag '{shown(key)}'; see dglke_train --help for the names")
+            raise InputError(f"{where}: there is no flag '{shown(key)}'{or_nearest(key, defaults)}")
         if key in lines:
             raise InputError(f"{where}: '{key}' stands on line {lines[key]}, too; remove one of them")
         lines[key] = line
-        arguments += _arguments(where, key, value, defaults[key])
+        arguments += arguments_of(where, key, value, defaults[key])
     return arguments
 
 
@@ -63,7 +64,8 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
         raise InputError(f"{path}, line {line}: {reason}; give another value") from error
 
 
-def _arguments(where: str, key: str, value: Any, default: Any) -> list[str]:
+def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
+    """A flag and its value as command-line arguments. where: what gave it, for the sentence of an InputError."""
     if value is None or value == []:
         return []
     if key in ON_BY_DEFAULT and not isinstance(value, list):
@@ -80,7 +82,7 @@ def _arguments(where: str, key: str, value: Any, default: Any) -> list[str]:
         if isinstance(item, (Mapping, list, set, bool)) or item is None:
             kind = "must be a value or a list of values" if takes_list else "must be a value"
             raise InputError(
-                f"{where}: '{key}' is {_said(item)}; it {kind} (quote text that YAML reads as another kind)"
+                f"{where}: '{key}' is {_said(item)}; it {kind} (text that looks like another kind needs quotes)"
             )
         if isinstance(item, str) and "\0" in item:
             raise InputError(f"{where}: '{key}' has a NUL character; remove it")

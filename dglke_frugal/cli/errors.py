@@ -10,12 +10,20 @@ from ..errors import DeviceLost, InputError, unencodable
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130."""
+    """Wrap a command's main: InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130.
+
+    Answers --version, too.
+    """
 
     @functools.wraps(command)
     def main(argv=None):
         _print_whatever_the_locale()
         arguments = sys.argv[1:] if argv is None else list(argv)
+        if "--version" in arguments:  # by its whole name: DGL-KE's --valid may be written --v
+            from .. import __version__
+
+            print(f"dglke_frugal {__version__}")
+            return None
         try:
             return command(arguments)
         except DeviceLost as lost:

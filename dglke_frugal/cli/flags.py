@@ -14,6 +14,7 @@ from typing import Sequence, Union
 from ..config import (AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS,
                       MODELS, PARALLELS, PARTITIONS, PEERS, StoreConfig, TrainConfig)
 from ..errors import shown
+from ..nearest import or_nearest
 from ..score_rule import SCORE_RULES
 
 
@@ -22,9 +23,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Say it and exit with code 2."""
+        unknown = re.match(r"unrecognized arguments: (--\w+)", message)
+        if unknown:
+            message = f"there is no flag {unknown[1]}{or_nearest(unknown[1], self._flags())}"
         message = re.sub(r"\S{200,}", lambda word: shown(word[0]), message)
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)
+
+    def _flags(self) -> list[str]:
+        ours = new_flags()._option_string_actions if self.prog == "dglke_train" else ()
+        return [name for name in (*self._option_string_actions, *ours) if name.startswith("--")]
 
 
 def new_flags() -> argparse.ArgumentParser:
@@ -47,6 +55,9 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--resume", metavar="RUN_DIR",
                        help="go on with the run in this folder, from its last checkpoint, with the flags it was "
                             "started with; those that its numbers do not depend on, and --max_step, may be given anew")
+    group.add_argument("--init_from", metavar="RUN_DIR",
+                       help="start with the rows of this run for entities and relations of the same names; the others "
+                            "start at random")
     group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
                        help="stop when N validations in a row have not improved the MRR, and keep the best tables "
                             "(default: never)")

@@ -2,13 +2,19 @@
 from __future__ import annotations
 
 import importlib
-import sys
+
+from ..errors import InputError
+from ..nearest import or_nearest
+from . import cluster
+from .cluster import INSTEAD
+from .errors import reports_input_errors
 
 COMMANDS = {
     "train": ("train", "train embeddings (also: dglke_train)"),
     "eval": ("evaluate", "rank test triples with a trained run (also: dglke_eval)"),
     "predict": ("predict", "find the best triples (also: dglke_predict)"),
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
+    "split": ("split", "divide a file of triples into train, valid and test"),
     "export": ("export", "write a run's tables as safetensors or TSV"),
     "plan": ("plan", "say how much memory and disk a training run would need"),
     "report": ("report", "draw one or more runs on an HTML page"),
@@ -22,15 +28,17 @@ def _help() -> str:
     return "\n".join([*lines, "", "dglke_frugal COMMAND --help tells what a command takes."])
 
 
-def main(argv=None):
+@reports_input_errors
+def main(argv):
     """Run one command. argv: the arguments without the program's name."""
-    argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0] in ("-h", "--help"):
         print(_help())
         return
+    if argv[0] in INSTEAD:
+        getattr(cluster, argv[0])(argv[1:])
+        return
     if argv[0] not in COMMANDS:
-        sys.stderr.write(f"dglke_frugal: there is no command '{argv[0]}'; choose from {', '.join(COMMANDS)}\n")
-        raise SystemExit(2)
+        raise InputError(f"there is no command '{argv[0]}'{or_nearest(argv[0], COMMANDS)}")
     module = importlib.import_module(f".{COMMANDS[argv[0]][0]}", __package__)
     module.main(argv[1:])
 

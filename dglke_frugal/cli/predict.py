@@ -9,6 +9,17 @@ from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser
 _FORMATS = ("h_r_t", "h_r_*", "h_*_t", "*_r_t", "h_*_*", "*_r_*", "*_*_t")
 
 
+def own_flags() -> Parser:
+    """Flags that DGL-KE's command does not have."""
+    parser = own_search_parser("dglke_predict")
+    parser.add_argument(
+        "--exclude_known",
+        action="store_true",
+        help="leave out triples that stand in train, valid or test of the run's data set",
+    )
+    return parser
+
+
 def dglke_flags() -> Parser:
     """DGL-KE's flags, with its names, defaults and abbreviations."""
     parser = Parser(prog="dglke_predict", add_help=False)
@@ -34,7 +45,7 @@ def dglke_flags() -> Parser:
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     own, rest = parse(
-        own_search_parser("dglke_predict"),
+        own_flags(),
         dglke_flags(),
         argv,
         "Find the best triples among all combinations of given heads, relations and tails.",
@@ -42,17 +53,19 @@ def main(argv):
     if own.backend == "vanilla":
         from .. import compat
 
+        if own.exclude_known:
+            raise InputError("--exclude_known is not a flag of DGL-KE, which --backend vanilla runs; leave one out")
         compat.run("predict", rest)
         return
     options = dglke_flags().parse_args(rest)
     check_lists(options, _FORMATS)
     if options.score_func not in ("none", "logsigmoid"):
         raise InputError(f"--score_func is {options.score_func}; choose none or logsigmoid")
-    _predict(options, own.index)
+    _predict(options, own)
     say_saved(options.output)
 
 
-def _predict(options, index):
+def _predict(options, own):
     import numpy as np
 
     from ..inference.completion import best_triples
@@ -73,8 +86,9 @@ def _predict(options, index):
     for part, (names, rows) in zip(options.format.split("_"), places):
         lists.append(np.arange(len(rows)) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
+    known = run.known_triples if own.exclude_known else None
     results = best_triples(
-        model, *lists, options.exec_mode, options.topK, _score(model, options.score_func), index=index
+        model, *lists, options.exec_mode, options.topK, _score(model, options.score_func), index=own.index, known=known
     )
     heads, relations, tails, scores = (
         np.concatenate([getattr(result, column) for result in results]).tolist()

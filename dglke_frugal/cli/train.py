@@ -24,18 +24,18 @@ def main(argv):
         return
     own, config = configuration(argv)
     if own.trainer == "dglke":
-        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers",
-                "report")
+        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "report",
+                "init_from")
         from ..adapter.trainer import train
 
         train(config)
     else:
         from ..training.trainer import train
 
-        train(config, Path(own.resume) if own.resume else None, trackers=_reports(own.report))
+        train(config, Path(own.resume) if own.resume else None, trackers=reports(own.report))
 
 
-def _reports(wanted):
+def reports(wanted):
     """What makes the report that --report asks for, as trackers of the run."""
     if wanted is None:
         return []
@@ -90,7 +90,7 @@ def _vanilla(own, argv):
     from .. import compat
 
     _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
-            "report")
+            "report", "init_from")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")

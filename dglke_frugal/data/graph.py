@@ -33,6 +33,9 @@ class Triples:
         """The three columns, so that `head, relation, tail = triples`."""
         return iter((self.head, self.relation, self.tail))
 
+    def __repr__(self) -> str:
+        return f"<{len(self):,} triples{'' if self.weight is None else ' with weights'}>"
+
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
@@ -76,6 +79,17 @@ class Names(Sequence):
             raise InputError(f"the graph has no {name!r}; names are case-sensitive and written as in its files")
         return found
 
+    def ids_of(self, others: "Names") -> np.ndarray:
+        """The ids here of other names, in their order: (len(others),) int64, -1 for those that there are not."""
+        data, offsets = others.packed
+        ids, together = np.empty(len(others), np.int64), 1 << 16
+        for first in range(0, len(others), together):
+            bounds = offsets[first : first + together + 1].tolist()
+            text, start = data[bounds[0] : bounds[-1]].tobytes(), bounds[0]
+            ids[first : first + together] = [self._table.find(text[begin - start : end - start])
+                                             for begin, end in zip(bounds, bounds[1:])]
+        return ids
+
     def __getstate__(self):
         return {"_load": self._load}  # another process reads for itself
 
@@ -104,6 +118,10 @@ class KnowledgeGraph:
     relation_names: Optional[Names] = None
     ids_by_appearance: bool = False
     candidates: Dict[str, Dict[str, Callable[[], np.ndarray]]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(triples):,}" for name, triples in self.splits.items())
+        return f"<{self.name}: {self.n_entities:,} entities, {self.n_relations:,} relations; {sizes}>"
 
     @property
     def splits(self) -> Dict[str, Triples]:

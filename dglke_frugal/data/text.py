@@ -12,9 +12,10 @@ from .. import _native
 from ..errors import InputError
 from ..progress import progress
 from .graph import Triples
+from .unpacked import unpacked
 
 BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to show beside the arrays
-_PACKED = {b"\x1f\x8b": ("gzip", "gunzip"), b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
+_PACKED = {b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
            b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"), b"PK\x03\x04": ("zip", "unzip")}  # by how they begin
 
 
@@ -50,12 +51,14 @@ def open_input(path: Path):
 def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
     """Blocks of whole lines as (number of lines before, uint8 array that is valid until the next one).
 
-    Each block ends with a newline; one is added where the file's last line has none.
+    Each block ends with a newline; one is added where the file's last line has none. Blank lines at the end of the file
+    are left out. Raises InputError for a file that cannot be read, or is no text of such lines.
     """
     buffer = bytearray(BLOCK_BYTES + 1)
     room = memoryview(buffer)
     filled = lines = 0
-    with open_input(path) as file:
+    blank_line = None  # the first of the blank lines before `lines`, which are the file's last unless something follows
+    with unpacked(open_input(path)) as file:
         while True:
             try:
                 count = file.readinto(room[filled:BLOCK_BYTES])
@@ -74,11 +77,16 @@ def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
                 raise InputError(f"{path}, line {lines + 1} is longer than {BLOCK_BYTES:,} bytes; is this a text file?")
             if end == 0:
                 continue
-            block = np.frombuffer(buffer, np.uint8, end)
             _refuse_nul(path, lines, buffer, end)
             _refuse_bare_returns(path, lines, buffer, end)
-            yield lines, block
-            lines += _native.count_newlines(block)
+            last = _end_of_last_line(buffer, end)
+            if last and blank_line is not None:
+                raise InputError(f"{path}, line {blank_line} is blank; remove it")
+            if last:
+                yield lines, np.frombuffer(buffer, np.uint8, last)
+            if last < end and blank_line is None:
+                blank_line = lines + buffer.count(b"\n", 0, last) + 1
+            lines += _native.count_newlines(np.frombuffer(buffer, np.uint8, end))
             buffer[: filled - end] = buffer[end:filled]
             filled -= end
 
@@ -99,6 +107,12 @@ def _refuse_nul(path: Path, lines: int, buffer: bytearray, end: int) -> None:
     if at >= 0:
         line = lines + 1 + buffer.count(b"\n", 0, at)
         raise InputError(f"{path}, line {line} has a NUL byte, which no text has; is it a binary file?")
+def _end_of_last_line(buffer: bytearray, end: int) -> int:
+    """Where the last line that is not blank ends, of whole lines that end at `end`; 0 if all are blank."""
+    if end > 1 and buffer[end - 2] > 32:  # nearly always
+        return end
+    content = len(buffer[:end].rstrip())
+    return buffer.find(b"\n", content, end) + 1 if content else 0
 
 
 def _refuse_bare_returns(path: Path, lines: int, buffer: bytearray, end: int) -> None:
@@ -275,7 +289,7 @@ def _reordered(data: np.ndarray, offsets: np.ndarray, ids: np.ndarray) -> Tuple[
 
 def read_count(path: Path) -> int:
     """The count on the first line of a Freebase map file, checked against the lines that follow it if there are any."""
-    with open_input(path) as file:
+    with unpacked(open_input(path)) as file:
         start = file.read(64)
     _refuse_other_formats(path, start)
     first = start.split(b"\n", 1)[0].strip()

@@ -20,6 +20,8 @@ from ..score_rule import SCORE_RULES, compares_two_formulas
 if TYPE_CHECKING:
     import torch
 
+    from ..models import TorchModel
+
 HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
 
@@ -53,6 +55,7 @@ class EmbeddingModel:
         device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
             table is a tensor there, or numpy in host memory.
         score_rule: one of score_rule.SCORE_RULES: how candidates are scored where they are ranked.
+        scorer: a user's own model, if it has a state (models/own_state.py).
 
     Raises:
         InputError: an unknown model, or shapes that do not belong together.
@@ -66,6 +69,7 @@ class EmbeddingModel:
     projection: Optional[np.ndarray] = None
     device: Optional[torch.device] = None
     score_rule: str = "textbook"
+    scorer: Optional[TorchModel] = None
 
     def __post_init__(self):
         if self.device is None and not isinstance(self.entity, np.ndarray):
@@ -103,6 +107,10 @@ class EmbeddingModel:
         if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
             raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
 
+    def __repr__(self) -> str:
+        return (f"<{self.name}: {len(self.entity):,} entities, {len(self.relation):,} relations, hidden_dim "
+                f"{self.hidden_dim}>")
+
     @property
     def is_own(self) -> bool:
         """Whether the score function is the user's own."""
@@ -117,7 +125,7 @@ class EmbeddingModel:
     def operation(self) -> Operation:
         """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
         if self.is_own:
-            raise InputError(f"the model {self.name} is your own; it can be ranked against all entities, nothing else")
+            raise InputError(f"the model {self.name} is your own, which this does not work with")
         return _OPERATIONS[self.name]
 
     @property
@@ -190,6 +198,8 @@ class EmbeddingModel:
 
         gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
         """
+        if self.is_own:  # its keys are the scores that its function gave
+            return keys.astype(np.float32)
         if self.operation == Operation.DOT:
             if self.name == "SimplE":
                 keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT)

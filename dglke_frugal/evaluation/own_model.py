@@ -7,7 +7,7 @@ from typing import Optional, Tuple
 import numpy as np
 import torch
 
-from ..models import find_model
+from ..models import TorchModel, find_model
 from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import Comparison
@@ -16,14 +16,16 @@ _BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 27}  # of candidate rows, repeated 
 _QUERIES = 32
 
 
-def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples]) -> Comparison:
+def rank_own_model(
+    model: EmbeddingModel, side: str, triples: Tuple, known: Optional[KnownTriples], done=lambda count: None
+) -> Comparison:
     """Compares triples with all entities in place of `side`, by float32 scores as the function gives them.
 
-    The score of the true entity is the one that it gets among the candidates, so that equal rows tie.
+    The score of the true entity is the one that it gets among the candidates, so that equal rows tie. done: is told how
+    many more triples are compared.
     """
     device = model.device or torch.device("cpu")
-    scorer = find_model(model.name)
-    scorer.gamma, scorer.range = model.gamma, scorer.embedding_range(model.gamma, model.hidden_dim)
+    scorer = scorer_of(model)
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     answers = known and KnownAnswers(side, stays, relations, known)
@@ -31,8 +33,7 @@ def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Opti
     for begin in range(0, len(stays), _QUERIES):
         block = slice(begin, begin + _QUERIES)
         true = torch.from_numpy(moves[block]).to(device)[:, None]
-        with torch.no_grad():
-            scores = _scores(scorer, model, side, stays[block], relations[block], device)
+        scores = scores_of_entities(scorer, model, side, stays[block], relations[block])
         of_true = scores.gather(1, true)
         scores.scatter_(1, true, torch.nan)  # neither better nor equal
         if answers is not None:
@@ -41,19 +42,41 @@ def rank_own_model(model: EmbeddingModel, side: str, triples: Tuple, known: Opti
             scores[torch.from_numpy(query).to(device), torch.from_numpy(known_here.items).to(device)] = torch.nan
         better[block] = (scores > of_true).sum(dim=1).cpu().numpy()
         equal[block] = (scores == of_true).sum(dim=1).cpu().numpy()
+        done(len(true))
     return Comparison(better, equal, 0)
 
 
-def _scores(scorer, model, side, stays, relations, device) -> torch.Tensor:
-    """(queries, entities) on the device."""
+def scorer_of(model: EmbeddingModel) -> TorchModel:
+    """The user's score function, as it was trained."""
+    scorer = model.scorer or find_model(model.name)
+    if isinstance(scorer, torch.nn.Module):
+        scorer.eval().to(model.device or "cpu")
+    scorer.gamma, scorer.range = model.gamma, scorer.embedding_range(model.gamma, model.hidden_dim)
+    return scorer
+
+
+@torch.no_grad()
+def scores_of_entities(
+    scorer: TorchModel,
+    model: EmbeddingModel,
+    side: str,
+    stays: np.ndarray,
+    relations: np.ndarray,
+    among: Optional[np.ndarray] = None,
+) -> torch.Tensor:
+    """Scores (queries, candidates) float32, on the device, of entities in place of `side`: all, or those of ids
+    `among`."""
+    device = model.device or torch.device("cpu")
     fixed, relation = (
         torch.from_numpy(take_rows(table, ids)).to(device)[:, None]
         for table, ids in ((model.entity, stays), (model.relation, relations))
     )
     rows = max(1, _BLOCK_BYTES[device.type] // (4 * model.entity.shape[1] * _QUERIES))
     parts = []
-    for first in range(0, len(model.entity), rows):
-        block = model.entity[first : first + rows]
+    count = len(model.entity) if among is None else len(among)
+    for first in range(0, count, rows):
+        block = model.entity[first : first + rows] if among is None else take_rows(
+            model.entity, among[first : first + rows])
         if isinstance(block, np.ndarray):
             block = torch.from_numpy(np.array(block, np.float32)).to(device)
         ends = (block[None], fixed) if side == HEAD else (fixed, block[None])

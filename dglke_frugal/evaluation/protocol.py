@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..errors import InputError
+from ..progress import progress
 from .candidates import Sampling, rank_against_sample
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
@@ -71,6 +73,10 @@ class Evaluation:
     compared: Dict[str, Comparison]
     protocol: Protocol
 
+    def __repr__(self) -> str:
+        metrics = self.metrics()
+        return f"<Evaluation of {len(self.triples[0]):,} triples: MRR {metrics.mrr:.4f}, MR {metrics.mr:.1f}>"
+
     def ranks(self, side: str, ties: Optional[str] = None) -> np.ndarray:
         """Ranks (n,) of the true entity among the candidates for `side`; another rule for ties costs nothing."""
         comparison = self.compared[side]
@@ -86,6 +92,7 @@ def evaluate(
     triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
     known: Optional[KnownTriples] = None,
     protocol: Protocol = Protocol(),
+    show: bool = True,
 ) -> Evaluation:
     """Ranks triples against candidates in place of their heads and of their tails.
 
@@ -94,6 +101,7 @@ def evaluate(
         triples: (heads, relations, tails), each (n,) integer ids.
         known: train, valid and test triples; needed unless the protocol keeps them.
         protocol: see Protocol.
+        show: whether to show how far it is.
 
     Raises:
         InputError: an id is out of range, a score is not a number, or the filter lacks its triples.
@@ -111,7 +119,9 @@ def evaluate(
             )
         from .own_model import rank_own_model
 
-        return Evaluation(triples, {side: rank_own_model(model, side, triples, known) for side in SIDES}, protocol)
+        with _bar(triples, show) as done:
+            compared = {side: rank_own_model(model, side, triples, known, done) for side in SIDES}
+        return Evaluation(triples, compared, protocol)
     if protocol.sampling:
         return Evaluation(
             triples,
@@ -119,12 +129,23 @@ def evaluate(
             protocol,
         )
     table = None if model.projects else CandidateTable.of(model.entity, model.operation, model.device)
-    compared = {side: rank_against_all(model, side, triples, known, table) for side in SIDES}
+    with _bar(triples, show) as done:
+        compared = {side: rank_against_all(model, side, triples, known, table, done=done) for side in SIDES}
     if protocol.known == "penalized":
         for side, comparison in compared.items():
             more = known_still_better(model, side, triples, known)
             compared[side] = replace(comparison, better=comparison.better + more)
     return Evaluation(triples, compared, protocol)
+
+
+@contextmanager
+def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
+    """A display of both directions' progress: a function that is told of so many ranks more."""
+    if not show:
+        yield lambda count: None
+        return
+    with progress(len(SIDES) * len(triples[0]), "ranking", "ranks") as bar:
+        yield bar.update
 
 
 def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray, ...]:

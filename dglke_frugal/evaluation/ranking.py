@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _UNIT = 2.0**-24  # rounding error of one float32 operation, relative
 _LIMIT = float(np.finfo(np.float32).max)
+_BLOCK_PRODUCTS = 1 << 37  # a second or two on a few cores
 _NORM_BLOCK = 65536  # rows whose norms are computed together
 
 
@@ -248,7 +249,8 @@ def rank_against_all(
     triples: Tuple,
     known: Optional[KnownTriples],
     table: Optional[CandidateTable] = None,
-    block: int = 1 << 16,
+    block: Optional[int] = None,
+    done: Callable[[int], None] = lambda count: None,
 ) -> Comparison:
     """Compares triples with all entities in place of `side`.
 
@@ -258,12 +260,15 @@ def rank_against_all(
         triples: (heads, relations, tails), each (n,) ids.
         known: triples to leave out; None leaves out only the triple itself (the unfiltered protocol).
         table: CandidateTable.of the entity table, if it is at hand already.
-        block: how many queries are in work at a time; bounds the memory.
+        block: how many queries are in work at a time; bounds the memory, and how often `done` is called.
+        done: is told how many more triples are compared.
     """
     heads, relations, tails = (np.asarray(column, dtype=np.int64) for column in triples)
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     if table is None and not model.projects:
         table = CandidateTable.of(model.entity, model.operation, model.device)
+    if block is None:
+        block = min(max(_BLOCK_PRODUCTS // (len(model.entity) * model.entity.shape[1]), 1 << 10), 1 << 16)
     order = np.lexsort((stays, relations))  # by relation first, since TransR changes its table with it
     stays, relations, moves = stays[order], relations[order], moves[order]
     if known is None:
@@ -291,6 +296,7 @@ def rank_against_all(
         )
         better[order[here]], equal[order[here]] = part.better, part.equal
         close_calls += part.close_calls
+        done(here.stop - here.start)
     return Comparison(better, equal, close_calls)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from ..data.graph import Names
+from ..errors import InputError
 
 _SHOWN = 3  # in a repr
 
@@ -23,7 +24,7 @@ class Scored:
 
 
 class Answers(Sequence):
-    """The answers to one question, best first: a sequence of `Scored`. A slice is `Answers` again.
+    """The answers to one question, best first: a sequence of `Scored`, printed as a table. A slice is `Answers` again.
 
     Attributes:
         ids: (n,) int64.
@@ -43,6 +44,10 @@ class Answers(Sequence):
         """Columns id, name and score of equal length, as `pandas.DataFrame` takes them."""
         return {"id": self.ids, "name": self.names, "score": self.scores}
 
+    def to_pandas(self):
+        """The columns as a pandas DataFrame. InputError without pandas."""
+        return _data_frame(self.columns())
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -61,9 +66,12 @@ class Answers(Sequence):
         said = [f"{answer.name!r} {answer.score:.4g}" for answer in self[:_SHOWN]]
         return f"Answers({', '.join(said)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} in all)"
 
+    def __str__(self) -> str:
+        return "\n".join(f"{answer.score:12.6g}  {answer.name}" for answer in self) or "no answers"
+
 
 class AnswerLists(Sequence):
-    """The answers to a list of questions: element i is the `Answers` to question i."""
+    """The answers to a list of questions: element i is the `Answers` to question i. Printed as a table for each."""
 
     def __init__(self, answers: List[Answers]):
         self._answers = answers
@@ -77,6 +85,10 @@ class AnswerLists(Sequence):
             "name": [name for part in parts for name in part["name"]],
             "score": np.concatenate([np.empty(0, np.float32), *(part["score"] for part in parts)]),
         }
+
+    def to_pandas(self):
+        """The columns as a pandas DataFrame. InputError without pandas."""
+        return _data_frame(self.columns())
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -92,3 +104,14 @@ class AnswerLists(Sequence):
     def __repr__(self) -> str:
         said = [repr(answers) for answers in self._answers[:_SHOWN]]
         return f"AnswerLists({', '.join(said)}{', ...' if len(self) > _SHOWN else ''}; {len(self)} questions)"
+
+    def __str__(self) -> str:
+        return "\n".join(f"question {i}:\n{answers}" for i, answers in enumerate(self._answers)) or "no questions"
+
+
+def _data_frame(columns: Dict[str, Any]):
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise InputError("to_pandas() needs pandas, which is not installed; pip install pandas") from None
+    return DataFrame(columns)

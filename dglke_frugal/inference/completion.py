@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from .. import _native
 from ..errors import InputError
+from ..evaluation import KnownTriples
 from ..evaluation.best_rows import Found, best_rows
+from ..evaluation.known_triples import KnownAnswers, Lists
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel, take_rows
 from ..evaluation.ranking import CandidateTable
-from .index import make_table
+from .index import make_table, refuse_faiss
+from .known import KnownOfPairs, are_known, best_unknown
 
 EXEC_MODES = ("triplet_wise", "all", "batch_head", "batch_rel", "batch_tail")
 _QUERIES = 4096  # query vectors in work at a time
@@ -30,6 +33,10 @@ class ScoredTriples:
 
 def triple_keys(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Exact keys (n,) float64 of triples given by ids (n,) each; `model.scores` makes scores of them."""
+    if model.is_own:
+        from .own_search import own_scores  # here, because it takes torch's import time
+
+        return own_scores(model, heads, relations, tails)
     keys = np.empty(len(heads), np.float64)
     order = np.argsort(relations, kind="stable") if model.projects else np.arange(len(heads))
     for members in _parts(order, relations, model.projects):
@@ -56,6 +63,7 @@ def best_triples(
     k: int,
     score: Callable[[np.ndarray], np.ndarray] = None,
     index: str = "exact",
+    known: Optional[KnownTriples] = None,
 ) -> List[ScoredTriples]:
     """The k best triples: of the lists taken element by element, of all combinations, or for each element of one list.
 
@@ -64,7 +72,8 @@ def best_triples(
         exec_mode: one of EXEC_MODES, as in dglke_predict.
         k: how many; fewer are returned if there are fewer combinations.
         score: from exact float64 keys to the float32 scores to rank by, monotone; the model's scores by default.
-        index: one of index.INDEXES.
+        index: one of index.INDEXES; a user's own model has the exact one only.
+        known: triples that are no answers.
 
     Returns:
         One result, or with the batch modes one for each head, relation or tail; best first.
@@ -81,11 +90,12 @@ def best_triples(
     check_range("tail", tails, len(model.entity))
     score = score or model.scores
     if exec_mode == "triplet_wise":
-        return _best_of_list(model, heads, relations, tails, k, score)
+        return _best_of_list(model, heads, relations, tails, k, score, known)
     side = HEAD if exec_mode == "batch_tail" else TAIL
     stays, moves = (tails, heads) if side == HEAD else (heads, tails)
     groups = {"all": 1, "batch_rel": len(relations)}.get(exec_mode, len(stays))
-    tables = _Tables(model, moves, index)
+    search = _search(model, moves, index)
+    answers = None if known is None else KnownOfPairs(known, side, stays, relations)
     results = []
     for group in range(groups):
         if exec_mode == "all":
@@ -94,12 +104,17 @@ def best_triples(
             pairs = np.arange(len(stays)) * len(relations) + group
         else:
             pairs = group * len(relations) + np.arange(len(relations))
-        results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables))
+        results.append(_best_of_pairs(model, side, stays, relations, moves, pairs, k, score, search, answers))
     return results
 
 
 def best_entities(
-    model: EmbeddingModel, side: str, stays: np.ndarray, relations: np.ndarray, k: int
+    model: EmbeddingModel,
+    side: str,
+    stays: np.ndarray,
+    relations: np.ndarray,
+    k: int,
+    known: Optional[KnownTriples] = None,
 ) -> List[Tuple[np.ndarray, np.ndarray]]:
     """The k best entities for each of a list of questions.
 
@@ -107,6 +122,7 @@ def best_entities(
         side: HEAD for the heads of (?, relation, tail), TAIL for the tails of (head, relation, ?).
         stays, relations: ids (n,) int64 of the entity and the relation that question i gives.
         k: how many; fewer are returned if the model has fewer.
+        known: triples that are no answers.
 
     Returns:
         (ids int64, scores float32) for each question, best first.
@@ -118,12 +134,14 @@ def best_entities(
         raise InputError(f"k is {k}; ask for at least 1 result")
     check_range("entity", stays, len(model.entity))
     check_range("relation", relations, len(model.relation))
-    tables = _Tables(model, np.arange(len(model.entity)), "exact")
+    everyone = np.arange(len(model.entity))
+    search = _search(model, everyone, "exact")
+    lists = None if known is None else KnownAnswers(side, stays, relations, known)
     answers: List[Tuple[np.ndarray, np.ndarray]] = [None] * len(stays)
     order = np.argsort(relations, kind="stable") if model.projects else np.arange(len(stays))
     for members in _parts(order, relations, model.projects) if len(stays) else ():
-        vectors = model.queries(side, take_rows(model.entity, stays[members]), relations[members])
-        found = best_rows(model.operation, vectors, tables.of(int(relations[members[0]])), k, model.scores)
+        known_here = None if lists is None else lists.of(members)
+        found = _best(model, search, side, stays[members], relations[members], everyone, k, model.scores, known_here)
         found = found.best(k, found.query)
         bounds = np.searchsorted(found.query, np.arange(len(members) + 1))
         for member, begin, end in zip(members, bounds, bounds[1:]):
@@ -141,26 +159,30 @@ def check_range(what: str, ids: np.ndarray, rows: int) -> None:
         )
 
 
-def _best_of_list(model, heads, relations, tails, k, score):
+def _best_of_list(model, heads, relations, tails, k, score, known):
     if not len(heads) == len(relations) == len(tails):
         raise InputError(
             f"triplet_wise needs lists of one length, but there are {len(heads)} heads, {len(relations)} "
             f"relations and {len(tails)} tails"
         )
+    if known is not None:
+        new = ~are_known(known, heads, relations, tails)
+        heads, relations, tails = heads[new], relations[new], tails[new]
     scores = score(triple_keys(model, heads, relations, tails))
     order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
     return [ScoredTriples(heads[order], relations[order], tails[order], scores[order])]
 
 
-def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables) -> ScoredTriples:
+def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, search, answers) -> ScoredTriples:
     """`pairs` number the combinations of `stays` and `relations`; each meets all of `moves`."""
     pair_relations = relations[pairs % len(relations)]
     found = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     order = np.argsort(pair_relations, kind="stable") if model.projects else np.arange(len(pairs))
     for members in _parts(order, pair_relations, model.projects):
-        relation = pair_relations[members]
-        vectors = model.queries(side, take_rows(model.entity, stays[pairs[members] // len(relations)]), relation)
-        part = best_rows(model.operation, vectors, tables.of(int(relation[0])), k, score)
+        fixed, known_here = stays[pairs[members] // len(relations)], None
+        if answers is not None:
+            known_here = answers.of(pairs[members])
+        part = _best(model, search, side, fixed, pair_relations[members], moves, k, score, known_here)
         merged = Found(
             np.concatenate([found.query, members[part.query]]),
             np.concatenate([found.row, part.row]),
@@ -170,6 +192,28 @@ def _best_of_pairs(model, side, stays, relations, moves, pairs, k, score, tables
     stayed, moved = stays[pairs[found.query] // len(relations)], moves[found.row]
     heads, tails = (moved, stayed) if side == HEAD else (stayed, moved)
     return ScoredTriples(heads, pair_relations[found.query], tails, found.score)
+
+
+def _best(model, search, side, stays, relations, moves, k, score, known_here: Optional[Lists]) -> Found:
+    """At least the k best of `moves` for each query, without its known answers; all are of one relation for TransR."""
+
+    def best(queries, count):
+        return search.best(side, stays[queries], relations[queries], count, score)
+
+    if known_here is None:
+        return best(slice(None), k)
+    return best_unknown(known_here, moves, len(model.entity), k, best)
+
+
+def _search(model: EmbeddingModel, moves: np.ndarray, index: str):
+    """What finds the best of `moves`."""
+    if not model.is_own:
+        return _Tables(model, moves, index)
+    from .own_search import OwnSearch  # here, because it takes torch's import time
+
+    if index != "exact":
+        refuse_faiss(index, "a model of your own")
+    return OwnSearch(model, moves)
 
 
 class _Tables:
@@ -187,7 +231,12 @@ class _Tables:
 
             self._rows = model.entity[torch.as_tensor(moves, device=model.device)]
 
-    def of(self, relation: int) -> CandidateTable:
+    def best(self, side, stays, relations, k, score) -> Found:
+        """The k best rows for each query, and perhaps a few more; all are of one relation for TransR."""
+        vectors = self._model.queries(side, take_rows(self._model.entity, stays), relations)
+        return best_rows(self._model.operation, vectors, self._of(int(relations[0])), k, score)
+
+    def _of(self, relation: int) -> CandidateTable:
         model = self._model
         if self._table is None or model.projects and relation != self._relation:
             rows = model.candidate_rows(self._rows, relation)

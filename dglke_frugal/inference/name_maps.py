@@ -9,7 +9,8 @@ from typing import Any, Dict, Optional
 from ..data.fingerprint import Fingerprint, file_checksum
 from ..data.graph import Names
 from ..data.layouts import WITH_COUNTS
-from ..data.text import read_name_map
+from ..data.text import open_input, read_name_map
+from ..data.unpacked import unpacked
 from ..errors import InputError
 
 _KEYS = {"entity": "emap_file", "relation": "rmap_file"}
@@ -63,9 +64,8 @@ def _is_count_alone(path: Path, config: Dict[str, Any]) -> bool:
     """Whether a map of Freebase's layout has its first line only."""
     if not _layout(config).get("count_line"):
         return False
-    with open(path, "rb") as file:
-        file.readline(1000)
-        return not file.readline(1000)
+    with unpacked(open_input(path)) as file:
+        return not file.read(1000).partition(b"\n")[2]
 
 
 def _read(folder, role, path, rows, expected, **layout):

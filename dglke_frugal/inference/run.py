@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -18,8 +19,9 @@ from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..score_rule import two_formulas_line
 from .answers import AnswerLists, Answers
 from .completion import best_entities, best_triples, check_range, triple_keys
+from .known import known_triples
 from .name_maps import find_map, names_of_file, names_of_run
-from .similarity import most_similar
+from .similarity import SimilaritySearch
 from .tables import PathLike, read_config, read_model
 
 Item = Union[int, str]
@@ -113,44 +115,73 @@ class Run:
         _, lists = self._questions(heads=heads, relations=relations, tails=tails)
         return self.model.scores(triple_keys(self.model, *lists))
 
-    def tails(self, head: Items, relation: Items, k: int = 10) -> Union[Answers, AnswerLists]:
+    def tails(
+        self, head: Items, relation: Items, k: int = 10, exclude_known: bool = False
+    ) -> Union[Answers, AnswerLists]:
         """The k best tails of (head, relation, ?).
 
         With lists of heads or relations, one answer for each question: lists are taken element by element, a single
         item stands for all questions. All questions together are quicker than one after the other.
 
+        exclude_known: leave out triples that stand in train, valid or test of the run's data set.
+
         Returns:
             Answers for single items, AnswerLists for lists.
 
         Raises:
-            InputError: an unknown name or id, lists of different length, k below 1.
+            InputError: an unknown name or id, lists of different length, k below 1; with exclude_known, a data set that
+                is not there any more or has changed.
         """
-        return self._entities_for(TAIL, k, head=head, relation=relation)
+        return self._entities_for(TAIL, k, exclude_known, head=head, relation=relation)
 
-    def heads(self, relation: Items, tail: Items, k: int = 10) -> Union[Answers, AnswerLists]:
-        """The k best heads of (?, relation, tail). Lists, result and errors as for `tails`."""
-        return self._entities_for(HEAD, k, tail=tail, relation=relation)
+    def heads(
+        self, relation: Items, tail: Items, k: int = 10, exclude_known: bool = False
+    ) -> Union[Answers, AnswerLists]:
+        """The k best heads of (?, relation, tail). Lists, exclude_known, result and errors as for `tails`."""
+        return self._entities_for(HEAD, k, exclude_known, tail=tail, relation=relation)
 
-    def relations(self, head: Items, tail: Items, k: int = 10) -> Union[Answers, AnswerLists]:
-        """The k best relations of (head, ?, tail). Lists, result and errors as for `tails`."""
+    def relations(
+        self, head: Items, tail: Items, k: int = 10, exclude_known: bool = False
+    ) -> Union[Answers, AnswerLists]:
+        """The k best relations of (head, ?, tail). Lists, exclude_known, result and errors as for `tails`."""
         single, (heads, tails) = self._questions(head=head, tail=tail)
+        known = self.known_triples if exclude_known else None
         everything, answers = np.arange(len(self.model.relation)), []
         for question in range(len(heads)):
             ends = (ids[question : question + 1] for ids in (heads, tails))
-            found = best_triples(self.model, next(ends), everything, next(ends), "all", k)[0]
+            found = best_triples(self.model, next(ends), everything, next(ends), "all", k, known=known)[0]
             answers.append(Answers(found.relations, found.scores, self.names["relation"]))
         return answers[0] if single else AnswerLists(answers)
 
+    @cached_property
+    def known_triples(self) -> KnownTriples:
+        """Train, valid and test of the data set that the run was trained on, read when first asked for.
+
+        Raises InputError if it is not there any more, or is another one.
+        """
+        return known_triples(self.folder, self.config, len(self.model.entity), len(self.model.relation))
+
     def nearest(self, entity: Items, k: int = 10, measure: str = "cosine") -> Union[Answers, AnswerLists]:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
-        `tails`."""
+        `tails`.
+
+        The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
+        """
         single, (ids,) = self._questions(entity=entity)
-        table = self.model.entity if isinstance(self.model.entity, np.ndarray) else self.model.entity.cpu().numpy()
         answers = []
-        for lefts, found, scores in most_similar(table, ids, np.arange(len(table)), "batch_left", measure, k + 1):
-            others = found != lefts[0]
+        for own, (_, found, scores) in zip(ids, self._similarity(measure).batch_left(ids, k + 1)):
+            others = found != own
             answers.append(Answers(found[others][:k], scores[others][:k], self.names["entity"]))
         return answers[0] if single else AnswerLists(answers)
+
+    def _similarity(self, measure: str) -> SimilaritySearch:
+        searches = self.__dict__.setdefault("_searches", {})
+        if measure not in searches:
+            everyone = np.arange(len(self.model.entity))
+            search = SimilaritySearch(self.model.entity, everyone, measure, self.model.device)
+            searches.clear()  # one at a time: each may hold a copy of the table
+            searches[measure] = search
+        return searches[measure]
 
     def rank(
         self,
@@ -168,9 +199,13 @@ class Run:
         _, lists = self._questions(**dict(zip(("heads", "relations", "tails"), triples)))
         return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
 
-    def _entities_for(self, side: str, k: int, **given: Items) -> Union[Answers, AnswerLists]:
+    def __repr__(self) -> str:
+        return f"<Run {self.folder} {str(self.model)[1:]}"
+
+    def _entities_for(self, side: str, k: int, exclude_known: bool, **given: Items) -> Union[Answers, AnswerLists]:
         single, (stays, relations) = self._questions(**given)
-        found = best_entities(self.model, side, stays, relations, k)
+        known = self.known_triples if exclude_known else None
+        found = best_entities(self.model, side, stays, relations, k, known)
         answers = [Answers(ids, scores, self.names["entity"]) for ids, scores in found]
         return answers[0] if single else AnswerLists(answers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from .. import _native
 from .._native import Operation
 from ..errors import InputError
 from ..evaluation.best_rows import Found, best_rows
+from ..evaluation.model import take_rows
 from .completion import check_range
 from .index import make_table, refuse_faiss
 
@@ -25,8 +26,12 @@ _BLOCK = 1024  # left rows whose similarities to all right rows are in work toge
 def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure: str) -> np.ndarray:
     """Similarity (n,) float32 of the rows left[i] and right[i]; larger is more alike, distances count as negative.
 
+    table: numpy, or a torch tensor, of which the rows needed are brought over.
     cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b)
     """
+    if not isinstance(table, np.ndarray):
+        needed, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+        table, (left, right) = take_rows(table, needed), np.split(places.ravel(), [len(left)])
     if measure == "l2":
         return -np.sqrt(-_native.pair_keys(Operation.L2, table, table, left, right)).astype(np.float32)
     if measure == "l1":
@@ -85,36 +90,23 @@ def most_similar(
         scores = similarities(table, left, right, measure)
         order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
         return [(left[order], right[order], scores[order])]
-    search = _Search(table, right, measure, device, index)
-    best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
-    results = []
-    for begin in range(0, len(left), _BLOCK):
-        ids = left[begin : begin + _BLOCK]
-        query, row = search.shortlist(np.ascontiguousarray(table[ids]), k)
-        found = Found(query + begin, row, similarities(table, ids[query], right[row], measure))
-        if mode == "batch_left":
-            found = found.best(k, found.query)
-            stops = np.searchsorted(found.query, np.arange(begin, begin + len(ids) + 1))
-            results += [
-                (left[found.query[a:b]], right[found.row[a:b]], found.score[a:b]) for a, b in zip(stops, stops[1:])
-            ]
-        else:
-            merged = Found(
-                *(
-                    np.concatenate(pair)
-                    for pair in ((best.query, found.query), (best.row, found.row), (best.score, found.score))
-                )
-            )
-            best = merged.best(k, np.zeros(len(merged.row), np.int64))
-    return results if mode == "batch_left" else [(left[best.query], right[best.row], best.score)]
+    search = SimilaritySearch(table, right, measure, device, index)
+    return search.batch_left(left, k) if mode == "batch_left" else [search.best_of_all(left, k)]
 
 
-class _Search:
-    """The right-hand rows, prepared so that the best of a measure are the best of a product or a distance."""
+class SimilaritySearch:
+    """The right-hand rows, prepared so that the best of a measure are the best of a product or a distance.
 
-    def __init__(self, table, right, measure, device, index):
-        self._measure, self._device = measure, device
-        rows = table if np.array_equal(right, np.arange(len(table))) else table[right]
+    table: (n, dim) float32, numpy or a torch tensor on `device`. right: ids, int64. Raises InputError for an unknown
+    measure, or an index that it does not have.
+    """
+
+    def __init__(self, table, right: np.ndarray, measure: str, device: Optional[torch.device] = None,
+                 index: str = "exact"):
+        if measure not in MEASURES:
+            raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")
+        self._table, self._right, self._measure, self._device = table, right, measure, device
+        rows = table if np.array_equal(right, np.arange(len(table))) else _rows(table, right)
         if measure == "cosine":
             rows = _unit_rows(rows)
         if measure == "ext_jaccard":
@@ -124,7 +116,37 @@ class _Search:
         self._operation = {"l2": Operation.L2, "l1": Operation.L1}.get(measure, Operation.DOT)
         self._rows = make_table(rows, self._operation, device, index)
 
-    def shortlist(self, vectors, k):
+    def batch_left(self, left: np.ndarray, k: int) -> List[Tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The k most similar right objects for each left one, as most_similar returns them."""
+        results = []
+        for begin, count, found in self._found(left, k):
+            found = found.best(k, found.query)
+            stops = np.searchsorted(found.query, np.arange(begin, begin + count + 1))
+            results += [
+                (left[found.query[a:b]], self._right[found.row[a:b]], found.score[a:b])
+                for a, b in zip(stops, stops[1:])
+            ]
+        return results
+
+    def best_of_all(self, left: np.ndarray, k: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The k most similar of all pairs."""
+        best = Found(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+        for _, _, found in self._found(left, k):
+            pairs = ((best.query, found.query), (best.row, found.row), (best.score, found.score))
+            merged = Found(*(np.concatenate(pair) for pair in pairs))
+            best = merged.best(k, np.zeros(len(merged.row), np.int64))
+        return left[best.query], self._right[best.row], best.score
+
+    def _found(self, left, k) -> Iterator[Tuple[int, int, Found]]:
+        if k < 1:
+            raise InputError(f"topK is {k}; ask for at least 1 result")
+        for begin in range(0, len(left), _BLOCK):
+            ids = left[begin : begin + _BLOCK]
+            query, row = self._shortlist(take_rows(self._table, ids), k)
+            scores = similarities(self._table, ids[query], self._right[row], self._measure)
+            yield begin, len(ids), Found(query + begin, row, scores)
+
+    def _shortlist(self, vectors, k):
         """Pairs (query, position in right) among which the k best of each query are."""
         if self._measure != "ext_jaccard":
             found = best_rows(self._operation, vectors, self._rows, k, lambda keys: keys.astype(np.float32))
@@ -136,8 +158,26 @@ class _Search:
         return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))
 
 
-def _unit_rows(rows: np.ndarray) -> np.ndarray:
+def _rows(table, ids):
+    """Rows of a table where it lies."""
+    if isinstance(table, np.ndarray):
+        return table[ids]
+    import torch
+
+    return table.detach()[torch.as_tensor(ids, device=table.device)]
+
+
+def _unit_rows(rows):
     """Rows of length 1, zeros stay; their rounding is within the error bound's allowance of ten roundings."""
+    if not isinstance(rows, np.ndarray):
+        import torch
+
+        unit = torch.empty_like(rows)
+        for begin in range(0, len(rows), _UNIT_BLOCK):
+            block = rows[begin : begin + _UNIT_BLOCK].detach().double()
+            lengths = block.square().sum(dim=1, keepdim=True).sqrt()
+            unit[begin : begin + len(block)] = block / torch.where(lengths > 0, lengths, 1.0)
+        return unit
     unit = np.empty(rows.shape, np.float32)
     for begin in range(0, len(rows), _UNIT_BLOCK):
         block = rows[begin : begin + _UNIT_BLOCK].astype(np.float64)

@@ -147,5 +147,18 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
+    scorer = _own_scorer(Path(folder), stem.name, model_name) if ":" in model_name else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
-                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"))
+                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer)
+
+
+def _own_scorer(folder: Path, stem: str, model_name: str):
+    """A user's own model with the state that was saved, None if it has none."""
+    from ..models import find_model
+    from ..models.own_state import has_state, load_state, state_file  # here, because it takes torch's import time
+
+    scorer = find_model(model_name)
+    if not has_state(scorer):
+        return None
+    load_state(scorer, state_file(folder, stem))
+    return scorer

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib
 import os
+import re
 import sys
 
 from ..errors import InputError
@@ -22,13 +25,17 @@ MODELS: tuple[Model, ...] = tuple(
 )
 
 
+_OWN_NAME = re.compile(r"([\w.]+):(\w+)(?:\(([^/\0\n]*)\))?")
+
+
 def model_names() -> list[str]:
     """The names of the built-in models, aliases included."""
     return [name for model in MODELS for name in (model.name, *model.aliases)]
 
 
 def find_model(name: str) -> Model:
-    """The model of that name, or the user's own TorchModel if the name is MODULE:CLASS.
+    """The model of that name, or a new TorchModel of the user's own if the name is MODULE:CLASS or
+    MODULE:CLASS(ARGUMENTS), whose arguments are numbers, strings and the like.
 
     MODULE is imported as Python does, also from the current folder. Raises InputError if there is no such model.
     """
@@ -43,8 +50,26 @@ def find_model(name: str) -> Model:
     )
 
 
+def _arguments(name: str, text: str):
+    """Positional and keyword arguments of a call with literals, which is read and not run."""
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            raise ValueError("brackets do not match")
+        positional = [ast.literal_eval(value) for value in call.args]
+        return positional, {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"cannot read the arguments of the model '{name}' ({error}); write numbers, strings, True, "
+                         "False, None, or lists of them") from error
+
+
 def _import_model(name: str) -> TorchModel:
-    module_name, _, class_name = name.partition(":")
+    parts = _OWN_NAME.fullmatch(name)
+    if not parts:
+        raise InputError(f"cannot load the model '{name}': give MODULE:CLASS, or MODULE:CLASS(size=3) with arguments, "
+                         "without a slash, for files are named after it")
+    module_name, class_name, text = parts.groups()
+    positional, keywords = _arguments(name, text or "")
     sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module_name), class_name)
@@ -56,6 +81,12 @@ def _import_model(name: str) -> TorchModel:
         sys.path.pop()
     if not (isinstance(found, type) and issubclass(found, TorchModel)):
         raise InputError(f"'{name}' is no subclass of dglke_frugal.models.TorchModel; derive your model from it")
-    model = found()
+    torch = sys.modules.get("torch")  # a class that needs it has imported it
+    try:
+        # Start values are drawn, each time that the class is made to be asked something; nobody else shall notice.
+        with torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+            model = found(*positional, **keywords)
+    except TypeError as error:
+        raise InputError(f"cannot make the model '{name}': {error}; correct its arguments") from error
     model.name = name
     return model

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 class TorchModel(Model):
     """Subclass this, give score, and name it as MODULE:CLASS wherever a model's name is asked for.
 
-    check and rows of Model may be overridden where entity and relation rows differ in length. The class is made without
-    arguments; gamma and embedding_range are set before the first score.
+    check and rows of Model may be overridden where entity and relation rows differ in length. MODULE:CLASS makes it
+    without arguments, MODULE:CLASS(size=3) with them; gamma and embedding_range are set before the first score.
+
+    A class that is a torch.nn.Module as well (class Mine(TorchModel, torch.nn.Module)) may have parameters and buffers
+    of its own. Parameters are trained by torch's Adagrad with the learning rate of the run, on the CPU in one process;
+    what state_dict() gives is saved with the run, in DATASET_MODEL_model.npz, and is there when the run is resumed,
+    ranked or asked.
 
     Attributes:
         gamma: the margin (--gamma).

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Dict
+
 import numpy as np
 import torch
 from torch.nn.functional import softplus
 
 from .. import _native
 from ..models import TorchModel
+from ..models.own_state import has_state, views
 from .losses import Losses
 from .step import LossConfig, StepConfig
 
@@ -18,10 +21,25 @@ class AutogradStep:
     def __init__(self, config: StepConfig, model: TorchModel):
         self._config, self._model = config, model
         model.gamma, model.range = config.gamma, config.embedding_range
+        self._optimizer = None
+        if has_state(model) and any(parameter.requires_grad for parameter in model.parameters()):
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            self._optimizer = torch.optim.Adagrad(trained, lr=config.learning_rate)
+
+    def state_arrays(self) -> Dict[str, np.ndarray]:
+        """What the model itself has learned, as flat arrays that may be written to: its state, its optimizer's sums."""
+        arrays = views(self._model) if has_state(self._model) else {}
+        if self._optimizer is not None:
+            sums = (self._optimizer.state[each]["sum"] for each in self._optimizer.param_groups[0]["params"])
+            arrays.update({f"own-sum-{number}": each.view(-1).numpy() for number, each in enumerate(sums)})
+        return arrays
 
     def run_rows(self, batch: _native.Batch, entities: _native.StepRows, relations: _native.StepRows) -> Losses:
         """Trains on the running step's rows, which must be the batch's."""
         config = self._config
+        if self._optimizer is not None:
+            self._model.train()
+            self._optimizer.zero_grad()
         positive_slots = np.flatnonzero(np.diff(batch.positive_offset))
         positive_ids = batch.entities[positive_slots]
         nodes = _leaf(entities, positive_ids, config.entity_dim)
@@ -39,15 +57,17 @@ class AutogradStep:
         penalty = _penalty(config.loss, (nodes, negatives, edges))
         total = (negative if positive is None else 0.5 * (positive + negative)) + penalty
         total.backward()
+        if self._optimizer is not None:
+            self._optimizer.step()
 
         for rows, entries in (
             (entities, ((positive_ids, nodes), (batch.negative, negatives))),
             (relations, ((batch.relation, edges),)),
         ):
             rows.copy_to_destination()
-            for ids, leaf in entries:
-                gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-                rows.apply_entry(ids, gradient.contiguous().numpy(), config.learning_rate)
+            gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for _, leaf in entries]
+            rows.apply_entries([(ids, gradient.contiguous().numpy()) for (ids, _), gradient in zip(entries, gradients)],
+                               config.learning_rate)
         if positive is None:
             return Losses(0.0, 0.0, penalty.item(), total.item())
         return Losses(positive.item(), negative.item(), penalty.item(), total.item())

@@ -217,6 +217,8 @@ def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     if config.run.checkpoint_interval or config.run.early_stop_patience:
         # The last one and the one that takes its place; the best one besides.
         disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved + states)
+    elif disk:
+        disk["optimizer states"] = states
     return {HOST: host, DEVICE: device, DISK: disk}
 
 

@@ -14,11 +14,17 @@ from .tables import Tables
 
 
 class Ranker:
-    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates."""
+    """Ranks triples of a graph with the tables as they are. Flags and seed choose the triples and candidates.
 
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None):
-        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well."""
-        self._config, self._graph = config, graph
+    shows: whether it shows how far it is.
+    """
+
+    shows = True
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, device=None, own_model=None):
+        """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. own_model: the
+        models.TorchModel that is trained, if it is one's own."""
+        self._config, self._graph, self._own_model = config, graph, own_model
         gpu = device is not None and device.torch_device.type == "cuda"
         self._gpu: int = device.torch_device.index if gpu else -1
         self._known: Optional[KnownTriples] = None  # indexed when first needed
@@ -34,12 +40,12 @@ class Ranker:
         config = self._config
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
                                **{name: store.embeddings for name, store in tables.stores.items()},
-                               score_rule=config.model.score_rule)
+                               score_rule=config.model.score_rule, scorer=self._own_model)
         protocol = self._protocol()
         if protocol.sampling is None:
             model = on_device(model, self._gpu)
         known = self._known_triples() if protocol.known == "excluded" else None
-        return evaluate(model, triples, known, protocol)
+        return evaluate(model, triples, known, protocol, show=self.shows)
 
     def _protocol(self) -> Protocol:
         evaluation = self._config.evaluation

@@ -47,11 +47,6 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
 
     Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
     """
-    if ":" in config.model.model_name:
-        raise InputError(
-            f"--model_name {config.model.model_name}: a model of one's own trains in one process so far; leave "
-            "--num_proc out, and give one --gpu"
-        )
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
     try:
@@ -280,7 +275,7 @@ class RankRanker(Ranker):
 
     def __init__(self, run: RankRun):
         super().__init__(run.config, run.graph, run.device)
-        self._run = run
+        self._run, self.shows = run, run.leads
 
     def rank(self, mode, triples, tables):
         with self._run.pause():

@@ -11,6 +11,7 @@ from typing import Dict, Iterator, Optional
 from ..progress import progress
 from .counters import StoreCounters
 from .loop import TrainingLoop
+from .overview import short, time_left
 
 BAR_SECONDS = 0.5  # between two looks at the counters
 
@@ -105,11 +106,14 @@ class Report:
             "regularization": losses.regularization,
         }
         for name, mean in self.losses.items():
-            self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {mean}")
+            self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {short(mean)}")
         self._say(f"[proc {self._rank}][Train] {steps} steps take {now.clock - self._logged.clock:.3f} seconds")
         spent = {name: now.seconds[name] - self._logged.seconds[name] for name in now.seconds}
         self._say(f"[proc {self._rank}]" + ", ".join(f"{name}: {value:.3f}" for name, value in spent.items()))
         rates = now.rates(self._logged)
+        if self._bar is None and self._rank == 0:  # a bar says this itself
+            left = (self._max_step - done) / rates["train/steps_per_second"]
+            self._say(f"[proc {self._rank}]{rates['train/triples_per_second']:,.0f} triples/s, {time_left(left)} left")
         if now.store:
             self._say(f"[proc {self._rank}]" + _store_line(now.store - self._logged.store, rates["train/stall_share"]))
         self._tracker.log({**{f"train/{name}": mean for name, mean in self.losses.items()}, **rates}, done)

@@ -63,7 +63,9 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     parallel = {"parallel": "dims", "ranks": config.device.ranks} if by_columns else {}
     rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
     named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
-    return {**parallel, **{name: flags[name] for name in IDENTITY}, **named, "partition": partition,
+    # Only where it is given, so that runs from before there was this flag can still be resumed.
+    names = (*IDENTITY, "init_from") if config.run.init_from else IDENTITY
+    return {**parallel, **{name: flags[name] for name in names}, **named, "partition": partition,
             **{name: known[name] for name in DATA_KEYS}}
 
 

@@ -51,12 +51,13 @@ class StepConfig:
 
 
 def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None, device=None,
-              matmul: str = "fp32", exchange=None):
+              matmul: str = "fp32", exchange=None, own_model: Optional[TorchModel] = None):
     """The step that computes `config`: csrc/step on `threads` threads (default: as many as CPU kernels use).
 
     For a user's own model (models.TorchModel) an AutogradStep, and with a `device` (a store.device.Device) a
     DeviceStep, whose products have the precision `matmul`, and with an `exchange` (a StepExchange) the one of a rank
-    that has some columns; all have the same run_rows. `instruction_set` ("baseline",
+    that has some columns; all have the same run_rows. `own_model`: the
+    instance, if it is shared with who ranks it. `instruction_set` ("baseline",
     "avx512") is for tests: the default is the best the processor has, with the same bits. Raises ValueError if the
     dimensions do not fit the model, or for less than one thread.
     """
@@ -64,7 +65,7 @@ def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set
         from .device_step import DeviceStep  # here, because it takes torch's import time
 
         return DeviceStep(config, device, matmul, exchange)
-    model = find_model(config.model)
+    model = own_model or find_model(config.model)
     if isinstance(model, TorchModel):
         from .autograd_step import AutogradStep  # here, because it takes torch's import time
 

@@ -130,10 +130,18 @@ class Tables:
         return {f"{name}{suffix}": array for name, store in self.stores.items()
                 for suffix, array in (("", store.embeddings), ("_state", store.state))}
 
-    def save(self, folder: Path, dataset: str, model_name: str) -> None:
-        """Write the tables under DGL-KE's file names. Raises InputError."""
-        stem = f"{dataset}_{model_name}"
-        self.entity.save(folder / f"{stem}_entity.npy")
-        self.relation.save(folder / f"{stem}_relation.npy")
-        if self.projection is not None:
-            self.projection.save(folder / f"{stem}projection.npy")
+    def files(self, folder: Path, stem: str) -> Dict[str, Path]:
+        """Where each table is saved, under DGL-KE's file names; stem: DATASET_MODEL."""
+        endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}
+        return {name: folder / f"{stem}{endings[name]}.npy" for name in self.stores}
+
+    def save(self, folder: Path, stem: str) -> None:
+        """Write the tables. Raises InputError."""
+        for name, file in self.files(folder, stem).items():
+            self.stores[name].save(file)
+
+    def load(self, folder: Path, stem: str) -> None:
+        """Read what `save` has written; optimizer states are set to 0. Raises InputError."""
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            self.stores[name].load(file)

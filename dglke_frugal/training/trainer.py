@@ -27,10 +27,12 @@ from . import available_memory
 from .available_threads import check_threads, shortage_as_input_error, threads_of_run
 from .cache_choice import cache_line, choose_cache
 from .checkpoint import CheckpointFolder
+from .final_state import last_state, load_state, remove_final_state, save_final_state
 from .interrupt import Interrupt
 from .lock import alone
 from .loop import TrainingLoop
 from .memory_plan import HOST, GraphSize, plan_memory
+from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .ranker import Ranker
 from .report import Report
 from .run_folder import (CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, create_run_folder, identity, read_result,
@@ -51,6 +53,10 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None, track
     trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
     ended the run after a checkpoint was written.
     """
+    if config.model.is_own:
+        from .own_model import check_own_model  # here, because it takes torch's import time
+
+        check_own_model(config)
     check_threads(threads_of_run(config, thread_count(config)))
     with shortage_as_input_error():
         if several_ranks(config):
@@ -79,7 +85,11 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     began = time.perf_counter()
     threads = thread_count(config)
     _native.set_num_threads(threads)
-    graph = load(config)
+    warm_start = open_warm_start(config, resume)
+    with reading_lines() as read:
+        graph = load(config)
+        read.append(graph)
+    facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
     chosen = choose_cache(config, graph_size(graph))
@@ -98,14 +108,29 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
             run.restore()
             write_flags(folder, config)
         run.keep_names()
-        run.summary.update(threads=threads, planned_host_bytes=plan.bytes(HOST))
+        lines = start_lines(config, graph, facts, run.step_triples, folder, warm_start is not None)
+        print("\n".join(lines), flush=True)
+        if warm_start:
+            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
         began = time.perf_counter()
         run.train()
-        print(f"training takes {time.perf_counter() - began} seconds", flush=True)
+        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
         run.finish()
+        print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
     return folder
+
+
+def open_warm_start(config: TrainConfig, resume: Optional[Path]):
+    """The WarmStart of --init_from; None where it is not given, or the run is to go on from where it was."""
+    if not config.run.init_from or (resume and last_state(resume)):
+        return None
+    from .warm_start import WarmStart  # here, because few runs need what reads other runs
+
+    return WarmStart(config)
 
 
 def open_device(config: TrainConfig, rank: int = 0):
@@ -128,9 +153,9 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
     if wanted <= (result["max_step"] if result["stopped_early"] else steps):
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
-    if CheckpointFolder(folder / CHECKPOINTS).last() is None:
-        raise InputError(f"{folder} is finished after {steps} steps and has no checkpoint to go on from; train it "
-                         "again with --checkpoint_interval")
+    if last_state(folder) is None:
+        raise InputError(f"{folder} is finished after {steps} steps and has nothing to go on from; train it again "
+                         "without --no_save_emb, or start a new run from its rows with --init_from")
     return False
 
 
@@ -189,10 +214,18 @@ class Run:
         self.tables = self._make_tables()
         self.sampler = self._make_sampler()
         self._say_batch_size()
+        self.own_model = self._make_own_model()
         self.step = self._make_step()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
-        self.ranker = Ranker(config, graph, device)
+        self.ranker = Ranker(config, graph, device, self.own_model)
         self.tracker = make_tracker(folder, config.run.trackers, trackers)
+
+    def _make_own_model(self):
+        if not self.config.model.is_own:
+            return None
+        from .own_model import make_own_model  # here, because it takes torch's import time
+
+        return make_own_model(self.config)
 
     def _make_tables(self) -> Tables:
         config, graph = self.config, self.graph
@@ -208,7 +241,8 @@ class Run:
                        weight=graph.train.weight, part=part)
 
     def _make_step(self):
-        return make_step(step_config(self.config), device=self.device, matmul=self.config.device.matmul)
+        return make_step(step_config(self.config), device=self.device, matmul=self.config.device.matmul,
+                         own_model=self.own_model)
 
     def _make_interrupt(self) -> Interrupt:
         return Interrupt()
@@ -235,7 +269,7 @@ class Run:
 
     def restore(self) -> None:
         """Continue from the last checkpoint of the folder; from the start if there is none. Raises InputError."""
-        checkpoint = self.checkpoints.last()
+        checkpoint = last_state(self.folder)
         if checkpoint is None:
             print(f"{self.folder} has no checkpoint yet; starting at step 0")
             return
@@ -244,7 +278,7 @@ class Run:
         if checkpoint.step > self.config.run.max_step:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
-        checkpoint.load_into(self.tables.arrays())
+        load_state(checkpoint, self.tables, self._own_arrays(), self.folder, self._stem)
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
         self.seconds["training"] = state["training_seconds"]
@@ -258,9 +292,25 @@ class Run:
 
     def checkpoint(self) -> None:
         """Write the state after the finished steps."""
-        state = {"best": self.best, "validations_since_best": self.validations_since_best,
-                 "training_seconds": self.seconds["training"]}
-        self.checkpoints.save(self.steps_done, self.tables.arrays(), self._identity, state)
+        arrays = {**self.tables.arrays(), **self._own_arrays()}
+        self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
+
+    def _own_arrays(self) -> Dict[str, Any]:
+        """What a model of one's own has learned besides its rows."""
+        return getattr(self.step, "state_arrays", dict)()
+
+    def _state(self) -> Dict[str, Any]:
+        return {"best": self.best, "validations_since_best": self.validations_since_best,
+                "training_seconds": self.seconds["training"]}
+
+    @property
+    def step_triples(self) -> int:
+        """Positive triples of a step of all ranks together."""
+        return self.sampler.batch_size * self.config.device.ranks
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.config.graph.dataset}_{self.config.model.model_name}"
 
     @cached_property
     def _identity(self) -> Dict[str, Any]:
@@ -387,13 +437,21 @@ class Run:
         best = self.checkpoints.best()
         if best is not None and best.step != self.steps_done:
             print(f"taking the tables of step {best.step}, which had the best validation MRR")
-            best.load_into(self.tables.arrays())
+            best.load_into({**self.tables.arrays(), **self._own_arrays()})
 
     def save(self) -> None:
-        """Write the tables and config.json as DGL-KE does."""
+        """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
         print(f"Save model to {self.folder}")
-        self.tables.save(self.folder, self.config.graph.dataset, self.config.model.model_name)
+        remove_final_state(self.folder)
+        self.tables.save(self.folder, self._stem)
+        if self.own_model is not None:
+            from .own_model import save_own_model
+
+            save_own_model(self.own_model, self.folder, self._stem)
         write_config(self.folder, self.config, self.graph, self._fingerprint)
+        if not self._keeps_checkpoints:
+            save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                             self._state())
 
 
 def step_config(config: TrainConfig) -> StepConfig:

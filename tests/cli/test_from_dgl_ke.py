@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dglke_frugal.cli import evaluate, flags, tool_flags
+from dglke_frugal.cli import evaluate, flags, predict
 from dglke_frugal.cli.main import COMMANDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "from-dgl-ke.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def test_no_flag_is_made_up():
     known = {option for strings in TRAIN for option in strings}
     known |= {
         option
-        for parser in (evaluate.own_flags(), evaluate.dglke_flags(), tool_flags.own_search_parser("dglke_predict"))
+        for parser in (evaluate.own_flags(), evaluate.dglke_flags(), predict.own_flags())
         for action in parser._actions
         for option in action.option_strings
     }

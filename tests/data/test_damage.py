@@ -1,7 +1,7 @@
 """Whatever is wrong with the files, the answer is one sentence with file, line and remedy, and nothing is written."""
 
 import builtins
-import gzip
+import bz2
 import re
 
 import pytest
@@ -103,7 +103,7 @@ def carriage_returns(path):
 
 
 def packed(path):
-    path.write_bytes(gzip.compress(path.read_bytes()))
+    path.write_bytes(bz2.compress(path.read_bytes()))
 
 
 def utf_16(path):
@@ -126,7 +126,7 @@ ANY_TRIPLES = [
     ("train.txt", carriage_returns, "carriage return"),
     ("test.txt", cut_off, "cut off"),
     ("train.txt", content(b"0" * (9 << 20)), "longer than"),
-    ("train.txt", packed, "is a gzip file; unpack it"),
+    ("train.txt", packed, "is a bzip2 file; unpack it"),
     ("test.txt", content(bytes(range(13, 256)) + bytes(range(256))), "line 1 has a NUL byte.* binary"),
     ("train.txt", line(4, b"e0\tr0\te\x001\t1"), "has a NUL byte"),
     ("valid.txt", utf_16, "UTF-16; save the file as UTF-8"),
@@ -161,7 +161,7 @@ MAPS = [
     ("{entities}", line(5, ""), "is blank"),
     ("{entities}", line(5, b"4\t\xc3"), "not valid UTF-8"),
     ("{entities}", commas, "has 1 column where exactly 2"),
-    ("{entities}", packed, "is a gzip file"),
+    ("{entities}", packed, "is a bzip2 file"),
     ("{relations}", line(2, b"1\tr\x001"), "NUL"),
 ]
 DICTIONARIES = [

@@ -93,6 +93,15 @@ def test_the_disk_is_what_a_run_writes(runs):
     assert written == pytest.approx(planned["embeddings"] + planned["checkpoints"] / 2, abs=1000)  # headers of files
 
 
+def test_the_disk_of_a_run_without_checkpoints(runs):
+    folder = runs("--max_step", 3)
+    written = sum(path.stat().st_size for path in folder.rglob("*.npy"))
+    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 20})
+    planned = plan_memory(config, GraphSize(1649, 368, 11397)).parts["disk"]
+    assert planned.keys() == {"embeddings", "optimizer states"}
+    assert written == pytest.approx(sum(planned.values()), abs=1000)
+
+
 def test_parts_grow_with_what_they_are_for():
     def parts(**flags):
         return plan_memory(

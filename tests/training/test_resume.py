@@ -100,12 +100,51 @@ def test_a_finished_run_has_nothing_to_resume_but_can_be_prolonged(runs, capsys)
     assert json.loads((folder / "result.json").read_text())["steps"] == 33
 
 
-def test_a_finished_run_without_checkpoints_cannot_be_prolonged(runs):
+@pytest.mark.parametrize("flags", [[], ["--flush", "p2f"], ["--model_name", "TransR", "--hidden_dim", 8]])
+def test_a_finished_run_without_checkpoints_can_be_prolonged(runs, flags):
+    """From its saved tables and the optimizer states beside them, as often as one likes."""
+    folder = runs("--max_step", 5, *flags)
+    assert not (folder / "checkpoints").exists()
+    for steps in (9, 20):
+        runs.resume(folder, "--max_step", steps)
+        assert json.loads((folder / "result.json").read_text())["steps"] == steps
+    whole = runs("--max_step", 20, *flags)
+    assert tables(folder) == tables(whole)
+    states = [sorted(path.read_bytes() for path in each.glob("optimizer/step-000000000020/*.npy"))
+              for each in (folder, whole)]
+    assert states[0] == states[1] and len(states[0]) == len(tables(folder))
+
+
+def test_a_prolongation_that_is_interrupted_goes_on(runs):
     folder = runs("--max_step", 5)
+    process = runs.process(["--resume", str(folder), "--max_step", "10000000", "--log_interval", "50"])
+    while len((folder / "metrics.jsonl").read_text().splitlines()) < 5:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    (checkpoint,) = folder.glob("checkpoints/step-*")
+    step = int(checkpoint.name[5:])
+    assert step > 5
+    runs.resume(folder, "--max_step", step + 4)
+    runs.resume(folder, "--max_step", step + 7)  # now the final state is younger than the checkpoint
+    assert tables(folder) == tables(runs("--max_step", step + 7))
+
+
+def test_a_run_that_saved_nothing_cannot_be_prolonged(runs, capsys):
+    folder = runs("--max_step", 5, "--no_save_emb")
     with pytest.raises(SystemExit) as stopped:
         runs.resume(folder, "--max_step", 9)
-    assert stopped.value.code == 2
+    assert stopped.value.code == 2 and "has nothing to go on from" in capsys.readouterr().err
     assert json.loads((folder / "result.json").read_text())["steps"] == 5
+
+
+def test_a_table_that_is_missing_is_said(runs, capsys):
+    folder = runs("--max_step", 5)
+    (folder / "small_TransE_l2_relation.npy").unlink()
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 9)
+    assert stopped.value.code == 2 and "small_TransE_l2_relation.npy does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""What a finished run needs to be trained on: optimizer states, a number per row, beside the tables that it has saved.
+
+They are a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
+A run that keeps checkpoints has no need of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+import numpy as np
+
+from .checkpoint import Checkpoint, CheckpointFolder
+from .run_folder import CHECKPOINTS
+from .tables import Tables
+
+STATES = "optimizer"  # folder within that of the run
+
+
+def remove_final_state(folder: Path) -> None:
+    """Forget the states, because the tables beside them are about to change."""
+    shutil.rmtree(folder / STATES, ignore_errors=True)
+
+
+def save_final_state(
+    folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping, state: Mapping[str, Any]
+) -> None:
+    """Write the optimizer states of tables that have just been saved, and arrays of the model's own. InputError."""
+    with CheckpointFolder(folder / STATES) as states:
+        states.save(step, {**_states(tables), **own}, identity, state)
+
+
+def last_state(folder: Path) -> Optional[Checkpoint]:
+    """What a run can go on from: its last checkpoint or its final state, None if there is neither. InputError."""
+    found = [CheckpointFolder(folder / part).last() for part in (STATES, CHECKPOINTS)]
+    return max((each for each in found if each is not None), key=lambda each: each.step, default=None)
+
+
+def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, stem: str) -> None:
+    """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError.
+
+    stem: of the files of saved tables.
+    """
+    if state.path.parent.name == CHECKPOINTS:
+        state.load_into({**tables.arrays(), **own})
+        return
+    tables.load(folder, stem)
+    state.load_into({**_states(tables), **own})
+
+
+def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:
+    """The states (rows,) float32 that belong to a run's saved tables, by table, memory-mapped; None if it has none."""
+    checkpoints = CheckpointFolder(folder / CHECKPOINTS)
+    found = CheckpointFolder(folder / STATES).last() or checkpoints.best() or checkpoints.last()
+    if found is None or any(f"{name}_state" not in found.arrays for name in names):
+        return None
+    return {name: np.load(found.path / f"{name}_state.npy", mmap_mode="r", allow_pickle=False) for name in names}
+
+
+def _states(tables: Tables) -> Dict[str, np.ndarray]:
+    return {name: array for name, array in tables.arrays().items() if name.endswith("_state")}

@@ -1,0 +1,131 @@
+"""What a run says of itself at its start and at its end; the same numbers go into result.json."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data import KnowledgeGraph, Triples
+
+COUNTED = 1 << 23  # training triples up to which duplicates are looked for: a second or two, and 24 bytes each
+_NAMES = {"train": "Train", "valid": "valid", "test": "test"}  # DGL-KE's spelling
+
+
+@contextmanager
+def reading_lines() -> Iterator[List[KnowledgeGraph]]:
+    """DGL-KE's lines around reading a graph, which the block appends to what it is given."""
+    read: List[KnowledgeGraph] = []
+    print("Reading train triples....", flush=True)
+    yield read
+    for graph in read:
+        for split, triples in graph.splits.items():
+            if split != "train":
+                print(f"Reading {split} triples....")
+            print(f"Finished. Read {len(triples)} {split} triples.")
+        for split, triples in graph.splits.items():
+            print(f"|{_NAMES[split]}|: {len(triples)}", flush=True)
+
+
+def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
+    """What matters of a graph: sizes; duplicates, training triples that an earlier one repeats (None: not counted);
+    unseen, by split, entities that no training triple has, and triples with one."""
+    seen = np.zeros(graph.n_entities, bool)
+    seen[graph.train.head] = seen[graph.train.tail] = True
+    facts: Dict[str, Any] = {
+        "entities": graph.n_entities, "relations": graph.n_relations,
+        "triples": {split: len(triples) for split, triples in graph.splits.items()},
+        "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None, "unseen": {},
+    }
+    for split, triples in graph.splits.items():
+        if split != "train":
+            new = ~seen[triples.head], ~seen[triples.tail]
+            entities = np.unique(np.concatenate([triples.head[new[0]], triples.tail[new[1]]]))
+            facts["unseen"][split] = {"entities": len(entities), "triples": int((new[0] | new[1]).sum())}
+    return facts
+
+
+def _duplicates(triples: Triples) -> int:
+    order = np.lexsort((triples.tail, triples.relation, triples.head))
+    same = np.ones(max(0, len(order) - 1), bool)
+    for column in triples:
+        ordered = column[order]
+        same &= ordered[1:] == ordered[:-1]
+    return int(same.sum())
+
+
+def epochs(graph: KnowledgeGraph, step_triples: int, steps: int) -> float:
+    """How often each training triple is seen in so many steps; step_triples: of a step of all ranks together."""
+    return steps * step_triples / len(graph.train)
+
+
+def start_lines(
+    config: TrainConfig, graph: KnowledgeGraph, facts: Dict[str, Any], step_triples: int, folder: Path, warm: bool
+) -> List[str]:
+    """What the run is about to do, and what its user may not know of the data. step_triples: as for `epochs`."""
+    run, ranks = config.run, config.device.ranks
+    train = facts["triples"]["train"]
+    each = f"{step_triples:,} triples" + (f" in {ranks} processes" if ranks > 1 else "")
+    lines = [
+        f"{graph.name}: {facts['entities']:,} entities, {facts['relations']:,} relations, "
+        f"{sum(facts['triples'].values()):,} triples",
+        f"{config.model.model_name}, {run.max_step:,} steps of {each} "
+        f"({epochs(graph, step_triples, run.max_step):.1f} epochs), seed {run.seed}, in {folder}",
+    ]
+    if facts["duplicates"]:
+        lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "
+                     "trained on (dglke_frugal split keeps one)")
+    for split, new in facts["unseen"].items():
+        if new["entities"] and not warm and getattr(config.evaluation, split):
+            share = new["triples"] / facts["triples"][split]
+            lines.append(f"{new['entities']:,} entities of {split} are in no training triple, so their rows stay at "
+                         f"random: {new['triples']:,} of its triples ({share:.1%})")
+    return lines + _hints(config, graph)
+
+
+def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
+    evaluation, steps = config.evaluation, config.run.max_step
+    if graph.valid is not None and len(graph.valid) and not evaluation.valid:
+        return [f"add --valid --eval_interval {max(1, steps // 5)} to see on the validation triples how it gets better"]
+    if evaluation.valid and evaluation.eval_interval > steps:
+        return [f"--eval_interval {evaluation.eval_interval} is more than --max_step {steps}, so --valid never ranks; "
+                f"--eval_interval {max(1, steps // 5)} would five times"]
+    return []
+
+
+def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: int) -> List[str]:
+    """Where the run is, and commands that go on from it."""
+    where, run = shlex.quote(str(folder)), config.run
+    next_commands = [f"dglke_frugal report {where}"]
+    if not run.no_save_emb:
+        if graph.test is not None and len(graph.test) and not config.evaluation.test:
+            next_commands.insert(0, f"dglke_eval --model_path {where}")
+        head, relation = _example(graph)
+        if steps and steps == run.max_step:  # not stopped early, where more steps are of no use
+            next_commands.append(f"dglke_train --resume {where} --max_step {2 * steps}")
+        next_commands += [
+            f'python -c "import dglke_frugal; print(dglke_frugal.load({str(folder)!r}).tails({head}, {relation}))"',
+        ]
+    said = f"The run is in {folder} (seed {run.seed}). Next, for instance:"
+    return [said, *(f"    {line}" for line in next_commands)]
+
+
+def _example(graph: KnowledgeGraph) -> List[str]:
+    """A head and a relation of a training triple, as ids, which no shell and no name can spoil."""
+    return [str(int(graph.train.head[0])), str(int(graph.train.relation[0]))]
+
+
+def short(value: Optional[float]) -> str:
+    """A number with six significant digits, which always reads as one with a fraction."""
+    text = f"{value:.6g}"
+    return text if any(mark in text for mark in ".en") else f"{text}.0"
+
+
+def time_left(seconds: float) -> str:
+    """Seconds as hours, minutes and seconds."""
+    minutes, rest = divmod(int(round(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

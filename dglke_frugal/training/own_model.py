@@ -1,0 +1,32 @@
+"""A user's own model in a training run: made once, shared by the step and the ranking, saved with the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from ..config import TrainConfig
+from ..errors import InputError
+from ..models import TorchModel, find_model
+from ..models.own_state import has_state, save_state, state_file
+
+
+def check_own_model(config: TrainConfig) -> None:
+    """Raise InputError for a model that cannot be loaded, or not be trained on the devices of the configuration."""
+    if has_state(find_model(config.model.model_name)) and (config.device.ranks > 1 or config.device.gpu[0] >= 0):
+        raise InputError(f"--model_name {config.model.model_name}: a model with parameters of its own trains in one "
+                         "process on the CPU so far; leave --num_proc and --gpu out")
+
+
+def make_own_model(config: TrainConfig) -> TorchModel:
+    """The model, whose start values depend on the run's seed alone. Raises InputError."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.run.seed)
+        return find_model(config.model.model_name)
+
+
+def save_own_model(model: TorchModel, folder: Path, stem: str) -> None:
+    """Write what the model has learned besides its rows, if anything. Raises InputError."""
+    if has_state(model):
+        save_state(model, state_file(folder, stem))

@@ -1,0 +1,82 @@
+"""dglke_frugal.train: the flags of dglke_train as keywords, and a run that can be asked."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dglke_frugal
+from dglke_frugal.errors import InputError
+
+FILES = [f"{split}.tsv" for split in ("train", "valid", "test")]
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """Of a small graph with a pattern."""
+    for file in FILES:
+        (tmp_path / file).write_text("".join(f"e{i}\tnext\te{(i + 1) % 30}\n" for i in range(30)))
+    return dict(dataset="ring", data_path=tmp_path, format="raw_udd_hrt", data_files=tuple(FILES), hidden_dim=8,
+                model_name="TransE_l2", batch_size=10, neg_sample_size=5, max_step=40, seed=1,
+                save_path=tmp_path / "runs")
+
+
+def test_it_returns_what_load_gives(flags, tmp_path):
+    run = dglke_frugal.train(**flags, test=True, neg_adversarial_sampling=True)
+    assert run.folder == tmp_path / "runs" / "TransE_l2_ring_0" and run.config["neg_adversarial_sampling"] is True
+    assert run.tails("e3", "next", 3) == dglke_frugal.load(run.folder).tails("e3", "next", 3)
+
+
+def test_the_same_bits_as_the_command(flags, tmp_path):
+    run = dglke_frugal.train(**flags)
+    command = [sys.executable, "-m", "dglke_frugal", "train", "--config", str(run.folder / "config.yaml"),
+               "--save_path", str(tmp_path / "again")]
+    subprocess.run(command, check=True, capture_output=True)
+    again = dglke_frugal.load(tmp_path / "again" / "TransE_l2_ring_0")
+    np.testing.assert_array_equal(again.model.entity, run.model.entity)
+
+
+def test_flags_from_a_file_and_a_run_that_goes_on(flags, tmp_path):
+    path = tmp_path / "flags.yaml"
+    path.write_text("max_step: 10\ncheckpoint_interval: 10\n")
+    rest = {name: value for name, value in flags.items() if name != "max_step"}
+    run = dglke_frugal.train(config=path, **rest)
+    longer = dglke_frugal.train(resume=run.folder, max_step=40)
+    assert longer.folder == run.folder
+    np.testing.assert_array_equal(longer.model.entity, dglke_frugal.train(**flags).model.entity)
+
+
+def test_several_ranks(flags):
+    run = dglke_frugal.train(**{**flags, "max_step": 5}, num_proc=2)
+    assert run.config["num_proc"] == 2 and run.tails("e0", "next")
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (dict(hiden_dim=3), r"train\(\) has no flag 'hiden_dim'; did you mean 'hidden_dim'\?"),
+        (dict(adv=True), "has no flag 'adv'"),
+        (dict(backend="vanilla"), "has no flag 'backend'"),
+        (dict(lr="fast"), r"train\(\): argument --lr: invalid float value: 'fast'$"),
+        (dict(lr=-1), "--lr is -1"),
+        (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
+        (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
+        (dict(model_name="TransX"), "there is no model 'TransX'"),
+        (dict(no_save_emb=True), "leave no_save_emb out"),
+        (dict(config="a.yaml", resume="b"), "--resume cannot be used with --config"),
+        (dict(data_path="/nowhere"), "/nowhere/train.tsv does not exist"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(flags, tmp_path, capsys, change, says):
+    with pytest.raises(InputError, match=says):
+        dglke_frugal.train(**{**flags, **change})
+    assert not capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+def test_the_package_says_what_it_has():
+    assert {"train", "load", "__version__"} <= set(dir(dglke_frugal)) and dglke_frugal.__version__[0].isdigit()
+    assert (Path(dglke_frugal.__file__).parent / "py.typed").is_file()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dglke_frugal.nothing

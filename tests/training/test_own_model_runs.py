@@ -1,0 +1,188 @@
+"""Runs of a model of one's own: with arguments, with parameters that are kept, by several ranks."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from training.conftest import tables
+
+import dglke_frugal
+from dglke_frugal.cli import evaluate
+from dglke_frugal.errors import InputError
+from dglke_frugal.models import find_model
+from dglke_frugal.training.checkpoint import CheckpointFolder
+
+MODULE = '''
+import torch
+from dglke_frugal.models import TorchModel
+
+
+class Scaled(TorchModel):
+    """DistMult, or with norm=2 TransE_l2."""
+
+    def __init__(self, scale=1.0, norm=None):
+        self.scale, self.norm = scale, norm
+
+    def score(self, head, relation, tail):
+        if self.norm:
+            return self.gamma - (head + relation - tail).norm(dim=-1, p=self.norm)
+        return self.scale * (head * relation * tail).sum(-1)
+
+
+class Weighted(TorchModel, torch.nn.Module):
+    """DistMult with a weight for each dimension and a bias, both trained, and a buffer that counts."""
+
+    def __init__(self, dim=20):
+        torch.nn.Module.__init__(self)
+        self.weight = torch.nn.Linear(dim, 1)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def score(self, head, relation, tail):
+        if self.training:
+            self.seen += 1
+        return self.weight(head * relation * tail).squeeze(-1)
+'''
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    """The classes in a module that this process and its ranks can import."""
+    (tmp_path / "kept_models.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def test_arguments_are_part_of_the_name(runs, tmp_path):
+    plain = runs("--max_step", 10, "--model_name", "kept_models:Scaled")
+    one = runs("--max_step", 10, "--model_name", "kept_models:Scaled(1.0)")
+    three = runs("--max_step", 10, "--model_name", "kept_models:Scaled(scale=3.0)", "--test")
+    entities = [np.load(next(folder.glob("*_entity.npy"))) for folder in (plain, one, three)]
+    np.testing.assert_array_equal(entities[0], entities[1])
+    assert np.abs(entities[0] - entities[2]).max() > 1e-3
+    assert three.name == "kept_models:Scaled(scale=3.0)_small_0"
+    run = dglke_frugal.load(three)
+    product = np.prod([run.model.entity[1], run.model.relation[2], run.model.entity[3]], axis=0, dtype=np.float32)
+    assert run.score(1, 2, 3)[0] == pytest.approx(3 * product.sum(), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("kept_models:Scaled(colour=3)", "cannot make the model .*colour"),
+        ("kept_models:Scaled(scale=open)", "cannot read the arguments"),
+        ("kept_models:Scaled(1", "give MODULE:CLASS"),
+        ("kept_models:Scaled(path='a/b')", "without a slash"),
+        ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
+        ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
+        ("kept_models:Nothing", "cannot load the model"),
+    ],
+)
+def test_names_that_cannot_be_used(name, says):
+    with pytest.raises(InputError, match=says):
+        find_model(name)
+
+
+def test_a_class_is_a_name_in_python(small, tmp_path):
+    from kept_models import Scaled
+
+    run = dglke_frugal.train(dataset="small", data_path=small, format="raw_udd_hrt", data_files=["train.txt"],
+                             model_name=Scaled, hidden_dim=8, max_step=3, seed=1, save_path=tmp_path / "runs")
+    assert run.config["model_name"] == "kept_models:Scaled" and len(run.tails(0, 0)) == 10
+
+
+FLAGS = ["--model_name", "kept_models:Weighted", "--seed", 7, "--batch_size", 64, "--neg_sample_size", 16]
+
+
+def state(folder):
+    with np.load(folder / "small_kept_models:Weighted_model.npz") as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def test_parameters_are_trained_and_come_back(runs, capsys, tmp_path):
+    start, folder = runs("--max_step", 0, *FLAGS), runs("--max_step", 60, "--test", *FLAGS)
+    before, after = state(start), state(folder)
+    assert before.keys() == after.keys() == {"weight.weight", "weight.bias", "seen"}
+    assert np.abs(after["weight.weight"] - before["weight.weight"]).max() > 1e-3
+    assert after["seen"] == 120 and before["seen"] == 0
+    run = dglke_frugal.load(folder)
+    product = run.model.entity[1] * run.model.relation[2] * run.model.entity[3]
+    assert run.score(1, 2, 3)[0] == pytest.approx(
+        float(after["weight.weight"][0] @ product + after["weight.bias"][0]), rel=1e-4, abs=1e-5)
+    capsys.readouterr()
+    evaluate.main(["--model_path", str(folder), "--json", str(tmp_path / "eval.json")])
+    assert json.loads((tmp_path / "eval.json").read_text())["metrics"] == json.loads(
+        (folder / "result.json").read_text())["test"]
+
+
+def test_the_seed_decides_and_nothing_else_changes(runs):
+    torch.manual_seed(1)
+    one = runs("--max_step", 20, *FLAGS)
+    expected = torch.rand(3)
+    torch.manual_seed(2)
+    two = runs("--max_step", 20, *FLAGS)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(3), expected)  # the caller's random numbers are as they were
+    assert tables(one) == tables(two)
+    assert all(np.array_equal(value, state(two)[name]) for name, value in state(one).items())
+
+
+@pytest.mark.parametrize("interval", [0, 10])
+def test_resumed_and_extended_to_the_bit(runs, interval):
+    folder = runs("--max_step", 20, "--checkpoint_interval", interval, *FLAGS)
+    assert (CheckpointFolder(folder / "checkpoints").last() is None) == (interval == 0)
+    runs.resume(folder, "--max_step", 45)
+    whole = runs("--max_step", 45, *FLAGS)
+    assert tables(folder) == tables(whole)
+    assert all(np.array_equal(value, state(whole)[name]) for name, value in state(folder).items())
+
+
+def test_the_best_parameters_are_kept(runs):
+    folder = runs("--max_step", 400, "--valid", "--eval_percent", 0.2, "--eval_interval", 20,
+                  "--early_stop_patience", 1, "--lr", 2, *FLAGS)
+    best = json.loads((folder / "result.json").read_text())["best_validation"]["step"]
+    assert state(folder)["seen"] == 2 * best
+
+
+def test_a_run_starts_from_its_state(runs):
+    first = runs("--max_step", 30, *FLAGS)
+    second = runs("--max_step", 0, "--init_from", first, *FLAGS)
+    assert all(np.array_equal(value, state(second)[name]) for name, value in state(first).items())
+
+
+@pytest.mark.parametrize("change, says", [(["--num_proc", 2], "leave --num_proc and --gpu out"),
+                                          (["--gpu", 0], "leave --num_proc and --gpu out")])
+def test_parameters_need_one_process_on_the_cpu(runs, tmp_path, capsys, change, says):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 3, *change, *FLAGS)
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
+    assert not (tmp_path / "runs-1").exists()
+
+
+def test_a_state_that_is_gone_or_of_another_class(runs):
+    folder = runs("--max_step", 3, *FLAGS)
+    file = folder / "small_kept_models:Weighted_model.npz"
+    with open(file, "wb") as stream:
+        np.savez(stream, other=np.zeros(3))
+    with pytest.raises(InputError, match="does not fit the class kept_models:Weighted as it is now: .*weight.weight"):
+        dglke_frugal.load(folder)
+    file.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot read .*_model.npz"):
+        dglke_frugal.load(folder)
+    file.unlink()
+    with pytest.raises(InputError, match="cannot read .*_model.npz"):
+        dglke_frugal.load(folder)
+
+
+def test_several_ranks_train_what_the_built_in_model_does(runs):
+    flags = ["--max_step", 30, "--num_proc", 2, "--batch_size", 64, "--neg_sample_size", 16]
+    own = runs(*flags, "--model_name", "kept_models:Scaled(norm=2)", "--test")
+    built_in = runs(*flags, "--model_name", "TransE_l2", "--test")
+    for kind in ("entity", "relation"):
+        mine, theirs = (np.load(next(folder.glob(f"*_{kind}.npy"))) for folder in (own, built_in))
+        np.testing.assert_allclose(mine, theirs, atol=2e-4)
+    mine, theirs = (json.loads((folder / "result.json").read_text())["test"] for folder in (own, built_in))
+    assert mine["MR"] == pytest.approx(theirs["MR"], rel=0.01)
+    store = ["--flush", "sync", "--lookahead", 2, "--cache_ratio", 0.3]
+    again = runs(*flags, *store, "--model_name", "kept_models:Scaled(norm=2)")
+    assert tables(again) == tables(own)
