@@ -30,9 +30,7 @@ from typing import Any, Dict, List
 
 import yaml
 
-from dglke_frugal.files import replace_file
-
-from . import machine
+from . import result_file
 
 SPREAD = {"lr": 0.5, "gamma": 0.3, "regularization_coef": 1.0, "adversarial_temperature": 0.3}  # of the logarithm
 CHANGED, RESIZED = 0.6, 0.25  # how likely a flag of SPREAD, and a size, changes in a step
@@ -150,7 +148,7 @@ def carry_out(search: Search, pool, options, common: List[str], save) -> None:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="write the results here")
+    parser.add_argument("--json", type=result_file.result_file, required=True, help="write the results here")
     parser.add_argument("--start", required=True, help="the runs, and where they start from")
     parser.add_argument("--data_path", required=True, help="folder with the graphs in it")
     parser.add_argument("--seconds", type=float, required=True, help="of searching")
@@ -162,11 +160,10 @@ def main():
     search = Search(yaml.safe_load(Path(options.start).read_text()), options.seed)
     common = ["--data_path", options.data_path, "--seed", "1"]
     common += ["--gpu", str(options.gpu), "--flush", "none"] if options.gpu is not None else []
-    about = {"machine": machine.facts(), "at_once": options.at_once, "seconds": options.seconds}
+    about = {"at_once": options.at_once, "seconds": options.seconds}
 
     def save():
-        with replace_file(options.json, "w") as file:
-            json.dump({**about, "full": search.full, "trials": search.trials}, file, indent=1)
+        result_file.write(options.json, {**about, "full": search.full, "trials": search.trials})
 
     with multiprocessing.get_context("spawn").Pool(options.at_once) as pool:  # its end ends what still runs
         carry_out(search, pool, options, common, save)

@@ -190,17 +190,7 @@ class EmbeddingStore:
 
     def load(self, path: str | os.PathLike) -> None:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
-        try:
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError as error:
-            raise InputError(f"{path} does not exist; give the folder of a finished run") from error
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is not a .npy file of embeddings ({error}); save the run again") from error
-        if values.shape != self.embeddings.shape:
-            raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need "
-                             f"{self.embeddings.shape}; use the flags that the run was trained with")
-        for block in _blocks(*self.embeddings.shape):
-            self.embeddings[block] = values[block]
+        read_rows(path, self.embeddings)
         self.state[:] = 0
 
 
@@ -211,6 +201,21 @@ def write_rows(path: str | os.PathLike, table) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         for block in _blocks(*table.shape):
             file.write(np.ascontiguousarray(table[block]))
+
+
+def read_rows(path: str | os.PathLike, table) -> None:
+    """Fill a float32 table (rows, dim), which may only know slices of rows, from a .npy file. Raises InputError."""
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist; give the folder of a finished run") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a .npy file of embeddings ({error}); save the run again") from error
+    if values.shape != table.shape:
+        raise InputError(f"{path} holds a table of {values.shape}, but the graph and the flags need {table.shape}; "
+                         "use the flags that the run was trained with")
+    for block in _blocks(*table.shape):
+        table[block] = values[block]
 
 
 def _blocks(rows: int, dim: int) -> Iterator[slice]:

@@ -29,7 +29,6 @@ class FlushConfig:
     max_rows_per_step: int
     entries: int = 2
     ranks: int = 1
-    same_steps: bool = False
     max_gradients_per_step: int = 0
     mode: str = "p2f"
     lookahead: int = 10
@@ -39,6 +38,7 @@ class FlushConfig:
     value_path: str = "staging"
     host_read: str = "auto"
     staging_bytes: int = 0
+    same_steps: bool = False
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ class ColumnRun(RankRun):
     def ahead(self) -> int:
         return self.config.store.lookahead + STEPS_AHEAD
 
+    @property
+    def step_triples(self) -> int:
+        return self.sampler.batch_size  # of the batches of all ranks
+
     def _hot_entities(self):
         return hot_entities(self.graph) if own_config(self.config).uses_engine else None
 

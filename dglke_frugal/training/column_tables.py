@@ -17,7 +17,7 @@ from .. import _native
 from ..config import TrainConfig
 from ..errors import InputError
 from ..store import EmbeddingStore, FlushConfig
-from ..store.embedding_store import write_rows
+from ..store.embedding_store import read_rows, write_rows
 from .column_exchange import StepExchange
 from .columns import Columns, columns_of, own_config
 from .peers import Peers
@@ -117,10 +117,17 @@ class ColumnTables(RankTables):
         return {f"{name}{suffix}": rows for name, tables in self.slices.items()
                 for suffix, rows in (("", self.whole(name)), ("_state", WholeRows(tables, None)))}
 
-    def save(self, folder: Path, dataset: str, model_name: str) -> None:
+    def save(self, folder: Path, stem: str) -> None:
         self.drain()
-        for name in self.slices:
-            write_rows(folder / f"{dataset}_{model_name}_{name}.npy", self.whole(name))
+        for name, file in self.files(folder, stem).items():
+            write_rows(file, self.whole(name))
+
+    def load(self, folder: Path, stem: str) -> None:
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            read_rows(file, self.whole(name))
+            for table in self.slices[name]:
+                table.state[:] = 0
 
     @contextlib.contextmanager
     def copied(self, peers: Peers) -> Iterator[CopiedTables]:
