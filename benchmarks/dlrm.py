@@ -26,7 +26,8 @@ import dlrm as example  # noqa: E402
 
 from dglke_frugal import Embedding, _native, optim  # noqa: E402
 from dglke_frugal.embedding import CacheConfig, Lookahead, Uniform  # noqa: E402
-from dglke_frugal.files import replace_file  # noqa: E402
+
+from . import result_file  # noqa: E402
 
 DIM, RATE, CACHED = 32, 0.01, 0.05
 
@@ -203,7 +204,7 @@ def by_key(samples: int, size: int, scale: float, device: str) -> dict:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--json", type=result_file.result_file, required=True)
     parser.add_argument("--scale", type=float, default=1.0, help="of Criteo's 33.8 M rows")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--steps", type=int, default=30)
@@ -216,8 +217,7 @@ def main() -> None:
         result.update(compare(args.scale, args.sizes, args.steps, args.warm, device))
         gc.collect()
     result.update(by_key(args.key_samples, 2048, args.scale / 20, devices[-1]))
-    with replace_file(args.json, "w") as file:
-        file.write(json.dumps(result, indent=1) + "\n")
+    result_file.write(args.json, result)
     print(json.dumps(result, indent=1))
 
 
