@@ -1,5 +1,6 @@
 """A writer that dies at any moment leaves a folder whose last checkpoint is complete and no older than it should be."""
 import itertools
+import gc
 import os
 import random
 import shutil
@@ -38,6 +39,7 @@ def in_child(work):
     child = os.fork()
     if child:
         return child
+    gc.disable()  # what earlier tests have left may have had threads, which do not live here
     try:
         work()
         os._exit(0)
