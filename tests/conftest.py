@@ -32,9 +32,10 @@ def graphs():
 
 
 def pytest_configure():
-    # Jobs that a shell starts in the background ignore SIGINT, and so would the runs that tests start and interrupt.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Jobs in the background ignore SIGINT, those under nohup SIGHUP, and so would the runs that tests start and stop.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items):
