@@ -3,7 +3,8 @@ PYTHON ?= $(firstword $(foreach version,3.11 3.12 3.10 3.9,$(shell command -v py
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
-CPP_BUILD := build/cpp
+# The extension's own (setup.py), whose libraries the C++ tests are linked with.
+CPP_BUILD = build/extension-$(shell $(BIN)/python -c 'import sys; print(sys.implementation.cache_tag)')
 
 # cmake and ninja are those of the virtual environment.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -25,7 +26,7 @@ packages:
 	@csrc/tests/packages.sh
 
 test-cpp: packages $(VENV)/installed
-	$(BIN)/cmake -G Ninja -S . -B $(CPP_BUILD) -DFRUGAL_PYTHON=OFF -DFRUGAL_TESTS=ON -DFRUGAL_CUDA=OFF
+	$(BIN)/cmake -S . -B $(CPP_BUILD) -DFRUGAL_TESTS=ON
 	$(BIN)/cmake --build $(CPP_BUILD)
 	$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure -j2
 

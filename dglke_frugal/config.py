@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
+from .score_rule import compares_two_formulas
 
 MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
-LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE")
+LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
 FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
@@ -22,6 +23,12 @@ LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
 MATMULS = ("fp32", "tf32", "bf16")
+ROW_DTYPES = ("fp32", "fp16", "bf16")
+INITS = ("uniform", "normal", "xavier")
+OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
+REGULARIZERS = ("lp", "n3")
+LABELS = ("1vsall", "kvsall")
+ALL = "all"  # entities, instead of a number of negatives
 AUTO = "auto"
 DEFAULT_CACHE_RATIO = 0.05  # where auto has nothing to go by: several ranks, or a cache that plays one on the CPU
 
@@ -40,7 +47,12 @@ class GraphConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which score function, and how large its embeddings are. score_rule: see score_rule.py."""
+    """Which score function, and how large its embeddings are. score_rule: see score_rule.py.
+
+    reciprocal: each relation r has an inverse, row r + R of 2 R, and heads are ranked as tails of the inverse.
+    init, init_scale: start values, see training/start_values.py.
+    row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/half_rows.md).
+    """
 
     model_name: str = "TransE"
     hidden_dim: int = 400
@@ -48,16 +60,29 @@ class ModelConfig:
     double_ent: bool = False
     double_rel: bool = False
     score_rule: str = "textbook"
+    reciprocal: bool = False
+    init: str = "uniform"
+    init_scale: Optional[float] = None
+    row_dtype: str = "fp32"
+
+    @property
+    def in_halves(self) -> bool:
+        """Whether entity rows are kept in halves."""
+        return self.row_dtype != "fp32"
 
     @property
     def is_own(self) -> bool:
         """Whether it is a TorchModel of the user's own, named MODULE:CLASS."""
         return ":" in self.model_name
 
+    def relation_rows(self, relations: int) -> int:
+        """Rows of the relation table for so many relations of a graph."""
+        return 2 * relations if self.reciprocal else relations
+
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised, and by which step size."""
+    """What is minimised, and by which steps. Fields from optimizer on: of a softmax over all entities alone."""
 
     loss_genre: str = "Logsigmoid"
     margin: float = 1.0
@@ -67,6 +92,12 @@ class LossConfig:
     regularization_coef: float = 2e-6
     regularization_norm: int = 3
     lr: float = 0.01
+    optimizer: str = "row_adagrad"
+    regularizer: str = "lp"
+    entity_dropout: float = 0.0
+    relation_dropout: float = 0.0
+    labels: str = "1vsall"
+    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,8 +105,18 @@ class BatchConfig:
     """Positives and negatives of a step."""
 
     batch_size: int = 1024
-    neg_sample_size: int = 256
+    neg_sample_size: Union[int, str] = 256  # or ALL
     neg_deg_sample: bool = False
+
+    @property
+    def against_all(self) -> bool:
+        """Whether positives meet all entities, rather than sampled negatives."""
+        return self.neg_sample_size == ALL
+
+    @property
+    def negatives(self) -> int:
+        """Sampled negatives of a chunk; 0 against all entities."""
+        return 0 if self.against_all else int(self.neg_sample_size)
 
 
 @dataclass(frozen=True)
@@ -129,7 +170,10 @@ class DeviceConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How long the run is, what it says and what it leaves behind."""
+    """How long the run is, what it says and what it leaves behind.
+
+    lr_patience, lr_factor: after so many validations without a better MRR the learning rate is multiplied by this.
+    """
 
     save_path: str = "ckpts"
     no_save_emb: bool = False
@@ -139,6 +183,8 @@ class RunConfig:
     deterministic: bool = True
     checkpoint_interval: int = 0
     early_stop_patience: int = 0
+    lr_patience: int = 0
+    lr_factor: float = 0.5
     trackers: Sequence[str] = ()
     report: Optional[str] = None
     init_from: Optional[str] = None  # folder of a run whose rows are taken by name
@@ -191,6 +237,8 @@ class TrainConfig:
     @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
+        if self.batch.against_all:
+            return False  # every step reads every row
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
 
     @property
@@ -225,6 +273,11 @@ class TrainConfig:
         for part in dataclasses.fields(self):
             flags.update(dataclasses.asdict(getattr(self, part.name)))
         return flags
+
+
+def state_floats(optimizer: str, dim: int) -> int:
+    """Floats of an optimizer's state behind a row of `dim` floats. optimizer: one of OPTIMIZERS."""
+    return {"row_adagrad": 1, "adagrad": dim, "adam": 2 * dim}[optimizer]
 
 
 def _at_least(flags: Mapping[str, Any], minimum: float, *names: str) -> None:
@@ -269,7 +322,7 @@ def check(config: TrainConfig) -> None:
         1,
         "hidden_dim",
         "batch_size",
-        "neg_sample_size",
+        *([] if config.batch.against_all else ["neg_sample_size"]),
         "batch_size_eval",
         "log_interval",
         "eval_interval",
@@ -279,7 +332,7 @@ def check(config: TrainConfig) -> None:
     _at_least(flags, 1, "lookahead")
     if config.store.flush_threads is not None:
         _at_least(flags, 1, "flush_threads")
-    _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience")
+    _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience", "lr_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     if not 0 < config.loss.lr < math.inf:
         raise InputError(f"--lr is {config.loss.lr}; give a finite learning rate above 0")
@@ -293,27 +346,33 @@ def check(config: TrainConfig) -> None:
         raise InputError(f"--pairwise does not go with --loss_genre {config.loss.loss_genre}; use Logistic or Hinge")
     if config.loss.pairwise and config.loss.neg_adversarial_sampling:
         raise InputError("--pairwise does not go with -adv; give one of the two")
+    if config.loss.loss_genre == "Softmax" and config.loss.margin != LossConfig.margin:
+        raise InputError("--margin is of --loss_genre Hinge, and Softmax has none; leave it out")
+    if config.loss.loss_genre == "Softmax" and config.loss.neg_adversarial_sampling:
+        raise InputError("-adv does not go with --loss_genre Softmax, which weighs negatives by their scores itself; "
+                         "leave it out")
     if config.loss.neg_adversarial_sampling and not config.loss.adversarial_temperature > 0:
         raise InputError("--adversarial_temperature must be above 0 for -adv")
     _check_model(config.model)
     if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
+    _check_halves(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
         raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
-    if config.run.early_stop_patience and not config.evaluation.valid:
-        raise InputError("--early_stop_patience watches the validation metrics; add --valid")
-    if config.run.early_stop_patience and config.evaluation.eval_interval > config.run.max_step:
-        raise InputError(
-            f"--early_stop_patience watches validations, and there are none: --eval_interval "
-            f"{config.evaluation.eval_interval} is more than --max_step {config.run.max_step}; give a smaller one"
-        )
+    _check_patience(config)
     if config.run.seed is not None and not 0 <= config.run.seed < 2**32:
         raise InputError(f"--seed is {shown(config.run.seed)}; give a number in [0, 2**32)")
 
 
 def _check_model(model: ModelConfig) -> None:
+    if model.reciprocal and (model.is_own or model.model_name == "TransR"):
+        raise InputError(f"--reciprocal does not go with --model_name {model.model_name}; leave one of the two out")
+    if model.reciprocal and compares_two_formulas(model.model_name, model.score_rule):
+        raise InputError("--reciprocal ranks heads as tails, by one formula; use --score_rule textbook")
+    if model.init_scale is not None and not 0 < model.init_scale <= LARGEST:
+        raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
     if model.model_name == "RotatE" and (not model.double_ent or model.double_rel):
         raise InputError("RotatE has complex entities and real phases: give -de (--double_ent) and not -dr")
     if model.model_name == "SimplE" and not (model.double_ent and model.double_rel):
@@ -325,6 +384,34 @@ def _check_model(model: ModelConfig) -> None:
             raise InputError(
                 f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither"
             )
+
+
+def _check_halves(config: TrainConfig) -> None:
+    """What rows in halves do not have."""
+    flag = f"--row_dtype {config.model.row_dtype}"
+    if not config.model.in_halves:
+        return
+    if config.device.ranks > 1:
+        raise InputError(f"{flag} is for one process, and there would be {config.device.ranks}; use --row_dtype fp32, "
+                         "or one GPU and --num_proc 1")
+    if config.device.gpu[0] >= 0 and config.store.host_read == "copy":
+        raise InputError(f"{flag} needs host rows that the GPU reads in place; leave --host_read copy out")
+
+
+def _check_patience(config: TrainConfig) -> None:
+    run, evaluation = config.run, config.evaluation
+    for flag in ("early_stop_patience", "lr_patience"):
+        if getattr(run, flag) and not evaluation.valid:
+            raise InputError(f"--{flag} watches the validation metrics; add --valid")
+        if getattr(run, flag) and evaluation.eval_interval > run.max_step:
+            raise InputError(
+                f"--{flag} watches validations, and there are none: --eval_interval "
+                f"{evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller one"
+            )
+    if not 0 < run.lr_factor < 1:
+        raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
+    if run.lr_patience and config.device.ranks > 1:
+        raise InputError("--lr_patience changes the learning rate of one process alone; leave it out, or the others")
 
 
 def _check_device(device: DeviceConfig) -> None:

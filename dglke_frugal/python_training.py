@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _CALL = "train()"  # where a value was given, in sentences
 
 
-def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = None, **flags: Any) -> Run:
+def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = None,
+          preset: Optional[str] = None, **flags: Any) -> Run:
     """Train embeddings, or go on with a run; returns the run as `dglke_frugal.load` does.
 
         run = dglke_frugal.train(dataset="FB15k", model_name="ComplEx", hidden_dim=400, max_step=20000, test=True)
@@ -26,6 +27,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     Args:
         resume: folder of a run to go on with; then flags that were given to it need not be repeated.
         config: YAML file of flags; those of the call go before it.
+        preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
             defaults. Switches are True or False; a flag of several values takes a list. `model_name` may be a class
             derived from models.TorchModel as well.
@@ -41,8 +43,8 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
 
     defaults = TrainConfig().to_flags()
     arguments = []
-    for name, value in {"config": config, "resume": resume, **flags}.items():
-        if name not in {*defaults, "config", "resume"}:
+    for name, value in {"config": config, "preset": preset, "resume": resume, **flags}.items():
+        if name not in {*defaults, "config", "preset", "resume"}:
             raise InputError(f"train() has no flag '{name}'{or_nearest(name, defaults)}")
         arguments += _arguments(name, value, defaults.get(name))
     own, configured = _as_input_error(configuration, arguments)

@@ -1,4 +1,4 @@
-"""What all recipes share: a folder of YAML files is a set of training runs, with a small graph to try them on.
+"""What all recipes share: a folder of dglke_frugal/presets is a set of training runs, with a small graph to try.
 
 python -m recipes.fb15k                              # TransE_l2 on the real graph
 python -m recipes.fb15k --recipe complex --gpu 0     # another file of the folder; further flags are dglke_train's
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence
 
+import yaml
+
 from dglke_frugal.cli.train import main as dglke_train
+from dglke_frugal.presets.catalogue import FOLDER
 
 SMALL_RUN = "--hidden_dim 64 --batch_size 500 --neg_sample_size 100 --max_step 500 --log_interval 100".split()
 SMALL_DIM = {"rescal": "20", "transr": "20", "rotate": "32"}  # of models that make more of it
@@ -26,7 +29,7 @@ class Recipe:
     """A folder of YAML files, each the flags of one run.
 
     Attributes:
-        package: where the files are, as in "recipes.fb15k".
+        package: which folder of dglke_frugal/presets has the files, as in "recipes.fb15k".
         small_graph: makes a small graph below a folder, in the layout of the real one.
         small_flags: what small runs change besides SMALL_RUN and SMALL_DIM.
         default: the run that is meant if none is named.
@@ -40,7 +43,7 @@ class Recipe:
     @property
     def folder(self) -> Path:
         """Folder of the files."""
-        return Path(__file__).parent / self.package.split(".")[-1]
+        return FOLDER / self.package.split(".")[-1]
 
     def names(self) -> List[str]:
         """Names of the runs, which are those of the files."""
@@ -51,7 +54,7 @@ class Recipe:
         parser = argparse.ArgumentParser(
             prog=f"python -m {self.package}",
             allow_abbrev=False,
-            description=f"Train one of the runs in {self.package.replace('.', '/')}.",
+            description=f"Train one of the presets of {self.package.split('.')[-1]}.",
             epilog="All other flags go to dglke_train, before those of the file.",
         )
         parser.add_argument("--recipe", choices=self.names(), default=self.default, help="which run (%(default)s)")
@@ -69,6 +72,8 @@ class Recipe:
             self.small_graph(out / "data")
             changed = [*SMALL_RUN, *self.small_flags]
             model = own.recipe.split("_")[0]
+            if yaml.safe_load(file.read_text(encoding="utf-8"))["neg_sample_size"] == "all":
+                changed += ["--neg_sample_size", "all"]
             if model in SMALL_DIM:
                 changed += ["--hidden_dim", SMALL_DIM[model]]
             dglke_train(

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 import torch
 
-from dglke_frugal.store.device import MARKS, CudaDevice, Device, Mark
+from dglke_frugal.store.device import EVENTS, CudaDevice, Device, Event
 
 
 class QueuedDevice(Device):
@@ -33,7 +33,7 @@ class QueuedDevice(Device):
                     work()
                 except Exception as error:
                     self._error = str(error)  # the error itself holds tables
-            if isinstance(work, _QueuedMark):
+            if isinstance(work, _QueuedEvent):
                 work.passed.set()
             work = None  # it holds tables
             works.task_done()
@@ -44,17 +44,17 @@ class QueuedDevice(Device):
             works.put(after.passed.wait)
         works.put(work)
 
-    def _mark(self, works):
-        mark = _QueuedMark(self)
-        works.put(mark)
-        return mark
+    def _record(self, works):
+        event = _QueuedEvent(self)
+        works.put(event)
+        return event
 
     def submit(self, work, after=None):
         self._put(self._submitted, work, after)
 
     def arrive(self, work, after=None):
         self._put(self._arrivals, work, after)
-        arrived = self._mark(self._arrivals)
+        arrived = self._record(self._arrivals)
         self._submitted.put(arrived.passed.wait)
         return arrived
 
@@ -63,11 +63,11 @@ class QueuedDevice(Device):
             time.sleep(self._delay)
             work()
 
-        self._put(self._departures, late if self._delay else work, self.mark())
-        return self._mark(self._departures)
+        self._put(self._departures, late if self._delay else work, self.record())
+        return self._record(self._departures)
 
-    def mark(self):
-        return self._mark(self._submitted)
+    def record(self):
+        return self._record(self._submitted)
 
     def idle(self):
         return self._submitted.unfinished_tasks == 0
@@ -77,7 +77,7 @@ class QueuedDevice(Device):
             raise RuntimeError(f"the device has failed: {self._error}")
 
 
-class _QueuedMark(Mark):
+class _QueuedEvent(Event):
     """Work that does nothing, and stands for its place in a queue."""
 
     def __init__(self, device):
@@ -119,7 +119,7 @@ class StreamsDevice(CudaDevice):
         self._stream, self._arrivals, self._departures = (_Stream(number) for number in (1, 2, 3))
         named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
         self._ahead = [named[name] for name in ahead]
-        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+        self._events = {stream.cuda_stream: deque(_CudaEvent() for _ in range(EVENTS))
                        for stream in (self._stream, self._arrivals, self._departures)}
 
     def _enter(self, stream):
@@ -128,11 +128,11 @@ class StreamsDevice(CudaDevice):
     def _run(self, stream, work, after):
         super()._run(stream, lambda: stream.enqueue(work), after)
 
-    def _mark(self, stream):
-        mark = super()._mark(stream)
+    def _record(self, stream):
+        event = super()._record(stream)
         for stream in self._ahead:
             stream.run()
-        return mark
+        return event
 
     def submit(self, work, after=None):
         super().submit(work, after)
@@ -191,7 +191,7 @@ class _Event:
         stream.enqueue(self.point)
 
 
-class _EventMark(Mark):
+class _CudaEvent(Event):
     def __init__(self):
         self.event = _Event()
 

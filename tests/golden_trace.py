@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 
 # The recorded models and losses on a small graph; fb15k_transe_l2_400 is a longer one on FB15k.

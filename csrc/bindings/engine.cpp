@@ -88,7 +88,7 @@ nb::dict as_dict(const RankStatistics& s) {
   return d;
 }
 
-nb::dict as_dict(const ShardStatistics& s) {
+nb::dict as_dict(const FlushWorkerStatistics& s) {
   nb::dict d;
   d["flushed_rows"] = s.flushed_rows;
   d["flushed_bytes"] = s.flushed_bytes;
@@ -104,12 +104,12 @@ nb::dict as_dict(const ShardStatistics& s) {
 
 nb::dict statistics(const EngineHandle& self) {
   const EngineStatistics s = self.open().statistics();
-  nb::list ranks, shards;
+  nb::list ranks, workers;
   for (const RankStatistics& rank : s.ranks) ranks.append(as_dict(rank));
-  for (const ShardStatistics& shard : s.shards) shards.append(as_dict(shard));
+  for (const FlushWorkerStatistics& worker : s.workers) workers.append(as_dict(worker));
   nb::dict d;
   d["ranks"] = ranks;
-  d["shards"] = shards;
+  d["flush_workers"] = workers;
   d["planned_steps"] = s.planned_steps;
   d["planning_nanoseconds"] = s.planning_nanoseconds;
   d["engine_bytes"] = s.engine_bytes;
@@ -123,7 +123,7 @@ nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
     nb::gil_scoped_release release;
     plan = port.plan(step);
   }
-  static_assert(sizeof(Leave) == 1);
+  static_assert(sizeof(RowDestination) == 1);
   return nb::make_tuple(view(plan.rows.data(), plan.rows.size(), self),
                         view(plan.source.data(), plan.source.size(), self),
                         view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),

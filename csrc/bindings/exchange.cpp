@@ -13,7 +13,8 @@ using nb::literals::operator""_a;
 using Segment = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 
-// Mean squares over this rank's columns become those over the columns of all ranks.
+// Mean squares over the columns of all ranks, from those over each rank's: on the CPU they are in `means`, on a device
+// compute_gradients has put them into the exchange.
 void exchange_mean_squares(ColumnExchange& exchange, const Floats& means, std::uintptr_t stream) {
   const HostExchange& host = exchange.host();
   const auto count = static_cast<std::int64_t>(means.size());
@@ -22,7 +23,6 @@ void exchange_mean_squares(ColumnExchange& exchange, const Floats& means, std::u
   const auto ranks = static_cast<float>(host.ranks());
   const nb::gil_scoped_release release;
   if (means.device_type() != nb::device::cuda::value) return exchange.sum(1, means.data(), count, ranks);
-  cuda::put_part(exchange.device(), host.floats(0), count, means.data(), stream);
   cuda::exchange_sum(exchange.device(), host.floats(0), count, ranks, means.data(), stream);
 }
 
@@ -75,8 +75,9 @@ void bind_exchange(nb::module_& module) {
       .def_prop_ro("sentence", [](ColumnExchange& self) { return self.host().sentence(); },
                    "What ended it, or an empty string.");
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
-             "means (n,), n a multiple of 4: mean squares over this rank's columns, which become those over the columns "
-             "of all ranks. Runs where `means` lies, with the same bits everywhere; only enqueues on a CUDA device.");
+             "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "
+             "this rank's: what it held, or on a CUDA device what compute_gradients left in the exchange. Same bits "
+             "everywhere; only enqueues on a CUDA device.");
 }
 
 }  // namespace frugal

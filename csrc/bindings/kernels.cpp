@@ -30,15 +30,17 @@ using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
+using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>>;
 using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
-                          Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>>;
+                          Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>,
+                          std::optional<Rounded>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
             const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
-            const std::string& part, std::int64_t state) {
-  const RowMemory memory = memory_of(dim, host, cache, {}, records.shape(1), state);
+            const std::string& part, std::int64_t state, const std::string& element) {
+  const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
   if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
@@ -62,14 +64,20 @@ std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>
 
 // Checks what a device would read beyond: shapes, and on the CPU also numbers.
 TableUpdate table_update(const Update& given) {
-  const auto& [dim, host, cache, staging, leave, target, records, entries, used] = given;
-  TableUpdate update{memory_of(dim, host, cache, staging, records.shape(1)), {}, records.data(), {}};
+  const auto& [dim, host, cache, staging, leave, target, records, entries, used, rounded] = given;
+  const RowElement element = rounded ? element_named(std::get<0>(*rounded)) : RowElement::kFloat32;
+  TableUpdate update{memory_beside(dim, host, cache, staging, records, 1, element), {}, records.data(), {}};
   require(leave.size() == target.size() && records.shape(0) >= leave.size(),
           "leave and target must be equally long, and records must have a row for each");
   require(entries.size() <= kMaxEntries, "a step has at most two entries");
-  update.writes = {reinterpret_cast<const Leave*>(leave.data()), target.data(),
+  update.writes = {reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                    static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
   require(!used || used->size() == 1, "the number of used rows is one number");
+  if (rounded) {
+    const auto& [name, seed, table, step, ids] = *rounded;
+    require(step.size() == 1 && ids.size() == leave.size(), "rounding needs the step's number, and an id for each row");
+    update.rounding = {seed, table, step.data(), ids.data()};
+  }
   update.gradients.entries = static_cast<int>(entries.size());
   for (std::size_t e = 0; e < entries.size(); ++e) {
     const auto& [values, offset, order, squares] = entries[e];
@@ -85,6 +93,9 @@ TableUpdate table_update(const Update& given) {
       check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
   }
+  if (!on_cuda(records) && rounded)
+    for (std::int64_t u = 0; u < update.writes.count; ++u)
+      require(update.writes.leave[u] != RowDestination::kGradient, "rows in halves cannot leave as gradients");
   if (!on_cuda(records)) check_writes(update.memory, extent_of(host, cache, staging), update.writes, update.gradients);
   return update;
 }
@@ -97,7 +108,7 @@ void update_tables(const std::vector<Update>& given, float learning_rate, std::u
   const nb::gil_scoped_release release;
   if (is_cuda) return cuda::update(updates, learning_rate, {stream, 0});
   for (const TableUpdate& each : updates)
-    cpu::update(each.memory, each.writes, each.records, each.gradients, learning_rate);
+    cpu::update(each.memory, each.writes, each.records, each.gradients, learning_rate, each.rounding);
 }
 
 void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>, nb::c_contig>& squares,
@@ -116,7 +127,7 @@ void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Ve
                  int max_blocks, std::int64_t state) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
-  const RowReturns returns{rows.data(), reinterpret_cast<const Leave*>(leave.data()), target.data(),
+  const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size())};
   const nb::gil_scoped_release release;
   if (on_cuda(cache)) return cuda::return_rows(memory, returns, {stream, max_blocks});
@@ -194,10 +205,11 @@ void bind_kernels(nb::module_& module) {
 
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1,
+      "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
-      "for the rows from there alone, or 'all'. Runs where `records` lies. IndexError on the CPU for a plan that "
+      "for the rows from there alone, or 'all'. element: of the rows, fp32, fp16 or bf16, of which dim are a row; "
+      "records are in float32. Runs where `records` lies. IndexError on the CPU for a plan that "
       "points outside.");
   module.def(
       "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
@@ -207,11 +219,12 @@ void bind_kernels(nb::module_& module) {
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
-      "cache, staging, leave, target, records, entries, used). used (1,) int32: how many rows there are, the others "
-      "only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
+      "cache, staging, leave, target, records, entries, used, rounding). used (1,) int32: how many rows there are, the "
+      "others only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
-      "may be None on the CPU). Runs where `records` lies.");
+      "may be None on the CPU). rounding: None, or of rows in halves (fp16 or bf16, seed, table, step (1,) int64, ids "
+      "of the rows (U,) int64), by which they are rounded at random. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");

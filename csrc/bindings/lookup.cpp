@@ -107,7 +107,7 @@ void update_from_sums(std::int64_t dim, const Rows& host, const std::optional<Ro
                          cache ? cache->data() : nullptr,
                          staging ? staging->data() : nullptr,
                          rule.state_floats(dim)};
-  const RowWrites writes{reinterpret_cast<const Leave*>(leave.data()), target.data(),
+  const RowWrites writes{reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                          static_cast<std::int64_t>(leave.size())};
   const nb::gil_scoped_release release;
   if (records.device_type() == nb::device::cuda::value)
@@ -201,6 +201,7 @@ void bind_lookup(nb::module_& module) {
   module.def(
       "gather_ids",
       [](HostTable& table, const Ids& ids, const Matrix& out) {
+        table.layout().require_floats();
         check_out(out, static_cast<std::int64_t>(ids.size()), table.layout().dim);
         const nb::gil_scoped_release release;
         gather_ids(table, ids.data(), static_cast<std::int64_t>(ids.size()), out.data());
@@ -209,6 +210,7 @@ void bind_lookup(nb::module_& module) {
   module.def(
       "gather_lookup",
       [](const StepRows& rows, const Lookup& lookup, const Matrix& out) {
+        rows.layout().require_floats();
         check_out(out, lookup.count(), rows.layout().dim);
         check_step(rows, lookup);
         const nb::gil_scoped_release release;
@@ -219,6 +221,7 @@ void bind_lookup(nb::module_& module) {
       "update_table",
       [](HostTable& table, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
          const std::optional<Order>& order) {
+        table.layout().require_floats();
         const std::int32_t* const numbers = order_of(lookup, order, gradients, table.layout().dim);
         require(update.rule().state_floats(table.layout().dim) <= table.layout().state,
                 "the table has no room for the optimizer's state");
@@ -233,6 +236,7 @@ void bind_lookup(nb::module_& module) {
       "update_step",
       [](const StepRows& rows, const Lookup& lookup, const Values& gradients, const SummedUpdate& update,
          const std::optional<Order>& order) {
+        rows.layout().require_floats();
         const std::int32_t* const numbers = order_of(lookup, order, gradients, rows.layout().dim);
         require(update.rule().state_floats(rows.layout().dim) <= rows.layout().state,
                 "the table has no room for the optimizer's state");

@@ -6,7 +6,9 @@
 
 #include "bindings/bindings.h"
 #include "bindings/records.h"
+#include "bindings/row_elements.h"
 #include "memory/row_ids.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal {
 namespace {
@@ -14,21 +16,42 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 using namespace bindings;
+
+// What works on rows where they lie, as floats.
+HostTable& in_floats(HostTable& table) {
+  table.layout().require_floats();
+  return table;
+}
+
+template <class Array>
+void check_block(const HostTable& table, const Array& values) {
+  if (values.shape(1) != static_cast<std::size_t>(table.layout().dim))
+    throw std::invalid_argument("the matrix must have one column per dimension");
+}
+
+constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
 }  // namespace
 
 void bind_memory(nb::module_& module) {
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
-           [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state) {
-             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state);
+           [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
+              const std::string& element) {
+             new (self)
+                 HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state, element_named(element));
            },
-           "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1)
+           "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32",
+           "element: fp32, fp16 or bf16.")
       .def(nb::init<const std::string&, std::int64_t, std::int64_t, std::int64_t>(), "path"_a, "rows"_a, "dim"_a,
            "state"_a = 1,
            "The shared table of another process. Raises RuntimeError if it is not there.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
+      .def_prop_ro("element", [](const HostTable& table) { return name_of(table.layout().element); },
+                   "fp32, fp16 or bf16.")
+      .def_prop_ro("embedding_floats", [](const HostTable& table) { return table.layout().state_offset(); },
+                   "Floats whose place an embedding takes: dim, or of halves half of it, rounded up.")
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; }, "Floats between rows.")
       .def_prop_ro("state_floats", [](const HostTable& table) { return table.layout().state; },
                    "Floats of optimizer state behind a row.")
@@ -39,13 +62,51 @@ void bind_memory(nb::module_& module) {
       .def_prop_ro(
           "embeddings",
           [](nb::handle self) {
-            auto& table = nb::cast<HostTable&>(self);
+            auto& table = in_floats(nb::cast<HostTable&>(self));
             const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
                                           static_cast<std::size_t>(table.layout().dim)};
             const std::int64_t strides[2] = {table.layout().stride, 1};
             return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
-          "(rows, dim) float32 view of the embeddings.")
+          "(rows, dim) float32 view of the embeddings. ValueError if they are in halves.")
+      .def_prop_ro(
+          "halves",
+          [](nb::handle self) {
+            auto& table = nb::cast<HostTable&>(self);
+            if (!table.layout().in_halves()) throw std::invalid_argument("these rows are in floats");
+            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
+                                          static_cast<std::size_t>(table.layout().dim)};
+            const std::int64_t strides[2] = {2 * table.layout().stride, 1};
+            return nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(table.data(), 2, shape, self, strides);
+          },
+          "(rows, dim) uint16 view of embeddings in halves: their bits. ValueError if they are in floats.")
+      .def(
+          "read",
+          [](HostTable& table, std::int64_t first, const Matrix& out) {
+            const auto count = static_cast<std::int64_t>(out.shape(0));
+            check_block(table, out);
+            if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
+            const nb::gil_scoped_release release;
+            default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) table.read(first + i, out.data() + i * table.layout().dim);
+            });
+          },
+          "first"_a, "out"_a,
+          "Copies the embeddings of neighbouring rows, from `first` on, into `out` (n, dim) float32.")
+      .def(
+          "assign",
+          [](HostTable& table, std::int64_t first, const ConstMatrix& values) {
+            const auto count = static_cast<std::int64_t>(values.shape(0));
+            check_block(table, values);
+            if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
+            const nb::gil_scoped_release release;
+            default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) table.write(first + i, values.data() + i * table.layout().dim);
+            });
+          },
+          "first"_a, "values"_a,
+          "Sets the embeddings of neighbouring rows, from `first` on, to `values` (n, dim) float32; halves to the "
+          "nearest ones.")
       .def_prop_ro(
           "records",
           [](nb::handle self) {
@@ -79,23 +140,34 @@ void bind_memory(nb::module_& module) {
           "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
           nb::call_guard<nb::gil_scoped_release>(),
           "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
+      .def("init_normal", &HostTable::init_normal, "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0,
+           "ranges"_a = std::vector<std::pair<std::int64_t, std::int64_t>>{}, nb::call_guard<nb::gil_scoped_release>(),
+           "Normal numbers of mean 0; for some columns as init_uniform.")
       .def(
           "gather",
           [](HostTable& table, const Ids& ids, const Matrix& out) {
-            gather(records_of(table, ids.data(), length(ids)), table.layout(), out);
+            const Records records = records_of(table, ids.data(), length(ids));
+            if (!table.layout().in_halves()) return gather(records, table.layout(), out);
+            check_block(table, out);
+            if (out.shape(0) != records.size()) throw std::invalid_argument("the matrix must have one row per id");
+            const nb::gil_scoped_release release;
+            default_pool().parallel_for(length(ids), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i)
+                table.read(ids.data()[i], out.data() + i * table.layout().dim);
+            });
           },
           "ids"_a, "out"_a, "Copies the embeddings of `ids` (n,) int64 into `out` (n, dim). IndexError for a wrong id.")
       .def(
           "apply_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, float learning_rate) {
-            apply(records_of(table, ids.data(), length(ids)), table.layout(), gradients, learning_rate);
+            apply(records_of(in_floats(table), ids.data(), length(ids)), table.layout(), gradients, learning_rate);
           },
           "ids"_a, "gradients"_a, "learning_rate"_a,
           "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.")
       .def(
           "accumulate_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
-            accumulate(records_of(table, ids.data(), length(ids)), table.layout(), gradients, states);
+            accumulate(records_of(in_floats(table), ids.data(), length(ids)), table.layout(), gradients, states);
           },
           "ids"_a, "gradients"_a, "states"_a,
           "First half of apply_entry: adds to the states and writes each occurrence's final state to `states` (n,).")
@@ -103,7 +175,8 @@ void bind_memory(nb::module_& module) {
           "move_entry",
           [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
              float learning_rate) {
-            move(records_of(table, ids.data(), length(ids)), table.layout(), gradients, deviations, learning_rate);
+            move(records_of(in_floats(table), ids.data(), length(ids)), table.layout(), gradients, deviations,
+                 learning_rate);
           },
           "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
           "Second half of apply_entry: moves the rows, occurrence i divided by deviations[i].");

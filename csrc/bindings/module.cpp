@@ -1,6 +1,7 @@
 #include "bindings/bindings.h"
 
 NB_MODULE(_native, module) {
+  nanobind::set_leak_warnings(false);  // of what the interpreter itself does not release at its end: nothing a user can mend
   module.doc() = "C++ core of dglke_frugal. Tensors cross as DLPack or buffers, streams as integers; no torch in here.";
   module.attr("has_cuda") = static_cast<bool>(FRUGAL_HAS_CUDA);
   frugal::bind_parallel(module);
@@ -15,6 +16,7 @@ NB_MODULE(_native, module) {
   frugal::bind_step(module);
   frugal::bind_exchange(module);
   frugal::bind_step_block(module);
+  frugal::bind_full_softmax(module);
   frugal::bind_kernels(module);
   frugal::bind_pairs(module);
   frugal::bind_matrices(module);

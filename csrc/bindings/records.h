@@ -24,6 +24,7 @@ inline std::int64_t length(const Ids& ids) { return static_cast<std::int64_t>(id
 
 template <class Array>
 void check_matrix(const Array& matrix, const Records& records, const RowLayout& layout) {
+  layout.require_floats();
   if (matrix.shape(0) != records.size() || matrix.shape(1) != static_cast<std::size_t>(layout.dim))
     throw std::invalid_argument("the matrix must have one row per id and one column per dimension");
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bindings/named.h"
+#include "bindings/row_elements.h"
 #include "kernels/check_plan.h"
 #include "kernels/row_program.h"
 
@@ -31,13 +32,26 @@ inline void require(bool good, const char* sentence) {
 }
 
 inline RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                           const std::optional<Floats>& staging, std::size_t stride, std::int64_t state = 1) {
-  require(dim >= 1 && state >= 0 && static_cast<std::size_t>(dim + state) <= stride && stride % 4 == 0,
+                           const std::optional<Floats>& staging, std::size_t stride, std::int64_t state = 1,
+                           RowElement element = RowElement::kFloat32) {
+  require(dim >= 1 && state >= 0 && static_cast<std::size_t>(embedding_floats(dim, element) + state) <= stride &&
+              stride % 4 == 0,
           "rows must have room for the state behind the embedding, and be a multiple of 4 floats apart");
   require(host.shape(1) == stride && (!cache || cache->shape(1) == stride),
           "host rows, cache and records must be equally far apart");
   return {dim, static_cast<std::int64_t>(stride), host.data(), cache ? cache->data() : nullptr,
-          staging ? staging->data() : nullptr, state};
+          staging ? staging->data() : nullptr, state, element};
+}
+
+// With records of the step beside it, which are in floats.
+template <class Records>
+RowMemory memory_beside(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
+                        const std::optional<Floats>& staging, const Records& records, std::int64_t state,
+                        RowElement element) {
+  const RowMemory memory = memory_of(dim, host, cache, staging, host.shape(1), state, element);
+  require(static_cast<std::int64_t>(records.shape(1)) == memory.record_stride(),
+          "records must be as far apart as rows of floats are");
+  return memory;
 }
 
 inline MemoryExtent extent_of(const Rows& host, const std::optional<Rows>& cache,

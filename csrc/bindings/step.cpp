@@ -34,6 +34,7 @@ RowPointers pointers(const AddressPair& addresses, std::size_t count, const char
 // The rows of some ids of a table.
 std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& ids, std::int64_t dim,
                             const char* what) {
+  table.layout().require_floats();
   if (table.layout().dim != dim)
     throw std::invalid_argument(std::string(what) + " table has rows of another length than the model");
   if (!ids.empty() && (ids.front() < 0 || ids.back() >= table.rows()))  // ascending
@@ -45,6 +46,7 @@ std::vector<float*> rows_of(HostTable& table, const std::vector<std::int64_t>& i
 
 // The rows of a running step, in the order of the batch's distinct ids.
 RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, std::int64_t dim, const char* what) {
+  rows.layout().require_floats();
   if (rows.layout().dim != dim)
     throw std::invalid_argument(std::string(what) + " rows have another length than the model's");
   if (!std::ranges::equal(rows.rows(), ids))
@@ -116,7 +118,8 @@ nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
 void bind_step(nb::module_& module) {
   nb::enum_<LossGenre>(module, "LossGenre")
       .value("SOFTPLUS", LossGenre::kSoftplus, "log(1 + e^-x): Logsigmoid, Logistic and BCE.")
-      .value("HINGE", LossGenre::kHinge, "max(0, margin - x).");
+      .value("HINGE", LossGenre::kHinge, "max(0, margin - x).")
+      .value("SOFTMAX", LossGenre::kSoftmax, "Cross-entropy of a positive among its negatives.");
 
   nb::enum_<ScoreRule>(module, "ScoreRule")
       .value("TEXTBOOK", ScoreRule::kTextbook, "Corrupted triples are scored as the positive.")

@@ -12,8 +12,9 @@
 #include "memory/host_table.h"
 #include "store/announce.h"
 #include "store/cached_rows.h"
-#include "store/departures.h"
 #include "store/direct_rows.h"
+#include "store/in_flight_rows.h"
+#include "store/rounded_rows.h"
 #include "store/step_rows.h"
 
 namespace frugal {
@@ -119,20 +120,22 @@ void bind_store(nb::module_& module) {
           "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
           "As HostTable.move_entry, for rows of the running step.");
 
-  nb::class_<Departures>(module, "Departures",
-                         "Rows on their way to their host rows while the next steps run. See csrc/store/departures.h.")
+  nb::class_<InFlightRows>(
+      module, "InFlightRows",
+      "Rows on their way to their host rows while the next steps run. See csrc/store/in_flight_rows.h.")
       .def(nb::init<std::int64_t, std::int64_t, std::int64_t, std::int64_t>(), "table_rows"_a, "first_slot"_a,
            "max_rows"_a, "steps"_a)
       .def(
           "amend",
-          [](Departures& self, const Ids& rows, const Sources& source, const Leaves& leave, const Targets& target) {
+          [](InFlightRows& self, const Ids& rows, const Sources& source, const Leaves& leave, const Targets& target) {
             self.amend({rows.data(), rows.size()}, {source.data(), source.size()},
-                       {reinterpret_cast<const Leave*>(leave.data()), leave.size()}, {target.data(), target.size()});
+                       {reinterpret_cast<const RowDestination*>(leave.data()), leave.size()},
+                       {target.data(), target.size()});
           },
           "rows"_a, "source"_a, "leave"_a, "target"_a,
           "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target "
           "(n,) int64. ValueError if more rows leave than have room.")
-      .def("forget", &Departures::forget, "All rows have arrived.");
+      .def("forget", &InFlightRows::forget, "All rows have arrived.");
 
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
@@ -140,6 +143,14 @@ void bind_store(nb::module_& module) {
       .def(nb::init<HostTable&, RankPort&, std::int64_t>(), "table"_a, "port"_a, "slots"_a, nb::keep_alive<1, 2>(),
            nb::keep_alive<1, 3>())
       .def_prop_ro("cache_bytes", &CachedRows::cache_bytes);
+  nb::class_<RoundedRows, StepRows>(module, "RoundedRows",
+                                    "Rows in halves, as steps on the CPU compute with them: in floats, rounded at "
+                                    "random where a step ends.")
+      .def("__init__",
+           [](RoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table) {
+             new (self) RoundedRows(beneath, {seed, table});
+           },
+           "beneath"_a, "seed"_a, "table"_a, nb::keep_alive<1, 2>());
 }
 
 }  // namespace frugal

@@ -21,8 +21,9 @@ enum class FlushMode : std::uint8_t {
 // How a value leaves a device.
 enum class ValuePath : std::uint8_t {
   kStaging,  // into the rank's staging; a flush thread copies it to the host row
-  kHostRow,  // the executor stores it straight into the host row; the shard only keeps the books. With one rank its
-             // own order of work then keeps reads behind stores: in kP2F no gate ever waits, and there are no shards
+  kHostRow,  // the executor stores it straight into the host row; the flush worker only keeps the books. With one rank
+             // its own order of work then keeps reads behind stores: in kP2F no gate ever waits, and there are no flush
+             // workers
 };
 
 struct EngineConfig {
@@ -31,7 +32,7 @@ struct EngineConfig {
                             // the rows, one plan, by one cache policy, serves all. For kP2F with kHostRow
   int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
   int planner_threads = 0;  // that look up the rows of a step; 0: by the cores of the process
-  int flush_threads = 2;  // F >= 1: one thread is one shard, the only writer of its rows
+  int flush_threads = 2;    // F >= 1: one thread is one flush worker, the only writer of its rows
   FlushMode mode = FlushMode::kP2F;
   ValuePath value_path = ValuePath::kStaging;
 

@@ -14,10 +14,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include "engine/flush_worker.h"
 #include "engine/in_order_flusher.h"
 #include "engine/planner.h"
 #include "engine/segment.h"
-#include "engine/shard.h"
 #include "parallel/start_thread.h"
 
 namespace frugal {
@@ -129,11 +129,11 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
   parts.config = std::move(config);
   parts.segment = Segment::create(parts.config, shared);
   std::vector<Inbox*> inboxes;
-  for (int i = 0; i < parts.segment->shape().shards; ++i) {
+  for (int i = 0; i < parts.segment->shape().workers; ++i) {
     if (parts.config.mode == FlushMode::kOff)
       parts.flushers.push_back(std::make_unique<InOrderFlusher>(parts.config, parts.segment));
     else
-      parts.flushers.push_back(std::make_unique<Shard>(parts.config, parts.segment, i));
+      parts.flushers.push_back(std::make_unique<FlushWorker>(parts.config, parts.segment, i));
     inboxes.push_back(&parts.flushers.back()->inbox());
   }
   parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes);
@@ -181,16 +181,17 @@ EngineStatistics Engine::statistics() const {
   statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();
   for (const auto& flusher : parts_->flushers) {
     const FlushCounters& c = flusher->counters();
-    statistics.shards.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
-                                 get(c.queue_operations), get(c.due_flushes), get(c.urgent), get(c.busy_nanoseconds),
-                                 get(c.live_records)});
+    statistics.workers.push_back({get(c.values) + get(c.gradients), get(c.bytes), get(c.values), get(c.gradients),
+                                  get(c.queue_operations), get(c.due_flushes), get(c.urgent), get(c.busy_nanoseconds),
+                                  get(c.live_records)});
     statistics.engine_bytes += get(c.memory);
   }
-  if (parts_->segment->shape().reads_follow_stores()) {  // without a shard: what a rank has sent has landed
+  if (parts_->segment->shape().reads_follow_stores()) {  // without a flush worker: what a rank has sent has landed
     const RankStatistics& rank = statistics.ranks[0];
     const std::int64_t stored = rank.values_sent + rank.write_backs_sent;
-    statistics.shards.push_back(
-        {.flushed_rows = stored, .flushed_bytes = stored * parts_->config.layout.record_floats() * 4, .values = stored});
+    statistics.workers.push_back({.flushed_rows = stored,
+                                  .flushed_bytes = stored * parts_->config.layout.record_floats() * 4,
+                                  .values = stored});
   }
   statistics.planned_steps =
       static_cast<std::int64_t>(parts_->segment->planned().value.load(std::memory_order_acquire));

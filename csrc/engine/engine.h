@@ -12,7 +12,7 @@
 
 namespace frugal {
 
-struct ShardStatistics {
+struct FlushWorkerStatistics {
   std::int64_t flushed_rows = 0, flushed_bytes = 0;  // landed records
   std::int64_t values = 0, gradients = 0;            // of them
   std::int64_t queue_operations = 0;                 // enqueue, move, take
@@ -24,7 +24,7 @@ struct ShardStatistics {
 
 struct EngineStatistics {
   std::vector<RankStatistics> ranks;
-  std::vector<ShardStatistics> shards;
+  std::vector<FlushWorkerStatistics> workers;
   std::int64_t planned_steps = 0;
   std::int64_t planning_nanoseconds = 0;
   std::int64_t engine_bytes = 0;  // all memory of the engine beyond table and caches

@@ -1,4 +1,4 @@
-// A thread that brings records home. The engine has one per shard, or a single in-order one in mode off.
+// A thread that brings records home. The engine has one per flush worker, or a single in-order one in mode off.
 #pragma once
 
 #include <atomic>

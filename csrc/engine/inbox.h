@@ -1,4 +1,4 @@
-// What the planner tells a shard about one step, and the ring in which it does so.
+// What the planner tells a flush worker about one step, and the ring in which it does so.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ struct Operation {
 
 inline constexpr std::int64_t kInHostRow = -1;
 
-// Everything that step `step` means for one shard. Operations of a row are in their order; write-backs come before
-// them.
+// Everything that step `step` means for one flush worker. Operations of a row are in their order; write-backs come
+// before them.
 struct StepOperations {
   std::int64_t step = -1;
   std::vector<Operation> write_backs, operations;
@@ -48,7 +48,7 @@ struct StepOperations {
   }
 };
 
-// A ring from the planner to one shard; cells keep their memory.
+// A ring from the planner to one flush worker; cells keep their memory.
 class Inbox {
  public:
   explicit Inbox(std::int64_t cells) : cells_(static_cast<std::size_t>(cells)) {}
@@ -60,7 +60,7 @@ class Inbox {
   StepOperations& next() { return cells_[posted_.load(std::memory_order_relaxed) % cells_.size()]; }
   void post() { posted_.fetch_add(1, std::memory_order_release); }
 
-  // Shard. The oldest cell, or nullptr; it stays valid until pop().
+  // Flush worker. The oldest cell, or nullptr; it stays valid until pop().
   const StepOperations* front() const {
     const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
     return posted_.load(std::memory_order_acquire) == taken ? nullptr : &cells_[taken % cells_.size()];
@@ -68,7 +68,8 @@ class Inbox {
   void pop() { taken_.fetch_add(1, std::memory_order_release); }
 
  private:
-  std::vector<StepOperations> cells_;  // a cell belongs to the planner until post(), then to the shard until pop()
+  std::vector<StepOperations>
+      cells_;  // a cell belongs to the planner until post(), then to the flush worker until pop()
   alignas(128) std::atomic<std::uint64_t> posted_{0};
   alignas(128) std::atomic<std::uint64_t> taken_{0};
 };

@@ -12,7 +12,7 @@ namespace frugal {
 inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that is read from host memory
 
 // What happens to a row after a step has used it.
-enum class Leave : std::uint8_t {
+enum class RowDestination : std::uint8_t {
   kCache = 0,     // updated by the executor in cache slot `target`; nothing travels
   kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
@@ -24,19 +24,20 @@ struct StepPlan {
   std::int64_t step = -1;
   std::span<const std::int64_t> rows;    // (U,) ascending, as registered
   std::span<const std::int32_t> source;  // (U,) slot of this rank's cache, or kFromHost
-  std::span<const Leave> leave;          // (U,)
-  std::span<const std::int64_t> target;  // (U,) see Leave
+  std::span<const RowDestination> leave;  // (U,)
+  std::span<const std::int64_t> target;   // (U,) see RowDestination
 };
 
-// A cached row that has to leave: copy its record from the slot to `target` (as Leave::kValue or Leave::kHostRow).
-// It must leave before the step that follows overwrites its slot, and it cannot leave before step `after` has run.
+// A cached row that has to leave: copy its record from the slot to `target` (as RowDestination::kValue or
+// RowDestination::kHostRow). It must leave before the step that follows overwrites its slot, and it cannot leave before
+// step `after` has run.
 struct WriteBack {
   std::int64_t row;
   std::int64_t after;   // last step of this rank that changes the row; -1: none did
   std::int64_t target;  // float in this rank's staging, or the row itself if leave is kHostRow
   std::int64_t block;   // the step whose plan asked for it: it leaves before that step's gate at the latest
   std::int32_t slot;
-  Leave leave;  // kValue or kHostRow
+  RowDestination leave;  // kValue or kHostRow
 };
 
 // A row that lies in a cache slot at this moment (see RankPort::drain).

@@ -31,7 +31,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       plans_(segment_->shape().plans),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
-      keeps_records_(segment_->shape().shards > 0),
+      keeps_records_(segment_->shape().workers > 0),
       settled_(plans_ == 1 && !keeps_records_ && !keeps_values_in_staging_ && caching_ &&
                config.caches[0]->keeps_for_good()),
       staging_floats_(segment_->shape().staging_floats),
@@ -199,7 +199,7 @@ void Planner::hit(const Place& place, std::int64_t index) {
   config_.caches[static_cast<std::size_t>(place.rank)]->touch(mine.rows[index], place.slot, step_,
                                                               next_use(place.rank, index));
   mine.source[index] = place.slot;
-  mine.plan(index, Leave::kCache, place.slot);
+  mine.plan(index, RowDestination::kCache, place.slot);
 }
 
 // The row is read from host, and was there before.
@@ -265,7 +265,7 @@ void Planner::take_in(const Admitted& admitted) {
   const std::int64_t row = mine.rows[user.index];
   slot = {row, step_};
   enter(row, {user.rank, admission.slot});
-  mine.plan(user.index, Leave::kCache, admission.slot);
+  mine.plan(user.index, RowDestination::kCache, admission.slot);
 }
 
 void Planner::enter(std::int64_t row, const Place& place) {
@@ -293,7 +293,7 @@ void Planner::write_back(std::int32_t rank, std::int32_t slot, std::int64_t due)
                                 .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
                                 .block = step_,
                                 .slot = slot,
-                                .leave = keeps_values_in_staging_ ? Leave::kValue : Leave::kHostRow});
+                                .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow});
     if (keeps_records_) {
       mine.write_back_operations.push_back({.kind = Operation::Kind::kWriteBack,
                                             .rank = rank,
@@ -311,9 +311,9 @@ void Planner::send_value(std::int32_t rank, std::int64_t index) {
   const std::int64_t row = mine.rows[index];
   const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
   if (keeps_values_in_staging_)
-    mine.plan(index, Leave::kValue, position % staging_floats_);
+    mine.plan(index, RowDestination::kValue, position % staging_floats_);
   else
-    mine.plan(index, Leave::kHostRow, row);
+    mine.plan(index, RowDestination::kHostRow, row);
   if (!keeps_records_) return;
   ++mine.records;
   operations_of(row).operations.push_back(
@@ -336,7 +336,7 @@ void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
     for (int entry = 0; entry < config_.entries; ++entry) vectors += source(entry).count;
     std::int64_t position = allocate(users[u].rank, vectors * config_.layout.stride);
     Part& sender = part(users[u].rank);
-    sender.plan(users[u].index, Leave::kGradient, position % staging_floats_);
+    sender.plan(users[u].index, RowDestination::kGradient, position % staging_floats_);
     ++sender.records;
     for (int entry = 0; entry < config_.entries; ++entry) {
       source(entry).position = position;
@@ -376,7 +376,7 @@ std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBa
   return leaving_;
 }
 
-// Hands the step to the ranks and the shards.
+// Hands the step to the ranks and the flush workers.
 void Planner::finish() {
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
@@ -410,7 +410,7 @@ std::int64_t Planner::next_use(std::int32_t rank, std::int64_t index) const {
 }
 
 StepOperations& Planner::operations_of(std::int64_t row) const {
-  return inboxes_[static_cast<std::size_t>(shard_of(row, static_cast<std::int32_t>(inboxes_.size())))]->next();
+  return inboxes_[static_cast<std::size_t>(worker_of(row, static_cast<std::int32_t>(inboxes_.size())))]->next();
 }
 
 }  // namespace frugal

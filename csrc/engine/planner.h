@@ -58,14 +58,14 @@ class Planner {
     std::int64_t head;                        // of the merge: the next row to visit
     std::size_t found_head;                   // likewise: the next of those found
     std::int32_t* source;                     // the plan
-    Leave* leave;
+    RowDestination* leave;
     std::int64_t* target;
     std::int64_t begin = 0, end = 0;  // positions in staging
     std::int64_t records = 0;
     std::vector<WriteBack> write_backs;
-    std::vector<Operation> write_back_operations;  // the record of each, for the row's shard
+    std::vector<Operation> write_back_operations;  // the record of each, for the row's flush worker
 
-    void plan(std::int64_t index, Leave how, std::int64_t where) const {
+    void plan(std::int64_t index, RowDestination how, std::int64_t where) const {
       leave[index] = how;
       target[index] = where;
     }
@@ -120,10 +120,10 @@ class Planner {
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };
 
-// Which shard owns a row.
-inline std::int32_t shard_of(std::int64_t row, std::int32_t shards) {
-  // Not the bits that index a shard's map, or its cells would fill unevenly.
-  return static_cast<std::int32_t>(((hash_row(row) & 0xFFFFFFFFull) * static_cast<std::uint64_t>(shards)) >> 32);
+// Which flush worker owns a row.
+inline std::int32_t worker_of(std::int64_t row, std::int32_t workers) {
+  // Not the bits that index a flush worker's map, or its cells would fill unevenly.
+  return static_cast<std::int32_t>(((hash_row(row) & 0xFFFFFFFFull) * static_cast<std::uint64_t>(workers)) >> 32);
 }
 
 }  // namespace frugal

@@ -198,8 +198,9 @@ void RankPort::note_write_backs(std::int64_t count) {
 }
 
 bool RankPort::gate_open(std::int64_t step) const {
-  for (int shard = 0; shard < segment_->shape().shards; ++shard)
-    if (segment_->opened(shard).value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step)) return false;
+  for (int worker = 0; worker < segment_->shape().workers; ++worker)
+    if (segment_->opened(worker).value.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(step))
+      return false;
   return true;
 }
 
@@ -246,14 +247,15 @@ void RankPort::note_published(std::int64_t step) {
   const StepPlan done = plan(step);
   const auto rows = static_cast<std::int64_t>(done.rows.size());
   const std::int64_t hits = rows - std::ranges::count(done.source, kFromHost);
-  const std::int64_t kept = std::ranges::count(done.leave, Leave::kCache);
-  const std::int64_t gradients = std::ranges::count(done.leave, Leave::kGradient);
+  const std::int64_t kept = std::ranges::count(done.leave, RowDestination::kCache);
+  const std::int64_t gradients = std::ranges::count(done.leave, RowDestination::kGradient);
   for (std::size_t i = 0; kept > hits && i < done.rows.size(); ++i)  // rows that came in; a hit stays where it is
-    if (done.leave[i] == Leave::kCache && done.source[i] == kFromHost)
+    if (done.leave[i] == RowDestination::kCache && done.source[i] == kFromHost)
       mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
   std::int64_t vectors = 0;
   for (std::size_t i = 0; gradients > 0 && i < done.rows.size(); ++i)
-    for (std::int32_t entry = 0; done.leave[i] == Leave::kGradient && entry < segment_->shape().entries; ++entry)
+    for (std::int32_t entry = 0; done.leave[i] == RowDestination::kGradient && entry < segment_->shape().entries;
+         ++entry)
       vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * done.rows.size() + i];
   RankArea& area = segment_->rank(rank_);
   add(area.cache_reads, hits);

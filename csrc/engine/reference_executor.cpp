@@ -22,7 +22,8 @@ void ReferenceExecutor::copy(float* to, const float* from) const {
 void ReferenceExecutor::serve_write_backs(std::int64_t step) {
   for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
     for (const WriteBack& request : requests) {
-      float* to = request.leave == Leave::kHostRow ? host(request.target) : port_.staging().data() + request.target;
+      float* to =
+          request.leave == RowDestination::kHostRow ? host(request.target) : port_.staging().data() + request.target;
       copy(to, cached(request.slot));
     }
     port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
@@ -42,7 +43,7 @@ std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
   }
   std::vector<const float*> pointers;
   for (std::size_t i = 0; i < rows; ++i) {
-    const bool sends_gradients = plan.leave[i] == Leave::kGradient;
+    const bool sends_gradients = plan.leave[i] == RowDestination::kGradient;
     float* staged = sends_gradients ? port_.staging().data() + plan.target[i] : nullptr;
     // All gradients come from the value at the start of the step, also those of later entries.
     std::size_t total = 0;
@@ -63,10 +64,10 @@ std::int64_t ReferenceExecutor::step(std::int64_t step, const StepWork& work) {
       if (!pointers.empty()) update_->apply(value(i), pointers, layout_);
     }
     switch (plan.leave[i]) {
-      case Leave::kCache:
+      case RowDestination::kCache:
         copy(cached(plan.target[i]), value(i));
         break;
-      case Leave::kValue:
+      case RowDestination::kValue:
         copy(port_.staging().data() + plan.target[i], value(i));
         break;
       default:

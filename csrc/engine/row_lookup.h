@@ -62,11 +62,11 @@ class RowLookup {
   // Plans the range for a rank alone whose policy keeps rows for good and who stores the others into their host rows:
   // nothing there depends on another row. Leaves in `missed` the rows that the policy may take in.
   void plan_settled(const std::int64_t* rows, const CachePolicy& policy, LocatedRows& located, std::int32_t* source,
-                    Leave* leave, std::int64_t* target) const {
+                    RowDestination* leave, std::int64_t* target) const {
     for (std::size_t f = 0; f < located.found.size(); ++f) {
       const std::int64_t i = located.found[f];
       source[i] = located.places[f].slot;
-      leave[i] = Leave::kCache;
+      leave[i] = RowDestination::kCache;
       target[i] = located.places[f].slot;
     }
     std::size_t wanted = 0;
@@ -75,7 +75,7 @@ class RowLookup {
     for (std::size_t m = 0; m < missed; ++m) {
       if (m + kAhead < missed) policy.prefetch(rows[located.missed[m + kAhead]]);
       const std::int64_t i = located.missed[m];
-      leave[i] = Leave::kHostRow;
+      leave[i] = RowDestination::kHostRow;
       target[i] = rows[i];
       located.missed[wanted] = i;
       wanted += policy.wants(rows[i]);

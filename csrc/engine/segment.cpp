@@ -55,7 +55,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.mode = config.mode;
   shape.value_path = config.value_path;
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
-  shape.shards = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
+  shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
   shape.rows = config.rows;
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);
@@ -115,7 +115,7 @@ struct Segment::Layout {
     rank_bytes = (rank + kPage - 1) / kPage * kPage;
     std::int64_t end = 0;
     place(end, sizeof(Header));
-    opened = place(end, s.shards * static_cast<std::int64_t>(sizeof(Counter)));
+    opened = place(end, s.workers * static_cast<std::int64_t>(sizeof(Counter)));
     ranks = place(end, s.plans * rank_bytes, kPage);
     others = place(end, (s.ranks - s.plans) * static_cast<std::int64_t>(sizeof(RankArea)));
     total = end;
@@ -200,7 +200,7 @@ Event& Segment::work() { return header().work; }
 Event& Segment::planning() { return header().planning; }
 Event& Segment::gate() { return header().gate; }
 Counter& Segment::planned() { return header().planned; }
-Counter& Segment::opened(int shard) { return at<Counter>(layout_->opened)[shard]; }
+Counter& Segment::opened(int worker) { return at<Counter>(layout_->opened)[worker]; }
 
 // Of a rank's own cells, or those of all.
 template <class T>
@@ -238,8 +238,8 @@ std::int32_t* Segment::inbox_occurrences(int rank, std::int64_t step) {
 std::int32_t* Segment::plan_source(int rank, std::int64_t step) {
   return in_plan<std::int32_t>(rank, layout_->source) + step % shape().window * shape().max_rows;
 }
-Leave* Segment::plan_leave(int rank, std::int64_t step) {
-  return in_plan<Leave>(rank, layout_->leave) + step % shape().window * shape().max_rows;
+RowDestination* Segment::plan_leave(int rank, std::int64_t step) {
+  return in_plan<RowDestination>(rank, layout_->leave) + step % shape().window * shape().max_rows;
 }
 std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
   return in_plan<std::int64_t>(rank, layout_->target) + step % shape().window * shape().max_rows;

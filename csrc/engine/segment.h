@@ -24,7 +24,7 @@ struct alignas(128) Counter {
 
 // The numbers an attaching process needs to find its way.
 struct SegmentShape {
-  std::int32_t ranks, plans, lookahead, entries, shards;  // plans: one per rank, or one for all
+  std::int32_t ranks, plans, lookahead, entries, workers;  // plans: one per rank, or one for all
   RowLayout layout;
   std::int64_t rows, max_rows, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
@@ -34,7 +34,7 @@ struct SegmentShape {
 
   // Ranks that share no value, one alone or each with columns of its own, and store values into host rows themselves:
   // a rank's own order of work keeps its reads behind its stores, so that no read waits for a record. There are no
-  // shards then, and nobody keeps books of records.
+  // flush workers then, and nobody keeps books of records.
   bool reads_follow_stores() const {
     return plans == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
   }
@@ -47,7 +47,7 @@ struct Block {
   std::atomic<std::int64_t> begin;      // first position in staging, monotone
   std::int64_t end;                     // behind the last position; read by its rank until it publishes the step
   std::uint64_t requests_end;           // write-back requests up to and including this step; likewise
-  std::atomic<std::int64_t> remaining;  // records that have not landed; counted down by shards, zero without any
+  std::atomic<std::int64_t> remaining;  // records that have not landed; counted down by flush workers, zero without any
 };
 
 inline constexpr std::int32_t kClosed = -1;
@@ -58,7 +58,7 @@ struct RankArea {
   Counter published;                  // rank or its device: steps that have run
   Counter written_back;               // rank or its device: write-back requests served
   Counter requested;                  // planner: write-back requests made; see Segment::requested
-  Counter landed_back;                // shards (add): write-backs that have landed
+  Counter landed_back;                // flush workers (add): write-backs that have landed
   Counter wanted;                     // rank: steps whose plan it has asked for
   Counter drain_entered, drain_left;  // rank
   std::atomic<std::int32_t> pid;      // rank: of the process that drives it; 0: not attached; kClosed: it has left
@@ -83,11 +83,11 @@ class Segment {
   std::string path() const;  // for attach; empty if private
 
   // Events. Which condition belongs to which:
-  Event& work();               // shards: batches posted, records published, write-backs served, stop
+  Event& work();               // flush workers: batches posted, records published, write-backs served, stop
   Event& planning();           // planner: registrations, plans wanted, stop
   Event& gate();               // ranks: plan decided, gate opened, room in staging, drain, window; and every error
   Counter& planned();          // planner: steps decided
-  Counter& opened(int shard);  // shard: gates of steps below this are open as far as it knows
+  Counter& opened(int worker);  // flush worker: gates of steps below this are open as far as it knows
   RankArea& rank(int rank);
   // What follows is one rank's, or that of all where all have the same steps: a plan's cells are then read by every
   // rank, and used again when each has published the step.
@@ -102,7 +102,7 @@ class Segment {
   std::int64_t& inbox_count(int rank, std::int64_t step);
   std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
   std::int32_t* plan_source(int rank, std::int64_t step);
-  Leave* plan_leave(int rank, std::int64_t step);
+  RowDestination* plan_leave(int rank, std::int64_t step);
   std::int64_t* plan_target(int rank, std::int64_t step);
   WriteBack& request(int rank, std::uint64_t sequence);
   float* staging(int rank);

@@ -12,15 +12,15 @@ void require(bool good, std::int64_t u, const char* what) {
 
 bool within(std::int64_t index, std::int64_t size) { return index >= 0 && index < size; }
 
-void check_target(const RowMemory& memory, const MemoryExtent& extent, Leave leave, std::int64_t target,
+void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestination leave, std::int64_t target,
                   std::int64_t records, std::int64_t u) {
   switch (leave) {
-    case Leave::kCache:
+    case RowDestination::kCache:
       return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
-    case Leave::kHostRow:
+    case RowDestination::kHostRow:
       return require(within(target, extent.host_rows), u, "leaves to a row outside the table");
-    case Leave::kValue:
-    case Leave::kGradient:
+    case RowDestination::kValue:
+    case RowDestination::kGradient:
       return require(target >= 0 && target % 4 == 0 && target + records * memory.stride <= extent.staging_floats, u,
                      "leaves to a place outside the staging");
   }
@@ -43,7 +43,7 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
                   const StepGradients& gradients) {
   for (std::int64_t u = 0; u < writes.count; ++u) {
     std::int64_t records = 1;
-    if (writes.leave[u] == Leave::kGradient) {
+    if (writes.leave[u] == RowDestination::kGradient) {
       records = 0;
       for (int e = 0; e < gradients.entries; ++e)
         records += gradients.entry[e].offset[u + 1] - gradients.entry[e].offset[u];
@@ -54,7 +54,7 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
 
 void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
   for (std::int64_t u = 0; u < returns.count; ++u) {
-    if (returns.leave[u] != Leave::kHostRow) continue;
+    if (returns.leave[u] != RowDestination::kHostRow) continue;
     require(within(returns.rows[u], extent.host_rows), u, "returns to a row outside the table");
     require(within(returns.target[u], extent.slots), u, "returns from a slot outside the cache");
   }
@@ -64,7 +64,7 @@ void check_write_backs(const RowMemory& memory, const MemoryExtent& extent, cons
                        std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     require(within(write_backs[i].slot, extent.slots), i, "is written back from a slot outside the cache");
-    require(write_backs[i].leave == Leave::kValue || write_backs[i].leave == Leave::kHostRow, i,
+    require(write_backs[i].leave == RowDestination::kValue || write_backs[i].leave == RowDestination::kHostRow, i,
             "is written back in no known way");
     check_target(memory, extent, write_backs[i].leave, write_backs[i].target, 1, i);
   }

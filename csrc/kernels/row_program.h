@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "engine/plan.h"
+#include "memory/row_layout.h"
 
 #ifdef __CUDACC__
 #define FRUGAL_HOST_DEVICE __host__ __device__
@@ -29,17 +30,32 @@ namespace frugal {
 inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 
 // Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart
-// everywhere.
+// everywhere; but a step computes in floats, so its own records of rows in halves are record_stride() apart.
 struct RowMemory {
   std::int64_t dim;
   std::int64_t stride;         // >= dim + state, a multiple of 4; of 32 for whole lines
   float* host_rows = nullptr;  // the table, or in `copy` mode the rows that were packed for this step
   float* cache = nullptr;      // the device's cache, slot after slot
-  float* staging = nullptr;    // the rank's staging, which targets of Leave::kValue and kGradient point into
+  float* staging = nullptr;    // the rank's staging, which targets of RowDestination::kValue and kGradient point into
   std::int64_t state = 1;      // floats of optimizer state behind the embedding
+  RowElement element = RowElement::kFloat32;  // of the embedding; whoever only copies may take halves for floats
 
+  FRUGAL_HOST_DEVICE bool in_halves() const { return element != RowElement::kFloat32; }
+  // Where the state begins.
+  FRUGAL_HOST_DEVICE std::int64_t embedding_floats() const { return in_halves() ? (dim + 1) / 2 : dim; }
   // What is copied of a record: embedding and state, up to whole 16-byte words.
-  FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (dim + state + 3) / 4 * 4; }
+  FRUGAL_HOST_DEVICE std::int64_t record_floats() const { return (embedding_floats() + state + 3) / 4 * 4; }
+  FRUGAL_HOST_DEVICE std::int64_t record_stride() const {
+    return in_halves() ? (dim + state + kLineFloats - 1) / kLineFloats * kLineFloats : stride;
+  }
+};
+
+// By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
+struct RowRounding {
+  std::uint64_t seed = 0;
+  std::uint32_t table = 0;
+  const std::int64_t* step = nullptr;  // (1,) the number of the step
+  const std::int64_t* rows = nullptr;  // ids of the step's rows
 };
 
 // Which rows of a step are read at a time: those that come from the host need not wait for the step before.
@@ -59,7 +75,7 @@ struct RowReads {
 
 // Writes of a step: StepPlan::leave and target. used: null, or how many of the rows there are; the others only pad.
 struct RowWrites {
-  const Leave* leave;
+  const RowDestination* leave;
   const std::int64_t* target;
   std::int64_t count;
   const std::int32_t* used = nullptr;
@@ -68,10 +84,10 @@ struct RowWrites {
 };
 
 // Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
-// (Leave::kHostRow).
+// (RowDestination::kHostRow).
 struct RowReturns {
   const std::int64_t* rows;
-  const Leave* leave;
+  const RowDestination* leave;
   const std::int64_t* target;
   std::int64_t count;
 };
@@ -96,12 +112,14 @@ struct StepGradients {
   int entries;
 };
 
-// How the rows of one table leave their step. records: as the step read them.
+// How the rows of one table leave their step. records: as the step read them. rounding: of rows in halves, none of
+// which leaves as gradients.
 struct TableUpdate {
   RowMemory memory;
   RowWrites writes;
   const float* records;
   StepGradients gradients;
+  RowRounding rounding = {};
 };
 
 FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const RowReads& reads, std::int64_t u) {
@@ -109,11 +127,11 @@ FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const 
   return slot == kFromHost ? memory.host_rows + reads.rows[u] * memory.stride : memory.cache + slot * memory.stride;
 }
 
-FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, Leave leave, std::int64_t target) {
+FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, RowDestination leave, std::int64_t target) {
   switch (leave) {
-    case Leave::kCache:
+    case RowDestination::kCache:
       return memory.cache + target * memory.stride;
-    case Leave::kHostRow:
+    case RowDestination::kHostRow:
       return memory.host_rows + target * memory.stride;
     default:
       return memory.staging + target;
@@ -205,13 +223,14 @@ FRUGAL_WARP_CODE void copy_row(float* to, const float* from, std::int64_t dim) {
 // Every element is written once, so a target in mapped host memory is only ever stored to. A device shares the work out
 // otherwise (cuda/row_updates.cu), with the same operations for each element.
 template <class Warp>
-FRUGAL_WARP_CODE void update_row(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
-                                 const StepGradients& gradients, std::int64_t u, float learning_rate, int power) {
+FRUGAL_WARP_CODE void update_row(const RowMemory& memory, RowDestination leave, std::int64_t target,
+                                 const float* record, const StepGradients& gradients, std::int64_t u,
+                                 float learning_rate, int power) {
   using Lanes = typename Warp::Lanes;
   constexpr int kWarp = 32, kVectors = Warp::kVectors;
   float* const to = target_of(memory, leave, target);
   const std::int64_t dim = memory.dim;
-  if (leave == Leave::kGradient) {
+  if (leave == RowDestination::kGradient) {
     std::int64_t sent = 0;
     FRUGAL_UNROLL  // here and below, so that a device keeps the entries in registers
     for (int e = 0; e < kMaxEntries; ++e) {

@@ -42,15 +42,27 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
         to[dim + i] = state;
         to[i] = record[i] + negative_rate * sum[i] / (Warp::square_root(state) + rule.epsilon);
       }
+      return;
+    case Optimizer::kAdam:
+      FRUGAL_INDEPENDENT
+      for (std::int64_t i = lane; i < dim; i += kLanes) {
+        const float mean = record[dim + i] + kAdamRate * (sum[i] - record[dim + i]);
+        const float square = record[2 * dim + i] + kAdamSquareRate * (sum[i] * sum[i] - record[2 * dim + i]);
+        to[dim + i] = mean;
+        to[2 * dim + i] = square;
+        to[i] = record[i] - rule.corrections[0] * mean /
+                                (Warp::square_root(square) * rule.corrections[1] + rule.epsilon);
+      }
   }
 }
 
 // Row u leaves as its plan says: updated, or as the sum of its gradients where other ranks use it too.
 template <class Warp, int kLanes>
-FRUGAL_WARP_CODE void leave_with_sum(const RowMemory& memory, Leave leave, std::int64_t target, const float* record,
-                                     const float* sum, const UpdateRule& rule, int power, int lane) {
+FRUGAL_WARP_CODE void leave_with_sum(const RowMemory& memory, RowDestination leave, std::int64_t target,
+                                     const float* record, const float* sum, const UpdateRule& rule, int power,
+                                     int lane) {
   float* const to = target_of(memory, leave, target);
-  if (leave == Leave::kGradient)
+  if (leave == RowDestination::kGradient)
     copy_row<Warp>(to, sum, memory.dim);
   else
     update_from_sum<Warp, kLanes>(to, record, sum, memory.dim, rule, power, lane);

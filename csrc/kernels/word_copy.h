@@ -24,17 +24,18 @@ FRUGAL_HOST_DEVICE inline int words_into_line(const Word* from) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(Word) % kLineWords);
 }
 
-// Threads per row: the power of two that covers its words, between a line's and a warp's. Narrow rows would leave most
-// of a warp idle.
+// Threads per row, between a line's and a warp's: the fewest that have all its words under way at once. More would leave a
+// warp with fewer bytes on the bus, which short rows and rows in halves feel.
 inline int lanes_for_words(std::int64_t words) {
   int lanes = kLineWords;
-  while (lanes < kWarpLanes && lanes < words) lanes *= 2;
+  while (lanes < kWarpLanes && lanes * kWordsInFlight < words) lanes *= 2;
   return lanes;
 }
 
-// One thread's share: all `lanes` threads with lanes 0 .. lanes - 1 together copy each of the `words` once.
-FRUGAL_HOST_DEVICE inline void copy_words(Word* __restrict__ to, const Word* __restrict__ from, int words, int lane,
-                                          int lanes) {
+// One thread's share: all `lanes` threads with lanes 0 .. lanes - 1 together call store(i, word i) once for each of the
+// `words`.
+template <typename Store>
+FRUGAL_HOST_DEVICE inline void for_words(const Word* __restrict__ from, int words, int lane, int lanes, Store store) {
   for (int first = lane - words_into_line(from); first < words; first += kWordsInFlight * lanes) {
     Word moved[kWordsInFlight];
     FRUGAL_UNROLL
@@ -45,9 +46,14 @@ FRUGAL_HOST_DEVICE inline void copy_words(Word* __restrict__ to, const Word* __r
     FRUGAL_UNROLL
     for (int k = 0; k < kWordsInFlight; ++k) {
       const int i = first + k * lanes;
-      if (i >= 0 && i < words) to[i] = moved[k];
+      if (i >= 0 && i < words) store(i, moved[k]);
     }
   }
+}
+
+FRUGAL_HOST_DEVICE inline void copy_words(Word* __restrict__ to, const Word* __restrict__ from, int words, int lane,
+                                          int lanes) {
+  for_words(from, words, lane, lanes, [to](int i, const Word& word) { to[i] = word; });
 }
 
 }  // namespace frugal

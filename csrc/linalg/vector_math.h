@@ -39,6 +39,13 @@ FRUGAL_LANES Vec log1p_unit(Vec x) {
   return fma(p * s, z, z + z);
 }
 
+// log x for x >= 1: x is 2^n (1 + rest), by exact halving.
+FRUGAL_LANES float log_from_one(float x) {
+  float n = 0.0f;
+  for (; x >= 2.0f; x *= 0.5f) n += 1.0f;
+  return n * 0.693147180559945309f + common_value(log1p_unit(broadcast(x - 1.0f)));
+}
+
 struct SineCosine {
   Vec sine, cosine;
 };

@@ -6,14 +6,19 @@
 //              counts as a constant (adversarial)
 //   pairwise:  mean_ij w_i l(s+_i - s-_ij)
 //   l(x) = softplus(-x) (Logsigmoid, Logistic and BCE are all this function) or max(0, margin - x) (Hinge)
+//   softmax:   mean_i w_i (log(e^s+_i + sum_j e^s-_ij) - s+_i), the cross-entropy of the positive among its negatives;
+//              with the chunk's own side among them, a positive does not meet itself. LibKGE's "kl" for sampled
+//              negatives (kge/util/loss.py), of which a step computes the side that it corrupts.
 // Regularization adds coefficient * sum |x|^norm over all rows that were read: each distinct entity among the positives
 // once, each negative and each edge's relation once per occurrence. Source: DGL-KE, dglke/models/pytorch/loss.py and
 // general_models.py.
 #pragma once
 
+#include "device/everywhere.h"
+
 namespace frugal {
 
-enum class LossGenre { kSoftplus, kHinge };
+enum class LossGenre { kSoftplus, kHinge, kSoftmax };
 
 struct LossSpec {
   LossGenre genre = LossGenre::kSoftplus;
@@ -24,6 +29,8 @@ struct LossSpec {
   float regularization_coefficient = 0.0f;
   float regularization_norm = 3.0f;
 
+  // Whether a positive and its negatives have one loss between them, rather than one each.
+  FRUGAL_EVERYWHERE bool joint() const { return pairwise || genre == LossGenre::kSoftmax; }
   bool regularized() const { return regularization_coefficient > 0.0f && regularization_norm > 0.0f; }
 };
 

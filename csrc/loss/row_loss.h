@@ -39,7 +39,7 @@ struct Hinge {  // l(x) = max(0, margin - x); its derivative at the kink is -1, 
 
 struct RowLoss {
   float loss;                 // of the row, before edge importance
-  float positive_derivative;  // d loss / d s+, times scale: pairwise only, else 0
+  float positive_derivative;  // d loss / d s+, times scale: of a joint loss, else 0
 };
 
 // Calls body(v, x) for each vector x of a row, which may change it.
@@ -104,8 +104,27 @@ FRUGAL_LANES RowLoss row_loss(Loss l, const LossSpec& spec, float positive_score
   return {fold_sum(loss) / sum, 0.0f};
 }
 
+// Cross-entropy of the positive among its negatives; scores as above. No power of e is above 1, and the positive's
+// derivative is a sum of the negatives' shares, not a difference of numbers near 1.
+FRUGAL_LANES RowLoss softmax_loss(float positive_score, float scale, std::int64_t vectors, float* scores) {
+  Vec largest = broadcast(positive_score);
+  for (std::int64_t v = 0; v < vectors; ++v) largest = max(largest, load(scores + v * kLanes));
+  const Vec top = broadcast(fold_max(largest));
+  Vec total = broadcast(0.0f);
+  for_vectors(vectors, scores, [&](std::int64_t, Vec& x) {
+    x = exp(x - top);
+    total = total + x;
+  });
+  const float negatives = fold_sum(total), highest = common_value(top);
+  const float sum = negatives + common_value(exp(broadcast(positive_score - highest)));
+  const Vec each = broadcast(scale / sum);
+  for_vectors(vectors, scores, [&](std::int64_t, Vec& x) { x = x * each; });
+  return {log_from_one(sum) + (highest - positive_score), -scale * (negatives / sum)};
+}
+
 FRUGAL_LANES RowLoss row_loss(const LossSpec& spec, float positive_score, float scale, std::int64_t n,
                               std::int64_t vectors, float* scores) {
+  if (spec.genre == LossGenre::kSoftmax) return softmax_loss(positive_score, scale, vectors, scores);
   if (spec.genre == LossGenre::kHinge)
     return row_loss(Hinge{broadcast(spec.margin)}, spec, positive_score, scale, n, vectors, scores);
   return row_loss(Softplus{}, spec, positive_score, scale, n, vectors, scores);

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "memory/half_rows.h"
 #include "memory/numa.h"
 #include "parallel/thread_pool.h"
 #include "random/philox.h"
@@ -27,8 +28,8 @@ std::size_t checked_bytes(std::int64_t rows, std::int64_t dim, const RowLayout& 
 
 }  // namespace
 
-HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state)
-    : rows_(rows), layout_(RowLayout::for_dim(dim, state)), bytes_(checked_bytes(rows, dim, layout_)) {
+HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element)
+    : rows_(rows), layout_(RowLayout::for_dim(dim, state, element)), bytes_(checked_bytes(rows, dim, layout_)) {
   if (sharing == Sharing::kShared) {
     file_ = memfd_create("frugal-table", MFD_CLOEXEC);
     if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) != 0) {
@@ -74,25 +75,58 @@ HostTable::~HostTable() {
   if (file_ >= 0) close(file_);
 }
 
+void HostTable::read(std::int64_t id, float* values) {
+  if (layout_.in_halves()) return expand_embedding(layout_, row(id), values);
+  std::copy_n(row(id), layout_.dim, values);
+}
+
+void HostTable::write(std::int64_t id, const float* values) {
+  if (layout_.in_halves()) return round_embedding_to_nearest(layout_, values, row(id));
+  std::copy_n(values, layout_.dim, row(id));
+}
+
 void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream) {
   init_uniform(low, high, seed, stream, layout_.dim, {{0, layout_.dim}});
 }
 
 void HostTable::init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+  const CounterUniform uniform(seed, stream);
+  init(whole_dim, ranges, [&](float* values, std::uint64_t first, std::int64_t count) {
+    uniform.fill(values, first, count, low, high);
+  });
+}
+
+void HostTable::init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
+                            const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+  const CounterNormal normal(seed, stream);
+  const auto fill = [&](float* values, std::uint64_t first, std::int64_t count) {
+    normal.fill(values, first, count, deviation);
+  };
+  if (whole_dim) {
+    init(whole_dim, ranges, fill);
+  } else {
+    init(layout_.dim, {{0, layout_.dim}}, fill);
+  }
+}
+
+template <typename F>
+void HostTable::init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges,
+                     F fill) {
   std::int64_t filled = 0;
   for (const auto& [first, count] : ranges) filled += first < 0 || first + count > whole_dim ? whole_dim + 1 : count;
   if (filled != layout_.dim) throw std::invalid_argument("ranges of columns that do not fill a row");
-  const CounterUniform uniform(seed, stream);
   default_pool().parallel_for(rows_, 64, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> wide(layout_.in_halves() ? static_cast<std::size_t>(layout_.dim) : 0);
     for (std::int64_t id = begin; id < end; ++id) {
-      float* const values = row(id);
+      float* const values = layout_.in_halves() ? wide.data() : row(id);
       std::int64_t at = 0;
       for (const auto& [first, count] : ranges) {
-        uniform.fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count, low, high);
+        fill(values + at, static_cast<std::uint64_t>(id * whole_dim + first), count);
         at += count;
       }
-      std::fill_n(values + layout_.state_offset(), layout_.state, 0.0f);
+      if (layout_.in_halves()) write(id, values);
+      std::fill_n(row(id) + layout_.state_offset(), layout_.state, 0.0f);
     }
   });
 }

@@ -19,9 +19,10 @@ enum class Sharing {
 // Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
 class HostTable {
  public:
-  // rows >= 1, dim >= 1, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
+  // rows >= 1, dim >= 1 elements, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
   // std::runtime_error with sizes if the system refuses the mapping.
-  HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1);
+  HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1,
+            RowElement element = RowElement::kFloat32);
   // The shared table of another process, which must still live; path, rows, dim and state are that table's. Throws
   // std::runtime_error if the path is no table of that size.
   HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1);
@@ -38,16 +39,28 @@ class HostTable {
   float* row(std::int64_t id) { return data_ + id * layout_.stride; }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
-  // Sets every embedding to uniform numbers in [low, high) and all state to 0. Element (i, j) depends on seed,
-  // stream, i and j alone, so neither the number of threads nor the shard that a process fills changes it.
+  // Copies the embedding of a row to `values`, dim floats.
+  void read(std::int64_t id, float* values);
+  // Sets the embedding of a row; where it is kept in halves, to the nearest ones.
+  void write(std::int64_t id, const float* values);
+
+  // Sets every embedding to uniform numbers in [low, high), as write does, and all state to 0. Element (i, j) depends
+  // on seed, stream, i and j alone, so neither the number of threads nor the flush worker that a process fills changes
+  // it.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
   // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one
   // behind the other. Throws std::invalid_argument unless they fill a row.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
                     const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges);
+  // As both, with normal numbers of mean 0; no whole_dim means all columns.
+  void init_normal(float deviation, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim = 0,
+                   const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges = {});
 
  private:
   void map(int file);
+  // fill(values, index, count) sets values[i] to element index + i of the whole table, for `ranges` of each row.
+  template <typename F>
+  void init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, F fill);
 
   std::int64_t rows_;
   RowLayout layout_;

@@ -39,6 +39,9 @@ void SummedUpdate::apply(float* row, std::span<const float* const> gradients, co
         state[i] += g[i] * g[i];
         row[i] += negative_rate * g[i] / (std::sqrt(state[i]) + rule_.epsilon);
       }
+      break;
+    case Optimizer::kAdam:
+      throw std::logic_error("Adam needs to know the step");
   }
 }
 

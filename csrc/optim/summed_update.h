@@ -5,7 +5,10 @@
 //   SGD              w -= lr * g
 //   row-wise Adagrad s += mean(g * g), one s per row (mean_square.h has its order);  w -= lr * g / (sqrt(s) + eps)
 //   Adagrad          s += g * g, one s per element;                                  w -= lr * g / (sqrt(s) + eps)
-// Source: torch.optim.SGD and torch.optim.Adagrad for sparse gradients; row-wise Adagrad as FBGEMM and DLRM have it.
+//   Adam             m += 0.1 (g - m), v += 0.001 (g * g - v), one of each per element, and in step t = 1, 2, ...
+//                    w -= lr / (1 - 0.9^t) * m / (sqrt(v) / sqrt(1 - 0.999^t) + eps); for steps that tell t alone
+// Source: torch.optim.SGD and torch.optim.Adagrad for sparse gradients, torch.optim.Adam; row-wise Adagrad as FBGEMM and
+// DLRM have it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +19,8 @@
 
 namespace frugal {
 
-enum class Optimizer : std::uint8_t { kSgd, kRowwiseAdagrad, kAdagrad };
+enum class Optimizer : std::uint8_t { kSgd, kRowwiseAdagrad, kAdagrad, kAdam };
+inline constexpr float kAdamRate = 0.1f, kAdamSquareRate = 0.001f;  // 1 - beta_1, 1 - beta_2
 
 // "sgd", "rowwise_adagrad" or "adagrad"; throws std::invalid_argument for another name.
 Optimizer optimizer_named(const std::string& name);
@@ -26,9 +30,12 @@ struct UpdateRule {
   Optimizer optimizer = Optimizer::kSgd;
   float learning_rate = 0.0f;
   float epsilon = 0.0f;
+  // Adam: (2,) lr / (1 - 0.9^t) and 1 / sqrt(1 - 0.999^t), where the kernel runs.
+  const float* corrections = nullptr;
 
   // Floats of state behind a row of `dim` floats.
   std::int64_t state_floats(std::int64_t dim) const {
+    if (optimizer == Optimizer::kAdam) return 2 * dim;
     return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kRowwiseAdagrad ? 1 : dim;
   }
 };

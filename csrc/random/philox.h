@@ -4,14 +4,22 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+
+#include "device/everywhere.h"
 
 namespace frugal {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-// One block of 128 random bits.
-inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
+struct PhiloxWords {
+  std::uint32_t at[4];
+};
+
+// One block of 128 random bits, also on a device.
+FRUGAL_EVERYWHERE inline PhiloxWords philox_words(std::uint64_t key, std::uint64_t counter_low,
+                                                  std::uint64_t counter_high) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
@@ -26,16 +34,28 @@ inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uin
     key0 += kWeyl0;
     key1 += kWeyl1;
   }
-  return {c0, c1, c2, c3};
+  return {{c0, c1, c2, c3}};
 }
 
-// blocks[i] = philox(key, first_low + i, counter_high), side by side on vector registers.
+inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
+  const PhiloxWords words = philox_words(key, counter_low, counter_high);
+  return {words.at[0], words.at[1], words.at[2], words.at[3]};
+}
+
+// Word w of philox(key, first_low + i, counter_high) as at[w][i].
 template <int kBlocks>
-std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t first_low, std::uint64_t counter_high) {
+struct PhiloxColumns {
+  std::uint32_t at[4][kBlocks];
+};
+
+// Side by side on vector registers.
+template <int kBlocks>
+inline PhiloxColumns<kBlocks> philox_columns(std::uint64_t key, std::uint64_t first_low, std::uint64_t counter_high) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
-  std::uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+  PhiloxColumns<kBlocks> columns;
+  auto& [c0, c1, c2, c3] = columns.at;
   for (int i = 0; i < kBlocks; ++i) {
     c0[i] = static_cast<std::uint32_t>(first_low + i);
     c1[i] = static_cast<std::uint32_t>((first_low + i) >> 32);
@@ -54,7 +74,15 @@ std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t 
     key0 += kWeyl0;
     key1 += kWeyl1;
   }
+  return columns;
+}
+
+// blocks[i] = philox(key, first_low + i, counter_high).
+template <int kBlocks>
+std::array<PhiloxBlock, kBlocks> philox_blocks(std::uint64_t key, std::uint64_t first_low, std::uint64_t counter_high) {
+  const PhiloxColumns<kBlocks> columns = philox_columns<kBlocks>(key, first_low, counter_high);
   std::array<PhiloxBlock, kBlocks> blocks;
+  const auto& [c0, c1, c2, c3] = columns.at;
   for (int i = 0; i < kBlocks; ++i) blocks[i] = {c0[i], c1[i], c2[i], c3[i]};
   return blocks;
 }
@@ -72,6 +100,30 @@ class CounterUniform {
       const PhiloxBlock block = philox(seed_, index / 4, stream_);
       for (std::uint64_t lane = index % 4; lane < 4 && k < count; ++lane, ++k)
         values[k] = low + width * (static_cast<float>(block[lane] >> 8) * 0x1p-24f);
+    }
+  }
+
+ private:
+  std::uint64_t seed_, stream_;
+};
+
+// Normal floats f(seed, stream, index) of mean 0, by the method of Box and Muller from two words of a block each.
+class CounterNormal {
+ public:
+  CounterNormal(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
+
+  // values[k] = number `first + k` of the stream.
+  void fill(float* values, std::uint64_t first, std::int64_t count, double deviation) const {
+    constexpr double kTurn = 6.283185307179586;
+    for (std::int64_t k = 0; k < count;) {
+      const std::uint64_t index = first + static_cast<std::uint64_t>(k);
+      const PhiloxBlock block = philox(seed_, index / 4, stream_);
+      for (std::uint64_t lane = index % 4; lane < 4 && k < count; ++lane, ++k) {
+        const std::uint64_t pair = lane / 2 * 2;
+        const double radius = std::sqrt(-2 * std::log((block[pair] + 1.0) * 0x1p-32));  // of a number in (0, 1]
+        const double angle = kTurn * (block[pair + 1] * 0x1p-32);
+        values[k] = static_cast<float>(deviation * radius * (lane % 2 ? std::sin(angle) : std::cos(angle)));
+      }
     }
   }
 

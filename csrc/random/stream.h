@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "device/everywhere.h"
+
 namespace frugal {
 
 enum class RandomUse : std::uint32_t {
@@ -10,9 +12,11 @@ enum class RandomUse : std::uint32_t {
   negative = 1,       // part = rank
   epoch_order = 2,    // part = 2 * rank + (1 where heads are corrupted)
   rank_order = 3,     // part = 0
+  rounding = 4,       // part = step
+  dropout = 5,        // part = which rows of a step; see random/dropout.h
 };
 
-constexpr std::uint64_t random_stream(RandomUse use, std::uint32_t part) {
+FRUGAL_EVERYWHERE constexpr std::uint64_t random_stream(RandomUse use, std::uint32_t part) {
   return static_cast<std::uint64_t>(use) << 32 | part;
 }
 

@@ -30,9 +30,10 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
           "head, relation and tail must have one length");
   require(config.entities > 0 && config.relations > 0, "a graph needs at least one entity and one relation");
   require(config.batch_size > 0, "the batch size must be at least 1");
-  require(config.negatives > 0, "the number of negatives must be at least 1");
+  require(config.negatives >= 0, "the number of negatives must be at least 0");
   require(config.rank >= 0 && config.rank < config.ranks, "the rank must be in [0, ranks)");
   require(config.ranks <= std::int64_t{1} << 31, "too many ranks");
+  require(config.inverse >= 0 && config.inverse < config.relations, "inverse relations must be in the table");
   if (part) {
     part_ = *part;
     edge_count_ = part_.size();
@@ -45,7 +46,7 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
   require(edge_count_ > 0, "a rank needs at least one edge");
 
   // A batch is a whole number of chunks. Only a graph with fewer edges than a chunk has a smaller one.
-  const std::int64_t negatives = config.negatives;
+  const std::int64_t negatives = std::max<std::int64_t>(1, config.negatives);
   batch_size_ = config.batch_size;
   if (batch_size_ > negatives) batch_size_ = (batch_size_ + negatives - 1) / negatives * negatives;
   chunk_size_ = std::min({negatives, batch_size_, edge_count_});
@@ -108,7 +109,7 @@ BatchLimits Sampler::limits() const {
 void Sampler::clear(std::int64_t step, Batch& batch) const {
   require(step >= 0, "steps are counted from 0");
   batch.step = step;
-  batch.corrupt_head = step % 2 == 1;
+  batch.corrupt_head = step % 2 == 1 && !config_.inverse;
   batch.chunk_size = chunk_size_;
   batch.negatives_per_chunk = config_.negatives;
   batch.head.clear();
@@ -134,6 +135,11 @@ void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) con
     batch.relation[first + i] = list_.relation[edge];
     batch.tail[first + i] = list_.tail[edge];
     if (list_.weight) batch.weight[first + i] = list_.weight[edge];
+  }
+  if (config_.inverse && step % 2 == 1) {
+    std::swap_ranges(batch.head.begin() + static_cast<std::ptrdiff_t>(first), batch.head.end(),
+                     batch.tail.begin() + static_cast<std::ptrdiff_t>(first));
+    for (std::size_t i = first; i < batch.relation.size(); ++i) batch.relation[i] += config_.inverse;
   }
 }
 

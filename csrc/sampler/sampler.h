@@ -24,9 +24,11 @@ struct EdgeList {
 struct SamplerConfig {
   std::int64_t entities = 0, relations = 0;
   std::int64_t batch_size = 0;  // positives of a step; rounded up to a multiple of `negatives` if it is larger
-  std::int64_t negatives = 0;   // negatives that a chunk shares (neg_sample_size)
+  std::int64_t negatives = 0;   // negatives that a chunk shares (neg_sample_size); 0: there are none, and no chunks
   std::uint64_t seed = 0;
   std::int64_t rank = 0, ranks = 1;
+  // Above 0: odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
+  std::int64_t inverse = 0;
 };
 
 class Sampler final : public BatchSource {

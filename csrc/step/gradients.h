@@ -53,7 +53,7 @@ struct LeafGradients {
                                   // outer product
   BufferRows projection;          // TransR (B, entity_dim * relation_dim): that of the positive's negatives
   std::vector<double> positive_loss,
-      negative_loss;  // (B,) times edge importance; a pairwise loss is all in negative_loss
+      negative_loss;  // (B,) times edge importance; a joint loss is all in negative_loss
 };
 
 // Nanoseconds by phase of the step.

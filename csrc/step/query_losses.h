@@ -31,10 +31,10 @@ inline float take_losses(const PassContext& context, const Batch& batch, const B
   row.negative_square = negative_square;
   row.gamma = context.model.spec().gamma;
   row.positive_score = query.positive_score;
-  row.scale = importance * (loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(shape.positives);
+  row.scale = importance * (loss.joint() ? 1.0f : 0.5f) / static_cast<float>(shape.positives);
   const QueryLoss negatives = context.kernels.score(context.model.similarity(), loss, row);
   out.negative_loss[query.edge] = static_cast<double>(importance) * negatives.loss;
-  if (loss.pairwise) {
+  if (loss.joint()) {
     out.positive_loss[query.edge] = 0.0;
     return negatives.positive_derivative;
   }

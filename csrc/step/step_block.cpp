@@ -52,11 +52,12 @@ std::size_t StepBlock::add(std::string name, std::int64_t length) {
 StepBlock::StepBlock(const BatchSizes& sizes, std::vector<BlockTable> tables)
     : sizes_(sizes), tables_(std::move(tables)) {
   if (sizes.positives < 1 || sizes.chunk_size < 1 || sizes.positives % sizes.chunk_size ||
-      sizes.negatives_per_chunk < 1 || tables_.size() < 2 || tables_.size() > 3)
-    throw std::invalid_argument("a block is for whole chunks of positives with negatives, and two or three tables");
+      sizes.negatives_per_chunk < 0 || tables_.size() < 2 || tables_.size() > 3)
+    throw std::invalid_argument("a block is for whole chunks of positives, and two or three tables");
   const std::int64_t positives = sizes.positives, negatives = sizes.negatives();
   const std::int64_t entities = tables_[0].rows, relations = tables_[1].rows;
   counts_ = add<std::int32_t>("counts", 2);
+  step_ = add<std::int64_t>("step", 1);
   head_slot_ = add<std::int32_t>("head_slot", positives);
   tail_slot_ = add<std::int32_t>("tail_slot", positives);
   relation_slot_ = add<std::int32_t>("relation_slot", positives);
@@ -107,6 +108,7 @@ void StepBlock::pack(const Batch& batch, std::span<const TablePlan> plans, std::
   };
   at<std::int32_t>(block, counts_)[0] = static_cast<std::int32_t>(batch.entities.size());
   at<std::int32_t>(block, counts_)[1] = static_cast<std::int32_t>(batch.relations.size());
+  *at<std::int64_t>(block, step_) = batch.step;
   indices(batch.head_slot, head_slot_, positives);
   indices(batch.tail_slot, tail_slot_, positives);
   indices(batch.relation_slot, relation_slot_, positives);
@@ -139,7 +141,7 @@ void StepBlock::pack(const Batch& batch, std::span<const TablePlan> plans, std::
     if (!table.planned) continue;
     const StepPlan& plan = plans[t].plan;
     put(plan.source, table.rows, static_cast<std::int32_t>(table.scratch), at<std::int32_t>(block, fields.source));
-    put(plan.leave, table.rows, Leave::kCache, at<Leave>(block, fields.leave));
+    put(plan.leave, table.rows, RowDestination::kCache, at<RowDestination>(block, fields.leave));
     put(plan.target, table.rows, table.scratch, at<std::int64_t>(block, fields.target));
     *at<std::int64_t>(block, fields.published) = plans[t].published;
   }

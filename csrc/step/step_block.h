@@ -77,8 +77,9 @@ class StepBlock {
   const std::vector<BlockTable> tables_;
   std::vector<Field> fields_;
   std::size_t bytes_ = 0;
-  std::size_t counts_, head_slot_, tail_slot_, relation_slot_, negative_slot_, positive_offset_, positive_occurrence_,
-      negative_offset_, negative_occurrence_, relation_offset_, relation_occurrence_, sum_offset_, sum_order_, weight_;
+  std::size_t counts_, step_, head_slot_, tail_slot_, relation_slot_, negative_slot_, positive_offset_,
+      positive_occurrence_, negative_offset_, negative_occurrence_, relation_offset_, relation_occurrence_, sum_offset_,
+      sum_order_, weight_;
   std::vector<TableFields> table_fields_;
 };
 

@@ -13,6 +13,8 @@ constexpr std::int64_t kRows = 16;  // updated rows of a task
 
 const LossSpec& checked(const LossSpec& loss) {
   if (loss.pairwise && loss.adversarial) throw std::invalid_argument("a pairwise loss has no adversarial weights");
+  if (loss.genre == LossGenre::kSoftmax && (loss.pairwise || loss.adversarial))
+    throw std::invalid_argument("a softmax is neither pairwise nor adversarial");
   return loss;
 }
 
@@ -60,7 +62,7 @@ StepLosses TrainStep::losses() const {
     return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
   };
   const double positive = mean(gradients_.positive_loss), negative = mean(gradients_.negative_loss);
-  if (loss_.pairwise) return {0.0, 0.0, 0.0, negative};
+  if (loss_.joint()) return {0.0, 0.0, 0.0, negative};
   return {positive, negative, 0.0, 0.5 * (positive + negative)};
 }
 

@@ -16,8 +16,8 @@ namespace frugal {
 
 // What a step reports. Means over the positives, as DGL-KE logs them.
 struct StepLosses {
-  double positive = 0.0;  // 0 for pairwise losses
-  double negative = 0.0;  // 0 for pairwise losses
+  double positive = 0.0;  // 0 for joint losses
+  double negative = 0.0;  // 0 for joint losses
   double regularization = 0.0;
   double total = 0.0;  // what is differentiated, regularization included
 };

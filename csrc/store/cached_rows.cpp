@@ -5,7 +5,10 @@
 namespace frugal {
 
 CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
-    : table_(table), port_(port), cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate, table.layout().state) {}
+    : table_(table),
+      port_(port),
+      cache_(std::max<std::int64_t>(1, slots), table.layout().dim, Sharing::kPrivate, table.layout().state,
+             table.layout().element) {}
 
 void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
                           std::span<const std::int32_t> occurrences) {
@@ -17,7 +20,7 @@ void CachedRows::serve_write_backs(std::int64_t step) {
   for (auto write_backs = port_.write_backs(step); !write_backs.empty(); write_backs = port_.write_backs(step)) {
     for (const WriteBack& leaving : write_backs) {
       float* const to =
-          leaving.leave == Leave::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
+          leaving.leave == RowDestination::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
       std::copy_n(slot(leaving.slot), layout().record_floats(), to);
     }
     port_.publish_write_backs(static_cast<std::int64_t>(write_backs.size()));
@@ -36,10 +39,16 @@ void CachedRows::begin(std::int64_t step) {
   for (std::size_t u = 0; u < count; ++u) {
     source_[u] = plan_.source[u] == kFromHost ? table_.row(plan_.rows[u]) : slot(plan_.source[u]);
     switch (plan_.leave[u]) {
-      case Leave::kCache: destination_[u] = slot(plan_.target[u]); break;
-      case Leave::kValue: destination_[u] = staging + plan_.target[u]; break;
-      case Leave::kHostRow: destination_[u] = table_.row(plan_.rows[u]); break;
-      case Leave::kGradient:
+      case RowDestination::kCache:
+        destination_[u] = slot(plan_.target[u]);
+        break;
+      case RowDestination::kValue:
+        destination_[u] = staging + plan_.target[u];
+        break;
+      case RowDestination::kHostRow:
+        destination_[u] = table_.row(plan_.rows[u]);
+        break;
+      case RowDestination::kGradient:
         destination_[u] = nullptr;
         gradient_[u] = staging + plan_.target[u];
         break;

@@ -107,7 +107,7 @@ class Stress {
     const Outcome outcome = run_workload(shape, trace, options, &table_);
     set_sync_points(nullptr);
     totals.steps += shape.steps;
-    for (const ShardStatistics& shard : outcome.statistics.shards) totals.records += shard.flushed_rows;
+    for (const FlushWorkerStatistics& worker : outcome.statistics.workers) totals.records += worker.flushed_rows;
     if (!outcome.error.empty()) return "threads: " + outcome.error;
     if (!outcome.right())
       return "threads: " + std::to_string(outcome.stale_reads) + " stale reads, " + std::to_string(outcome.wrong_rows) +

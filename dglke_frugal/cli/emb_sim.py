@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..errors import InputError
 from .errors import reports_input_errors
 from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
@@ -49,11 +51,14 @@ def _search(options, index):
 
     from ..evaluation.device import torch_device
     from ..inference.lists import read_list, read_names, write_table
+    from ..inference.name_maps import with_inverses
     from ..inference.similarity import most_similar
-    from ..inference.tables import read_table
+    from ..inference.tables import is_reciprocal, read_table
 
     table = read_table(options.emb_file)
     names = read_names(options.mfile) if options.raw_data else None
+    if names is not None and is_reciprocal(Path(options.emb_file).parent) and len(table) == 2 * len(names):
+        names = with_inverses(names)
     files = iter(options.data_files or [])
     left, right = (
         read_list(next(files), names) if given else np.arange(len(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import codecs
 import functools
 import os
+import signal
 import sys
 
 from ..errors import DeviceLost, InputError, unencodable
@@ -11,6 +12,7 @@ from ..errors import DeviceLost, InputError, unencodable
 
 def reports_input_errors(command):
     """Wrap a command's main: InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130.
+    A reader that has gone ends the command quietly.
 
     Answers --version, too.
     """
@@ -25,7 +27,10 @@ def reports_input_errors(command):
             print(f"dglke_frugal {__version__}")
             return None
         try:
-            return command(arguments)
+            result = command(arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return result
         except DeviceLost as lost:
             lost.end_process()
         except (InputError, UnicodeEncodeError) as error:
@@ -34,6 +39,10 @@ def reports_input_errors(command):
             program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
             sys.stderr.write(f"{program}: {error}\n")
             raise SystemExit(2) from None
+        except BrokenPipeError:  # of `| head`: what is left is not wanted
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # for what is still in buffers
+            raise SystemExit(128 + signal.SIGPIPE) from None
         except KeyboardInterrupt:
             sys.stderr.write("stopped\n")
             raise SystemExit(130) from None

@@ -181,6 +181,7 @@ def _settings(given):
     without = folder.is_dir() and not (folder / "config.json").exists() and not is_unsaved_run(folder)
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
+    settings["reciprocal"] = config.get("reciprocal", False)
     settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
@@ -240,6 +241,7 @@ def _run(model, graph, own, given):
             "known_triples": protocol.known,
             "candidates": protocol.sampling.count if protocol.sampling else "all",
             "score_rule": model.score_rule,
+            "reciprocal": model.reciprocal,
         },
     )
 

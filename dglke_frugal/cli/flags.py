@@ -11,8 +11,9 @@ import re
 import sys
 from typing import Sequence, Union
 
-from ..config import (AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, LOSSES, MATMULS,
-                      MODELS, PARALLELS, PARTITIONS, PEERS, StoreConfig, TrainConfig)
+from ..config import (ALL, AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
+                      LABELS, LOSSES, MATMULS, MODELS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
+                      ROW_DTYPES, RunConfig, StoreConfig, TrainConfig)
 from ..errors import shown
 from ..nearest import or_nearest
 from ..score_rule import SCORE_RULES
@@ -50,6 +51,10 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--score_rule", choices=SCORE_RULES,
                        help="how RESCAL and TransR score corrupted tails: textbook, as true triples (default); dglke, "
                             "by another formula, as --trainer dglke does, so that ranks are not comparable with others")
+    group.add_argument("--row_dtype", choices=ROW_DTYPES, default="fp32",
+                       help="how entity rows are kept in host memory and caches, and travel: fp16 and bf16 take half "
+                            "of the memory and of the bus; steps compute in fp32, and round at random what they store, so "
+                            "that the numbers are no longer DGL-KE's (%(default)s)")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
                        help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
     group.add_argument("--resume", metavar="RUN_DIR",
@@ -61,12 +66,28 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--early_stop_patience", type=int, default=0, metavar="N",
                        help="stop when N validations in a row have not improved the MRR, and keep the best tables "
                             "(default: never)")
+    group.add_argument("--lr_patience", type=int, default=0, metavar="N",
+                       help="multiply the learning rate by --lr_factor when N validations in a row have not improved "
+                            "the MRR (default: never)")
+    group.add_argument("--lr_factor", type=float, default=RunConfig().lr_factor, metavar="F",
+                       help="see --lr_patience (%(default)s)")
+    group.add_argument("--reciprocal", action="store_true",
+                       help="give each relation r an inverse, row r + R of a table of 2 R: odd steps train on (tail, "
+                            "inverse, head), negatives replace tails alone, and heads are ranked as tails of inverses")
+    group.add_argument("--init", choices=INITS,
+                       help="start values of the rows: uniform between -S and S (default; S is --init_scale, or "
+                            "DGL-KE's (gamma + 2) / hidden_dim), normal with deviation S (0.001), or xavier: uniform up to "
+                            "S sqrt(6 / (rows + columns)) (S is 1)")
+    group.add_argument("--init_scale", type=float, metavar="S", help="see --init")
     group.add_argument("--trackers", nargs="+", default=[], choices=["tensorboard", "wandb"],
                        help="where metrics go besides metrics.jsonl in the run's folder")
     group.add_argument("--report", choices=["live", "end"],
                        help="write report.html into the run's folder: while the run trains, or at its end")
     group.add_argument("--config", metavar="FILE.yaml",
                        help="read flags from a file; flags on the command line go before it")
+    group.add_argument("--preset", metavar="GRAPH/MODEL",
+                       help="the flags of a recipe that comes with the package, for instance wn18rr/complex "
+                            "(dglke_frugal presets lists them); flags on the command line go before it")
     group.add_argument("--partition", choices=PARTITIONS,
                        help="how the edges are divided over several processes: at random, by relation (as --rel_part), "
                             "or by METIS, which keeps neighbouring entities together (default: random)")
@@ -75,6 +96,22 @@ def new_flags() -> argparse.ArgumentParser:
                             "with some columns of every row; auto: dims where the model allows it (%(default)s)")
     group.add_argument("--peer", choices=PEERS, default="auto",
                        help="off: GPUs exchange scores through host memory even if they reach each other (%(default)s)")
+    softmax = parser.add_argument_group("softmax over all entities (--loss_genre Softmax --neg_sample_size all)")
+    softmax.add_argument("--optimizer", choices=OPTIMIZERS, default="row_adagrad",
+                         help="row_adagrad: one number of state per row; adagrad: one per element; adam (%(default)s)")
+    softmax.add_argument("--regularizer", choices=REGULARIZERS, default="lp",
+                         help="of the rows of a batch, by how often they occur in it: lp, coefficient / (p B) sum "
+                              "|x|^p; n3, coefficient / (3 B) sum |z|^3 of complex numbers; -rc is the coefficient, -rn p "
+                              "(%(default)s)")
+    softmax.add_argument("--entity_dropout", type=float, default=0.0, metavar="RATE",
+                         help="share of the numbers of entity rows that a step leaves out (%(default)s)")
+    softmax.add_argument("--relation_dropout", type=float, default=0.0, metavar="RATE",
+                         help="the same for relation rows (%(default)s)")
+    softmax.add_argument("--labels", choices=LABELS, default="1vsall",
+                         help="1vsall: each triple is a query with one answer; kvsall: each pair of an entity and a "
+                              "relation is one, with all its answers of the training triples (%(default)s)")
+    softmax.add_argument("--label_smoothing", type=float, default=0.0, metavar="SHARE",
+                         help="of kvsall: labels become (1 - SHARE) y + 1 / entities, and are normalised (%(default)s)")
     gpu = parser.add_argument_group("GPU")
     gpu.add_argument(
         "--matmul",
@@ -116,6 +153,14 @@ def new_flags() -> argparse.ArgumentParser:
         "or staged, brought there by flush threads; auto: direct for one GPU (%(default)s)",
     )
     return parser
+
+
+def sample_size(text: str) -> Union[int, str]:
+    """A number, or all."""
+    try:
+        return ALL if text == ALL else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is neither a number nor all") from None
 
 
 def model_name(text: str) -> str:
@@ -199,7 +244,8 @@ def dglke_flags() -> argparse.ArgumentParser:
 
     batch = parser.add_argument_group("batches")
     value(batch, "--batch_size", type=int, help="positives of a step (%(default)s)")
-    value(batch, "--neg_sample_size", type=int, help="negatives that a chunk of positives shares (%(default)s)")
+    value(batch, "--neg_sample_size", type=sample_size, metavar="NUMBER|all",
+          help="negatives that a chunk of positives shares, or all entities, for --loss_genre Softmax (%(default)s)")
     switch(batch, "--neg_deg_sample", help="the chunk's own entities serve as negatives too")
 
     evaluation = parser.add_argument_group("evaluation")

@@ -16,6 +16,8 @@ COMMANDS = {
     "emb_sim": ("emb_sim", "find similar embeddings (also: dglke_emb_sim)"),
     "split": ("split", "divide a file of triples into train, valid and test"),
     "export": ("export", "write a run's tables as safetensors or TSV"),
+    "search": ("search", "find flags with the best validation MRR by trials over a space"),
+    "presets": ("presets", "list the recipes that come with the package (dglke_train --preset NAME)"),
     "plan": ("plan", "say how much memory and disk a training run would need"),
     "report": ("report", "draw one or more runs on an HTML page"),
     "doctor": ("doctor", "say which versions, devices and commands are in use"),

@@ -50,7 +50,7 @@ def main(argv):
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
     from ..training.cache_choice import choose_cache
-    from ..training.memory_plan import plan_memory
+    from ..training.memory.memory_plan import plan_memory
 
     from ..training.parallel import settle
     from ..training.trainer import several_ranks
@@ -64,7 +64,7 @@ def main(argv):
 
 
 def _size(own, config: TrainConfig):
-    from ..training.memory_plan import GraphSize
+    from ..training.memory.memory_plan import GraphSize
 
     if own.entities is not None:
         if min(own.entities, own.relations, own.triples or 1) < 1:
@@ -80,6 +80,6 @@ def _size(own, config: TrainConfig):
         and not (Path(graph.data_path) / graph.dataset).exists()
     ):
         return GraphSize(*KNOWN_SIZES[graph.dataset])  # not downloaded just to be counted
-    from ..training.trainer import graph_size, load
+    from ..training.run_training import graph_size, load
 
     return graph_size(load(config))

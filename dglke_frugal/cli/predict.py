@@ -79,12 +79,12 @@ def _predict(options, own):
     files = iter(options.data_files)
     lists = []
     places = (
-        (entity_names, run.model.entity),
-        (relation_names, run.model.relation),
-        (entity_names, run.model.entity),
+        (entity_names, len(run.model.entity)),
+        (relation_names, run.model.n_relations),
+        (entity_names, len(run.model.entity)),
     )
-    for part, (names, rows) in zip(options.format.split("_"), places):
-        lists.append(np.arange(len(rows)) if part == "*" else read_list(next(files), names))
+    for part, (names, count) in zip(options.format.split("_"), places):
+        lists.append(np.arange(count) if part == "*" else read_list(next(files), names))
     model = on_device(run.model, options.gpu)
     known = run.known_triples if own.exclude_known else None
     results = best_triples(

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..config import TrainConfig, check
 from ..errors import InputError
 from ..output import tolerant_output
+from ..presets.catalogue import find_preset
 from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
@@ -25,7 +26,8 @@ def main(argv):
     own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "report",
-                "init_from")
+                "init_from", "lr_patience", "init", "init_scale", "reciprocal")
+        _refuse_halves(own, "--trainer dglke")
         from ..adapter.trainer import train
 
         train(config)
@@ -50,24 +52,31 @@ def configuration(argv):
 
     Raises InputError.
     """
+    from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
+
     own, _ = flags.split(argv)
     own, rest = flags.split([*_from_files(own), *argv])
     given = flags.dglke_flags().parse_args(rest)
     own.score_rule = score_rule_of_run(given.model_name, own.score_rule, own.trainer == "dglke")
     config = TrainConfig.from_flags({**vars(given), **vars(own)})
     check(config)
+    check_full_softmax(config)
     return own, config
 
 
 def _from_files(own) -> list[str]:
-    """Arguments from --config, and from the run that --resume names; those on the command line come later and win."""
+    """Arguments from --config or --preset, and from the run that --resume names; those on the command line come later
+    and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
     arguments = []
+    if own.preset:
+        _refuse(own, "--preset, for both give all flags", "config", "resume")
+        arguments += config_file.arguments_from(find_preset(own.preset).file, defaults)
     if own.config:
         _refuse(own, "--config, for the run has its flags in its own folder", "resume")
         arguments += config_file.arguments_from(own.config, defaults)
     if own.resume:
-        from ..training.run_folder import FLAGS_FILE
+        from ..training.folder.run_folder import FLAGS_FILE
 
         path = Path(own.resume) / FLAGS_FILE
         if not path.is_file():
@@ -86,11 +95,17 @@ def _refuse(own, why, *names):
         raise InputError(f"{', '.join(given)} cannot be used with {why}; leave one of the two out")
 
 
+def _refuse_halves(own, why):
+    if own.row_dtype != "fp32":
+        raise InputError(f"--row_dtype {own.row_dtype} cannot be used with {why}; leave one of the two out")
+
+
 def _vanilla(own, argv):
     from .. import compat
 
     _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
-            "report", "init_from")
+            "preset", "report", "init_from", "lr_patience", "init", "init_scale", "reciprocal")
+    _refuse_halves(own, "--backend vanilla")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")

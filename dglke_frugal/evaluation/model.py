@@ -49,13 +49,16 @@ class EmbeddingModel:
         name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel (ranked against all entities only).
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
-        entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on `device`.
+        entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on `device`; where
+            samples or a GPU rank, also what only answers to slices and lists of rows, with float32 arrays.
         relation: (relations, relation dim) float32; RESCAL: (relations, relation dim * entity dim).
         projection: TransR only, (relations, entity dim * relation dim) float32.
         device: the torch device that ranks and searches (device.py), None for the C++ kernels on the CPU. The entity
             table is a tensor there, or numpy in host memory.
         score_rule: one of score_rule.SCORE_RULES: how candidates are scored where they are ranked.
         scorer: a user's own model, if it has a state (models/own_state.py).
+        reciprocal: whether `relation` has 2 R rows, of which r + R is the inverse of relation r. Then heads of
+            (?, r, t) are scored as tails of (t, r + R, ?), and triples by r.
 
     Raises:
         InputError: an unknown model, or shapes that do not belong together.
@@ -70,12 +73,15 @@ class EmbeddingModel:
     device: Optional[torch.device] = None
     score_rule: str = "textbook"
     scorer: Optional[TorchModel] = None
+    reciprocal: bool = False
 
     def __post_init__(self):
-        if self.device is None and not isinstance(self.entity, np.ndarray):
+        if self.device is None and _is_tensor(self.entity):
             object.__setattr__(self, "device", self.entity.device)
         if self.score_rule not in SCORE_RULES:
             raise InputError(f"unknown score rule {self.score_rule}; choose one of {', '.join(SCORE_RULES)}")
+        if self.reciprocal:
+            self._check_reciprocal()
         if self.is_own:
             return
         if self.name not in _OPERATIONS:
@@ -107,8 +113,20 @@ class EmbeddingModel:
         if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
             raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
 
+    def _check_reciprocal(self):
+        if self.is_own or self.projects or self.compares_two_formulas:
+            raise InputError(f"{self.name} by --score_rule {self.score_rule} cannot have reciprocal relations")
+        if len(self.relation) % 2:
+            raise InputError(f"the relation table has {len(self.relation)} rows, but reciprocal relations come in "
+                             "pairs; copy it again from the run that wrote it")
+
+    @property
+    def n_relations(self) -> int:
+        """Relations that triples may have: inverses do not count."""
+        return len(self.relation) // 2 if self.reciprocal else len(self.relation)
+
     def __repr__(self) -> str:
-        return (f"<{self.name}: {len(self.entity):,} entities, {len(self.relation):,} relations, hidden_dim "
+        return (f"<{self.name}: {len(self.entity):,} entities, {self.n_relations:,} relations, hidden_dim "
                 f"{self.hidden_dim}>")
 
     @property
@@ -155,6 +173,8 @@ class EmbeddingModel:
             (n, dim of a candidate row) float32.
         """
         entities = np.ascontiguousarray(entities, dtype=np.float32)
+        if self.reciprocal and side == HEAD:
+            side, relations = TAIL, np.asarray(relations) + self.n_relations
         if self.name in ("RESCAL", "TransR"):
             return self._queries_by_relation(side, entities, np.asarray(relations), as_negative)
         relation = take_rows(self.relation, relations)
@@ -210,16 +230,21 @@ class EmbeddingModel:
 
 def take_rows(table, ids) -> np.ndarray:
     """Rows `ids` of a numpy or torch table as a (n, dim) float32 numpy array."""
-    if isinstance(table, np.ndarray):
+    if not _is_tensor(table):
         return np.ascontiguousarray(table[ids], dtype=np.float32)
     import torch
 
     return table.detach()[torch.as_tensor(ids, device=table.device)].float().cpu().numpy()
 
 
+def _is_tensor(rows) -> bool:
+    """Whether rows are a torch tensor; asked without torch's import time."""
+    return hasattr(rows, "detach")
+
+
 def _rounded_product(rows, matrix: np.ndarray):
     """rows @ matrix summed in float64, then float32: the same whatever multiplies, and however many rows together."""
-    if isinstance(rows, np.ndarray):
+    if not _is_tensor(rows):
         wide, out = matrix.astype(np.float64), np.empty((len(rows), matrix.shape[1]), np.float32)
         block, product = (np.empty((min(len(rows), _PROJECTED_ROWS), k)) for k in matrix.shape)
         for begin in range(0, len(rows), _PROJECTED_ROWS):  # whole tables of doubles take longer to get than to fill

@@ -161,7 +161,7 @@ def check_ids(model: EmbeddingModel, triples) -> None:
     """InputError if a triple names an entity or relation that the tables do not have."""
     for what, column, rows in (
         ("head", triples[0], len(model.entity)),
-        ("relation", triples[1], len(model.relation)),
+        ("relation", triples[1], model.n_relations),
         ("tail", triples[2], len(model.entity)),
     ):
         if len(column) and not (column.min() >= 0 and column.max() < rows):

@@ -86,7 +86,7 @@ def best_triples(
     if k < 1:
         raise InputError(f"topK is {k}; ask for at least 1 result")
     check_range("head", heads, len(model.entity))
-    check_range("relation", relations, len(model.relation))
+    check_range("relation", relations, model.n_relations)
     check_range("tail", tails, len(model.entity))
     score = score or model.scores
     if exec_mode == "triplet_wise":
@@ -133,7 +133,7 @@ def best_entities(
     if k < 1:
         raise InputError(f"k is {k}; ask for at least 1 result")
     check_range("entity", stays, len(model.entity))
-    check_range("relation", relations, len(model.relation))
+    check_range("relation", relations, model.n_relations)
     everyone = np.arange(len(model.entity))
     search = _search(model, everyone, "exact")
     lists = None if known is None else KnownAnswers(side, stays, relations, known)

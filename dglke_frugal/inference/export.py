@@ -11,6 +11,7 @@ import numpy as np
 
 from ..files import replace_file
 from ..progress import progress
+from .name_maps import with_inverses
 from .run import Run
 from .tables import PathLike
 
@@ -43,13 +44,14 @@ def export_safetensors(run: Run, path: PathLike) -> None:
 def export_tsv(run: Run, folder: PathLike) -> None:
     """Write entities.tsv, relations.tsv (and projections.tsv) into a folder: name (or id) TAB numbers, a row per line.
 
-    Numbers have nine significant digits, which give back the same float32.
+    Inverse relations are named "NAME (inverse)". Numbers have nine significant digits, which give back the same
+    float32.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
     for name, table in _tables(run).items():
-        labels: Optional[Sequence[str]] = run.names["entity" if name == "entity" else "relation"]
+        labels = _labels(run, name)
         with (
             replace_file(folder / files[name], "w") as file,
             progress(len(table), f"exporting {files[name]}", "rows") as bar,
@@ -61,6 +63,12 @@ def export_tsv(run: Run, folder: PathLike) -> None:
                     file.write(label + "\t" + "\t".join(f"{number:.9g}" for number in numbers) + "\n")
                     row += 1
                 bar.update(len(block))
+
+
+def _labels(run: Run, table: str) -> Optional[Sequence[str]]:
+    """Names of a table's rows, None if the run has none."""
+    names = run.names["entity" if table == "entity" else "relation"]
+    return with_inverses(names) if names is not None and table == "relation" and run.model.reciprocal else names
 
 
 def _tables(run: Run) -> Dict[str, np.ndarray]:

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+import numpy as np
+
 from ..data.fingerprint import Fingerprint, file_checksum
 from ..data.graph import Names
 from ..data.layouts import WITH_COUNTS
@@ -82,3 +84,14 @@ def _read(folder, role, path, rows, expected, **layout):
             f"name the right one ({_FLAGS[role]} on the command line)"
         )
     return packed
+
+
+def with_inverses(names: Names) -> Names:
+    """Names of the rows of a table of reciprocal relations: those of the relations, then those of their inverses."""
+
+    def load():
+        texts = [text.encode("utf-8") for text in (*names, *(f"{name} (inverse)" for name in names))]
+        offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+        return np.frombuffer(b"".join(texts), np.uint8), offsets
+
+    return Names(load)

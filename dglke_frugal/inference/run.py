@@ -83,13 +83,13 @@ class Run:
             score_rule,
         )
         maps, names = {}, {}
-        tables = {"entity": (entity_map, model.entity), "relation": (relation_map, model.relation)}
-        for role, (given, table) in tables.items():
+        sizes = {"entity": (entity_map, len(model.entity)), "relation": (relation_map, model.n_relations)}
+        for role, (given, size) in sizes.items():
             maps[role] = Path(given) if given else find_map(folder, config, role)
             if given:
-                names[role] = names_of_file(folder, role, maps[role], len(table))
+                names[role] = names_of_file(folder, role, maps[role], size)
             else:
-                names[role] = maps[role] and names_of_run(folder, config, role, maps[role], len(table))
+                names[role] = maps[role] and names_of_run(folder, config, role, maps[role], size)
         return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
 
     @property
@@ -146,7 +146,7 @@ class Run:
         """The k best relations of (head, ?, tail). Lists, exclude_known, result and errors as for `tails`."""
         single, (heads, tails) = self._questions(head=head, tail=tail)
         known = self.known_triples if exclude_known else None
-        everything, answers = np.arange(len(self.model.relation)), []
+        everything, answers = np.arange(self.model.n_relations), []
         for question in range(len(heads)):
             ends = (ids[question : question + 1] for ids in (heads, tails))
             found = best_triples(self.model, next(ends), everything, next(ends), "all", k, known=known)[0]
@@ -159,7 +159,7 @@ class Run:
 
         Raises InputError if it is not there any more, or is another one.
         """
-        return known_triples(self.folder, self.config, len(self.model.entity), len(self.model.relation))
+        return known_triples(self.folder, self.config, len(self.model.entity), self.model.n_relations)
 
     def nearest(self, entity: Items, k: int = 10, measure: str = "cosine") -> Union[Answers, AnswerLists]:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
@@ -225,9 +225,9 @@ class Run:
 
     def _ids(self, role: str, items: Items) -> np.ndarray:
         """(n,) int64."""
-        table = self.model.entity if role == "entity" else self.model.relation
+        rows = len(self.model.entity) if role == "entity" else self.model.n_relations
         if isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype == np.int64:
-            check_range(role, items, len(table))
+            check_range(role, items, rows)
             return items
         ids = []
         for item in [items] if _is_single(items) else items:
@@ -243,7 +243,7 @@ class Run:
             found = np.array(ids, dtype=np.int64)
         except OverflowError:
             raise InputError(f"{role} id {shown(max(ids, key=abs))} is not in the model") from None
-        check_range(role, found, len(table))
+        check_range(role, found, rows)
         return found
 
 

@@ -82,6 +82,11 @@ def is_unsaved_run(folder: PathLike) -> bool:
     return (folder / "config.yaml").is_file() and not (folder / "config.json").exists()
 
 
+def is_reciprocal(folder: PathLike) -> bool:
+    """Whether the folder is that of a run whose relation table has a row for each relation's inverse, too."""
+    return (Path(folder) / "config.json").is_file() and bool(read_config(folder).get("reciprocal", False))
+
+
 def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
     """Memory-map a float32 table (rows, dim) that np.save wrote.
 
@@ -130,7 +135,8 @@ def read_model(
 ) -> EmbeddingModel:
     """The tables of a run as a model; nothing is read into memory before it is used, except to check its values.
 
-    config: what double_ent and double_rel the tables should fit, if known. score_rule: that of `config`, or else the
+    config: what double_ent and double_rel the tables should fit, if known, and whether relations are reciprocal.
+    score_rule: that of `config`, or else the
     textbook's.
 
     Raises InputError: see read_table; also for shapes that do not fit the model.
@@ -149,7 +155,8 @@ def read_model(
         )
     scorer = _own_scorer(Path(folder), stem.name, model_name) if ":" in model_name else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
-                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer)
+                          score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer,
+                          reciprocal=bool((config or {}).get("reciprocal", False)))
 
 
 def _own_scorer(folder: Path, stem: str, model_name: str):

@@ -105,6 +105,7 @@ PANELS = (
         from_zero=True,
         of_several=2,
     ),
+    Panel("Learning rate", "as validations lower it", (("train/lr", "learning rate"),), from_zero=True),
     Panel("Regularization", "part of the loss", (("train/regularization", "regularization"),)),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ..files import replace_file
-from ..training.tracker import Tracker
+from ..training.log.tracker import Tracker
 from .page import make_page
 from .run_log import RunLog
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
 from ..files import read_json
-from ..training.run_folder import read_result
+from ..training.folder.run_folder import read_result
 
 METRICS_FILE = "metrics.jsonl"
 EVALUATION_FILE = "evaluation.json"  # what dglke_eval --json wrote into the folder, if anything
@@ -24,7 +24,7 @@ class RunLog:
     Attributes:
         folder, name: where it is, and what it is called in legends.
         flags: by DGL-KE's names; empty if the run did not say.
-        curves: (step, value) pairs in order of the step, by the names that training/report.py gives.
+        curves: (step, value) pairs in order of the step, by the names that training/log/report.py gives.
         result: result.json; empty if the run is not finished.
         began: seconds since 1970 at which it was started first; None if it did not say.
         by_relation: rows of evaluation/breakdown.py as dictionaries; empty if there is no evaluation.json with them.

@@ -21,19 +21,19 @@ from ..errors import InputError, first_line
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
-MARKS = 64  # events of a stream, used in turn
+EVENTS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
-def nothing() -> None:
+def no_op() -> None:
     """Work that is none."""
 
 
-class Mark:
+class Event:
     """A point in a device's order of work."""
 
     def wait(self) -> None:
-        """Return when all work before the mark is done. Raises what went wrong in it."""
+        """Return when all work before the event is done. Raises what went wrong in it."""
 
 
 class Device:
@@ -42,34 +42,36 @@ class Device:
     Attributes:
         torch_device: where its tensors lie.
         stream: what kernels take as their stream, in the work that is being enqueued.
+        in_place: whether a table that lies in its memory as a whole is the host table itself.
     """
 
     torch_device = torch.device("cpu")
+    in_place = False
     stream = 0
 
-    def submit(self, work: Callable[[], None], after: Optional[Mark] = None) -> None:
+    def submit(self, work: Callable[[], None], after: Optional[Event] = None) -> None:
         """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
         work()
 
-    def arrive(self, work: Callable[[], None], after: Optional[Mark] = None) -> Mark:
+    def arrive(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies to the device, behind all arrivals before it and `after`.
 
         What is submitted later comes after it. Returns the point behind it.
         """
         work()
-        return Mark()
+        return Event()
 
-    def depart(self, work: Callable[[], None]) -> Mark:
+    def depart(self, work: Callable[[], None]) -> Event:
         """Run `work`, which only enqueues copies from the device, behind all departures and all work before it.
 
-        Nothing comes after it but what waits for the mark that is returned: the point behind everything so far.
+        Nothing comes after it but what waits for the event that is returned: the point behind everything so far.
         """
         work()
-        return Mark()
+        return Event()
 
-    def mark(self) -> Mark:
+    def record(self) -> Event:
         """The point behind everything submitted so far, and so behind all arrivals."""
-        return Mark()
+        return Event()
 
     def idle(self) -> bool:
         """Whether all submitted work is done; never waits. Raises what went wrong in it."""
@@ -80,7 +82,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for all work, arrivals and departures."""
-        self.depart(nothing).wait()
+        self.depart(no_op).wait()
 
     def zeros(self, *shape: int, dtype=np.float32) -> torch.Tensor:
         """New device memory. Raises _native.DeviceError, with what would fit, if there is too little."""
@@ -117,6 +119,12 @@ class Device:
         return work
 
 
+class HostDevice(Device):
+    """The CPU where it does not stand for another device: it has no memory but the host's."""
+
+    in_place = True
+
+
 class CudaDevice(Device):
     """One CUDA device and its streams: of submitted work, of arrivals and of departures."""
 
@@ -142,10 +150,10 @@ class CudaDevice(Device):
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
-        self._marks = {stream.cuda_stream: deque(_EventMark() for _ in range(MARKS))
+        self._events = {stream.cuda_stream: deque(_CudaEvent() for _ in range(EVENTS))
                        for stream in (self._stream, self._arrivals, self._departures)}
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
-        self.mark()
+        self.record()
 
     def _enter(self, stream: torch.cuda.Stream) -> None:
         """Make it torch's current one, and it stays: to change it back each time takes longer than a launch."""
@@ -159,18 +167,18 @@ class CudaDevice(Device):
 
     def arrive(self, work, after=None):
         self._run(self._arrivals, work, after)
-        arrived = self._mark(self._arrivals)
+        arrived = self._record(self._arrivals)
         self._stream.wait_event(arrived.event)
         return arrived
 
     def depart(self, work):
-        self._run(self._departures, work, after=self.mark())
-        return self._mark(self._departures)
+        self._run(self._departures, work, after=self.record())
+        return self._record(self._departures)
 
-    def mark(self):
-        return self._mark(self._stream)
+    def record(self):
+        return self._record(self._stream)
 
-    def _run(self, stream: torch.cuda.Stream, work: Callable[[], None], after: Optional[Mark]) -> None:
+    def _run(self, stream: torch.cuda.Stream, work: Callable[[], None], after: Optional[Event]) -> None:
         self._enter(stream)
         if after is not None:
             stream.wait_event(after.event)
@@ -179,12 +187,12 @@ class CudaDevice(Device):
         finally:
             self.stream = self._stream.cuda_stream
 
-    def _mark(self, stream: torch.cuda.Stream) -> Mark:
-        """One older than MARKS others of its stream stands for a later point of it: what waits for it waits longer."""
-        marks = self._marks[stream.cuda_stream]
-        marks.rotate()
-        marks[0].event.record(stream)
-        return marks[0]
+    def _record(self, stream: torch.cuda.Stream) -> Event:
+        """One older than EVENTS others of its stream stands for a later point of it: what waits for it waits longer."""
+        events = self._events[stream.cuda_stream]
+        events.rotate()
+        events[0].event.record(stream)
+        return events[0]
 
     def idle(self):
         return self._stream.query()
@@ -192,7 +200,7 @@ class CudaDevice(Device):
     def check(self):
         if self._capturing.acquire(blocking=False):
             try:
-                self._marks[self._stream.cuda_stream][0].event.query()
+                self._events[self._stream.cuda_stream][0].event.query()
             finally:
                 self._capturing.release()
 
@@ -248,7 +256,7 @@ def _no_garbage_collection():
             gc.enable()
 
 
-class _EventMark(Mark):
+class _CudaEvent(Event):
     def __init__(self):
         self.event = torch.cuda.Event()
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import CudaDevice, Device, Mark
+from .device import CudaDevice, Device, Event
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan
 from .executor import Executor
 from .plan_kernels import segment_sums
@@ -74,7 +74,7 @@ class _Block:
 
     def __init__(self, device: Device):
         self._device, self._bytes = device, 0
-        self.arrived = Mark()  # behind the last step that was here
+        self.arrived = Event()  # behind the last step that was here
 
     def pack(self, arrays: List[np.ndarray]) -> None:
         """Set `host` and `device` to copies of the arrays, the latter valid after `copy`."""
@@ -220,7 +220,7 @@ class DeviceExecutor(Executor):
             self._device.hand_over()
         else:
             self._device.submit(work)
-            self._device.mark().wait()
+            self._device.record().wait()
 
     def drain(self):
         if self._dirty:

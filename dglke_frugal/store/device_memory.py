@@ -38,10 +38,10 @@ class HostMemory:
         """The array for kernels that read and write it in place; registered for as long as this object lives."""
         return array
 
-    def mark(self) -> None:
+    def record(self) -> None:
         """Remember how far the work that was enqueued goes."""
 
-    def wait_for_mark(self) -> None:
+    def wait_for_event(self) -> None:
         """Wait for all work enqueued before the last `mark`."""
 
     def synchronize(self) -> None:
@@ -94,11 +94,11 @@ class CudaMemory:
         self._registrations.append(_native.HostRegistration(array))
         return array
 
-    def mark(self):
+    def record(self):
         self._mark = self._mark or self._torch.cuda.Event()
         self._mark.record(self._torch.cuda.current_stream(self._device))
 
-    def wait_for_mark(self):
+    def wait_for_event(self):
         if self._mark is not None:
             self._mark.synchronize()
 

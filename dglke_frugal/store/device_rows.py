@@ -13,18 +13,21 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import Device, Mark, nothing
-from .plan_kernels import FROM_HOST, LEAVE_HOST_ROW, gather_rows, update_from_sums
+from .device import Device, Event, no_op
+from .half_embeddings import Rounding
+from .plan_kernels import FROM_HOST, TO_HOST_ROW, gather_rows, update_from_sums
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
 ROWS_PER_COPY = 65536
+LINE_FLOATS = 32  # rows are padded to whole lines
 NO_OCCURRENCES = np.empty(0, np.int32)
 
 
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
-    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. Arrays of the host or tensors of a device.
+    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. Arrays of the
+    host or tensors of a device.
     """
 
     rows: object
@@ -32,11 +35,12 @@ class Plan(NamedTuple):
     leave: object = None
     target: object = None
     published: object = None
+    step: object = None
 
     @classmethod
     def of(cls, table: str, fields: Dict[str, object]) -> "Plan":
         """The plan of a table in a step's block (_native.StepBlock.fields)."""
-        return cls(*(fields.get(f"{table}_{name}") for name in cls._fields))
+        return cls(*(fields.get(f"{table}_{name}") for name in cls._fields[:-1]), step=fields.get("step"))
 
 
 class DeviceRows:
@@ -44,9 +48,12 @@ class DeviceRows:
 
     For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan; the
     step's arrival, after the departure of the step STEPS_ON_DEVICE before it; wait; gather, update and publish in
-    submitted work; the step's departure; leave with the mark behind that, and end.
+    submitted work; the step's departure; leave with the event behind that, and end.
 
     Attributes:
+        dim: floats that an embedding takes where rows lie, which of halves are half as many as it has elements.
+        stride: floats from one row to the next there.
+        record_stride: floats between the records that steps compute with, in float32 always.
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
         stalls: what the device has waited for rows.
@@ -57,13 +64,20 @@ class DeviceRows:
     planned = True
     resident: Optional[torch.Tensor] = None
 
-    def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0):
-        """slots: rows that device memory holds; more: further ones behind those and the scratch row."""
-        self.table, self.device = table, device
-        self.dim, self.stride, self.state = table.dim, table.stride, table.state_floats
+    def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0,
+                 rounding: Optional[Rounding] = None):
+        """slots: rows that device memory holds; more: further ones behind those and the scratch row. rounding: of a
+        table in halves."""
+        self.table, self.device, self.rounding = table, device, rounding
+        self.dim, self.stride, self.state = table.embedding_floats, table.stride, table.state_floats
+        self.record_stride = table.stride if rounding is None else (
+            -(-(table.dim + self.state) // LINE_FLOATS) * LINE_FLOATS)
         self.scratch = slots
         self.stalls = Stalls()
-        self.cache = device.zeros(slots + 1 + more, table.stride)
+        self.cache = self._make_cache(slots + 1 + more)
+
+    def _make_cache(self, slots: int) -> torch.Tensor:
+        return self.device.zeros(slots, self.table.stride)
 
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
         """Step `step` will use `rows` (U,) int64, ascending and distinct.
@@ -90,30 +104,36 @@ class DeviceRows:
 
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that brings to the device what can come before `gather`; `plan` and records as there."""
-        return nothing
+        return no_op
 
     def departure(self, plan: Plan) -> Callable[[], None]:
         """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
-        return nothing
+        return no_op
 
-    def leave(self, departed: Mark) -> None:
+    def leave(self, departed: Event) -> None:
         """The point behind the running step's departure."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
-        """records[u] (n, stride) = the record of row u; `plan` in device memory."""
-        gather_rows(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream,
-                    state=self.state)
+        """records[u] (n, record_stride) = the record of row u; `plan` in device memory."""
+        self._gather(plan, records)
+
+    def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all") -> None:
+        """`gather`, of the rows of one part (plan_kernels.gather_rows)."""
+        gather_rows(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream,
+                    part=part, state=self.state, element=self.table.element)
 
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
-        come over the bus, or are not worth it."""
+        come over the bus, are in halves, or are not worth it."""
         return None
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
         gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
         host, cache, staging, leave, target = self._places(plan)
-        return self.dim, host, cache, staging, leave, target, records, list(entries), used
+        rounding = self.rounding and (self.rounding.element, self.rounding.seed, self.rounding.table, plan.step,
+                                      plan.rows)
+        return self.table.dim, host, cache, staging, leave, target, records, list(entries), used, rounding
 
     def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
                          update: _native.SummedUpdate) -> None:
@@ -183,18 +203,22 @@ class DeviceRows:
 class ResidentRows(DeviceRows):
     """A table that lies in device memory as a whole: relations, or entities where no engine is wanted.
 
-    Its rows are updated where they are, by their ids: to the kernels the device's copy is the host's table.
+    Its rows are updated where they are, by their ids: to the kernels the device's copy is the host's table, and where
+    the device works in place it is.
     """
 
     planned = False
     running = None
 
-    def __init__(self, table: _native.HostTable, device: Device):
-        super().__init__(table, device, table.rows)
-        self.resident = self.cache
+    def __init__(self, table: _native.HostTable, device: Device, rounding: Optional[Rounding] = None):
+        super().__init__(table, device, table.rows, rounding=rounding)
+        self.resident = None if rounding else self.cache
         self._announced = deque()
         self._in_place: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
-        self._uploaded = False
+        self._uploaded = device.in_place
+
+    def _make_cache(self, slots):
+        return torch.from_numpy(self.table.records) if self.device.in_place else super()._make_cache(slots)
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._announced.append(step)
@@ -222,6 +246,8 @@ class ResidentRows(DeviceRows):
         super().gather(plan._replace(source=source), records)
 
     def reads(self, plan):
+        if self.rounding:
+            return None
         source, _ = self._constants(len(plan.rows))
         return self.dim, self.cache, None, plan.rows, source, "all"
 
@@ -236,14 +262,14 @@ class ResidentRows(DeviceRows):
         """(source, leave) of `count` rows, at addresses that stay."""
         if count not in self._in_place:
             self._in_place[count] = (self.device.zeros(count, dtype=np.int32).fill_(FROM_HOST),
-                                     self.device.zeros(count, dtype=np.uint8).fill_(LEAVE_HOST_ROW))
+                                     self.device.zeros(count, dtype=np.uint8).fill_(TO_HOST_ROW))
         return self._in_place[count]
 
     def end(self):
         pass
 
     def drain(self):
-        if not self._uploaded:
+        if not self._uploaded or self.device.in_place:
             return
         self.device.synchronize()
         everything = np.arange(self.table.rows)

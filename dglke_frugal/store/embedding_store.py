@@ -10,13 +10,15 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
+from .half_embeddings import Rounding, embeddings_of, rounded_rows, stored_embeddings
 
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
 
 class EmbeddingStore:
-    """A table of `rows` embeddings of `dim` float32, with one float of row-wise Adagrad state per row.
+    """A table of `rows` embeddings of `dim` float32, with one float of row-wise Adagrad state per row, or with
+    `state_floats` of another optimizer's, which then is what updates them.
 
     The rows lie in host memory, allocated once, at a stride of whole 128-byte lines; the state lies in a row's padding.
     `shared` tables are seen by processes that are forked from this one, and by those that attach. `square_root` maps an
@@ -29,19 +31,23 @@ class EmbeddingStore:
     cache and the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once.
     Several ranks, each a process, train on one store: the first one makes it, the others `attach` to its `address`.
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
-    whole table does. `table`: one that is there already, of that many rows and columns.
+    whole table does. `table`: one that is there already, of that many rows and columns. With `rounding` the table is
+    kept in halves, and so are caches and what travels; one process trains it. Steps compute in float32 all the same.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
-                 table: Optional[_native.HostTable] = None):
-        self.learning_rate = learning_rate
+                 table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1):
+        self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
-            self._table = table or _native.HostTable(rows, dim, shared or (flushing is not None and flushing.ranks > 1))
+            shared = shared or (flushing is not None and flushing.ranks > 1)
+            self._table = table or _native.HostTable(rows, dim, shared, state_floats,
+                                                     element=rounding.element if rounding else "fp32")
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
-        self._flushed = FlushedRows(self._table, learning_rate, flushing, hot_rows, device) if flushing else None
+        self._flushed = (FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding)
+                         if flushing else None)
         self.steps = self._flushed.steps if flushing else self._unflushed(device)
         self._in_table(device)
 
@@ -53,20 +59,22 @@ class EmbeddingStore:
 
     def _unflushed(self, device):
         if device is None:
-            return _native.DirectRows(self._table)
+            return direct_rows(self._table, self._rounding)
         from .device_rows import ResidentRows  # here, because it imports torch
 
-        return ResidentRows(self._table, device)
+        return ResidentRows(self._table, device, self._rounding)
 
     @classmethod
-    def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None) -> "EmbeddingStore":
+    def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
+               table: Optional[_native.HostTable] = None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
+        table: of a rank that has columns of its own, its table; else that of the address.
         Raises RuntimeError if that process has ended.
         """
         store = cls.__new__(cls)
-        store.learning_rate, store._square_root = learning_rate, None
-        store._table = _native.HostTable(address.table, address.rows, address.dim, address.state)
+        store.learning_rate, store._square_root, store._rounding = learning_rate, None, None
+        store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state)
         store._flushed = AttachedRows(store._table, address, rank, device)
         store.steps = store._flushed.steps
         store._in_table(device)
@@ -88,24 +96,40 @@ class EmbeddingStore:
         return self._table.dim
 
     @property
+    def embedding_floats(self) -> int:
+        """Floats whose place an embedding takes: dim, or of halves half of it, rounded up."""
+        return self._table.embedding_floats
+
+    @property
     def nbytes(self) -> int:
         """Bytes of host memory that the table takes when all its rows have been touched."""
         return self._table.nbytes
 
     @property
     def embeddings(self) -> np.ndarray:
-        """(rows, dim) float32 view of the table itself, strided. Drain before reading what training has written."""
-        return self._table.embeddings
+        """(rows, dim) float32 view of the table itself, strided, or HalfEmbeddings. Drain before reading what training
+        has written."""
+        return embeddings_of(self._table)
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The same as it is kept: float32, float16, or bfloat16's bits as uint16."""
+        return stored_embeddings(self._table)
 
     @property
     def state(self) -> np.ndarray:
-        """(rows,) float32 view of the Adagrad state."""
-        return self._table.state
+        """(rows,) float32 view of the row-wise Adagrad state, or (rows, state_floats) of another optimizer's."""
+        table = self._table
+        return table.state if table.state_floats == 1 else table.records[:, table.dim : table.record_floats]
 
     def init_uniform(self, bound: float, seed: int, stream: int) -> None:
         """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to
         0."""
         self._table.init_uniform(-bound, bound, seed, stream)
+
+    def init_normal(self, deviation: float, seed: int, stream: int) -> None:
+        """Fill with normal numbers of mean 0 that depend on (seed, stream, row, column) alone; states to 0."""
+        self._table.init_normal(deviation, seed, stream)
 
     def begin(self, step: int) -> None:
         """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends
@@ -179,9 +203,12 @@ class EmbeddingStore:
     def close(self) -> None:
         """Stop what runs in the background; drain first to keep its work. The table stays, for reading and saving."""
         if self._flushed:
-            self.steps = _native.DirectRows(self._table)
+            self.steps = direct_rows(self._table, self._rounding)
             self._flushed.close()
             self._flushed, self._on_device = None, False
+        elif self._on_device:
+            self.steps.close()
+            self.steps, self._on_device = _native.DirectRows(self._table), False
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""
@@ -192,6 +219,11 @@ class EmbeddingStore:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
         read_rows(path, self.embeddings)
         self.state[:] = 0
+
+
+def direct_rows(table: _native.HostTable, rounding: Optional[Rounding]):
+    """Rows that steps on the CPU read and write in the table itself."""
+    return rounded_rows(_native.DirectRows(table), rounding)
 
 
 def write_rows(path: str | os.PathLike, table) -> None:

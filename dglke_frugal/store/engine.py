@@ -13,7 +13,7 @@ EngineError = _native.EngineError
 FROM_HOST = -1  # in a plan's source: the row is read from host memory
 
 
-class Leave(IntEnum):
+class RowDestination(IntEnum):
     """What happens to a row after a step has used it (a plan's third array)."""
 
     CACHE = 0  # updated in cache slot `target`

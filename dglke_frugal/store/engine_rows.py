@@ -15,10 +15,11 @@ import numpy as np
 
 from .. import _native
 from ..errors import InputError
-from .device import Device, Mark, Watch, nothing
+from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
-from .plan_kernels import (FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes,
-                           gather_rows, pack_host_rows, return_rows, write_back_rows)
+from .half_embeddings import Rounding
+from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
+                           pack_host_rows, return_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -35,14 +36,14 @@ class EngineRows(DeviceRows):
     host_read: str  # "uva" or "copy"
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 more: int = 0):
-        super().__init__(table, device, slots, more)
+                 more: int = 0, rounding: Optional[Rounding] = None):
+        super().__init__(table, device, slots, more, rounding)
         self._port = port
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
-        self._departed: Optional[Mark] = None  # behind the last step that left
-        self._marks = deque()  # (step, mark) of steps that may not have run yet
+        self._departed: Optional[Event] = None  # behind the last step that left
+        self._events = deque()  # (step, event) of steps that may not have run yet
         self._write_backs = 0
         self._staging_floats = port.staging()
         self._watch = Watch(device, lambda sentence: port.fail(f"Rank {port.rank}: {sentence}"))
@@ -55,8 +56,8 @@ class EngineRows(DeviceRows):
         if self._first < 0:
             self._first = step
         step -= self._first
-        while self._marks and self._marks[0][0] < step - self._window:
-            self._finish(*self._marks.popleft())
+        while self._events and self._events[0][0] < step - self._window:
+            self._finish(*self._events.popleft())
         self._port.register_step(step, rows, occurrences)
 
     def begin(self, step):
@@ -75,11 +76,11 @@ class EngineRows(DeviceRows):
         self._departed = departed
 
     def end(self):
-        self._marks.append((self._step, self._departed))
+        self._events.append((self._step, self._departed))
 
     def drain(self):
-        while self._marks:
-            self._finish(*self._marks.popleft())
+        while self._events:
+            self._finish(*self._events.popleft())
         self.device.synchronize()
         rows, slots = self._port.drain()
         self._download(slots, rows)
@@ -94,9 +95,9 @@ class EngineRows(DeviceRows):
         """Copy evicted rows (WRITE_BACK records) to where they are wanted, and publish that."""
         raise NotImplementedError
 
-    def _finish(self, step: int, mark) -> None:
+    def _finish(self, step: int, event) -> None:
         """Wait until the step has been published."""
-        mark.wait()
+        event.wait()
 
 
 class MappedRows(EngineRows):
@@ -104,10 +105,10 @@ class MappedRows(EngineRows):
 
     host_read = "uva"
 
-    def __init__(self, table, port, slots, lookahead, device, more=0):
+    def __init__(self, table, port, slots, lookahead, device, more=0, rounding=None):
         """The table must be shared with the device. Raises _native.DeviceError if the port's memory cannot be."""
         self._shared = device.share(port.shared_memory())
-        super().__init__(table, port, slots, lookahead, device, more)
+        super().__init__(table, port, slots, lookahead, device, more, rounding)
         self._published_counter = _counter(port.published_counter)
         self._write_backs_counter = _counter(port.write_backs_counter)
 
@@ -115,7 +116,7 @@ class MappedRows(EngineRows):
         return self._staging_floats
 
     def _serve(self, write_backs, after=None):
-        """after: a mark that they come after."""
+        """after: an event that they come after."""
         count = len(write_backs)
         self._write_backs += count
         value = self._write_backs
@@ -137,34 +138,34 @@ class MappedRows(EngineRows):
         self._port.note_published(self._step)
 
 
-class ReturningRows(MappedRows):
+class DirectWriteRows(MappedRows):
     """Where one rank stores values into host rows itself: they are read and written beside the computation.
 
     A step leaves its values in slots on the device. They go home while the next step computes and the one after that
     arrives, both of which find what they need of them in those slots; their other host rows are at home by then.
     """
 
-    def __init__(self, table, port, slots, lookahead, device, max_rows: int):
+    def __init__(self, table, port, slots, lookahead, device, max_rows: int, rounding: Optional[Rounding] = None):
         """max_rows: of a step."""
-        super().__init__(table, port, slots, lookahead, device, more=STEPS_ON_DEVICE * max_rows)
-        self._departures = _native.Departures(table.rows, slots + 1, max_rows, STEPS_ON_DEVICE)
-        self._departed_before: Optional[Mark] = None  # behind the step before that
+        super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
+        self._in_flight = _native.InFlightRows(table.rows, slots + 1, max_rows, STEPS_ON_DEVICE)
+        self._departed_before: Optional[Event] = None  # behind the step before that
 
     def amend(self, plan):
-        self._departures.amend(plan.rows, plan.source, plan.leave, plan.target)
+        self._in_flight.amend(plan.rows, plan.source, plan.leave, plan.target)
 
     def arrival(self, plan, records):
         def work():
-            gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                        part="host", state=self.state)
+            self._gather(plan, records, "host")
 
         return self.device.repeated(work)
 
     def gather(self, plan, records):
-        gather_rows(self.dim, self.table.records, self.cache, plan.rows, plan.source, records, self.device.stream,
-                    part="cache", state=self.state)
+        self._gather(plan, records, "cache")
 
     def reads(self, plan):
+        if self.rounding:
+            return None
         return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
 
     def _places(self, plan):
@@ -190,11 +191,11 @@ class ReturningRows(MappedRows):
     def _serve(self, write_backs):
         """The last step's departure may be on its way: rows that left with it have not been cached since."""
         super()._serve(write_backs, after=self._departed_before)
-        self.device.arrive(nothing, after=self.device.mark())  # the rows are read behind it
+        self.device.arrive(no_op, after=self.device.record())  # the rows are read behind it
 
     def drain(self):
         super().drain()
-        self._departures.forget()
+        self._in_flight.forget()
 
 
 class CopiedRows(EngineRows):
@@ -222,8 +223,8 @@ class CopiedRows(EngineRows):
         super().announce(step, rows, occurrences)
 
     def begin(self, step):
-        while self._marks:
-            self._finish(*self._marks.popleft())
+        while self._events:
+            self._finish(*self._events.popleft())
         super().begin(step)
         self.wait()  # the CPU reads host rows for it
 
@@ -233,10 +234,10 @@ class CopiedRows(EngineRows):
         self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows,
                                       state=self.state)
         plan.rows[:count][source != FROM_HOST] = 0
-        plan.leave[:count][leave == LEAVE_HOST_ROW] = LEAVE_VALUE
-        travels = np.flatnonzero(leave != LEAVE_CACHE)
+        plan.leave[:count][leave == TO_HOST_ROW] = TO_VALUE
+        travels = np.flatnonzero(leave != TO_CACHE)
         leave, target = leave[travels], target[travels]
-        records = np.where(leave == LEAVE_GRADIENT, gradients[travels], 1)
+        records = np.where(leave == TO_GRADIENT, gradients[travels], 1)
         first = np.cumsum(records) - records
         plan.target[travels] = first * self.stride
         within = np.arange(records.sum()) - np.repeat(first, records)
@@ -258,7 +259,7 @@ class CopiedRows(EngineRows):
         for first in range(0, len(write_backs), len(self._outbox)):
             part = write_backs[first : first + len(self._outbox)].copy()
             leaving = part["leave"].copy(), part["target"].copy()
-            part["leave"], part["target"] = LEAVE_VALUE, np.arange(len(part)) * self.stride
+            part["leave"], part["target"] = TO_VALUE, np.arange(len(part)) * self.stride
 
             def work(part=part):
                 listed = self.device.upload(as_bytes(part))
@@ -269,7 +270,7 @@ class CopiedRows(EngineRows):
             self._take(*leaving)
         self._port.publish_write_backs(len(write_backs))
 
-    def _finish(self, step, mark):
+    def _finish(self, step, event):
         self._take(*self._leaving)
         self._port.publish(step)
 
@@ -280,7 +281,7 @@ class CopiedRows(EngineRows):
         self.device.synchronize()
         floats = self.table.record_floats
         records = self._inbox.numpy()[:count, :floats]
-        staged = leave != LEAVE_HOST_ROW
+        staged = leave != TO_HOST_ROW
         self._staging_floats.reshape(-1, self.stride)[target[staged] // self.stride, :floats] = records[staged]
         self.table.records[target[~staged], :floats] = records[~staged]
 
@@ -293,17 +294,28 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                     max_rows: int, max_gradients: int, host_read: str) -> EngineRows:
+                     max_rows: int, max_gradients: int, host_read: str,
+                     rounding: Optional[Rounding] = None) -> EngineRows:
     """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
 
-    max_rows, max_gradients: of a step, the latter where several ranks send some.
+    max_rows, max_gradients: of a step, the latter where several ranks send some. rounding: of a table in halves, which
+    is read in place.
     Raises InputError if uva is asked for and refused.
     """
-    if device.host_read(table, max_rows, host_read) == "uva":
+    if rounding:
+        host_read = "uva"
+    try:
+        way = device.host_read(table, max_rows, host_read)
+    except InputError as error:
+        if rounding is None:
+            raise
+        raise InputError(f"--row_dtype {rounding.element} needs host rows that the device reads in place; use "
+                         f"--row_dtype fp32, since that is refused: {error}") from error
+    if way == "uva":
         try:
             if port.reads_follow_stores:
-                return ReturningRows(table, port, slots, lookahead, device, max_rows)
-            return MappedRows(table, port, slots, lookahead, device)
+                return DirectWriteRows(table, port, slots, lookahead, device, max_rows, rounding)
+            return MappedRows(table, port, slots, lookahead, device, rounding=rounding)
         except _native.DeviceError as error:
             if host_read == "uva":
                 raise InputError(f"--host_read uva is not possible: {error}; use --host_read copy") from error

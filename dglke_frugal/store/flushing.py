@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
-import numpy as np
 
 from .. import _native
 from .cache_policy import make_policy
 from .engine import Engine, EngineConfig
+from .half_embeddings import Rounding, rounded_rows
+
+STEPS_APART = 8  # that ranks with the same steps may be, before the one that registers them waits for another
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class FlushedRows:
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
-                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None, update=None):
+                 hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None, update=None,
+                 rounding: Optional[Rounding] = None):
         """Start the flush threads.
 
         update: the _native.RowUpdate by which gradients of several ranks change a row; row-wise Adagrad in DGL-KE's
@@ -73,7 +76,8 @@ class FlushedRows:
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
         store.device.Device that the cache and the step of rank 0 are on; without one, steps work on pointers
-        (csrc/store/cached_rows.h).
+        (csrc/store/cached_rows.h). rounding: of a table in halves, which the engine moves as rows of half as many
+        floats; then there is one rank.
         """
         self._device = device
         lookahead, poll = config.lookahead, 0
@@ -85,12 +89,14 @@ class FlushedRows:
             )  # here, because it imports torch
 
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
+        if config.same_steps:
+            lookahead += STEPS_APART
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
         self._engine = Engine(
-            table.records, table.dim, update or _native.RowAdagradUpdate(learning_rate),
+            table.records, table.embedding_floats, update or _native.RowAdagradUpdate(learning_rate),
             EngineConfig(config.max_rows_per_step, ranks=config.ranks, same_steps=config.same_steps,
                          lookahead=lookahead, poll_microseconds=poll,
                          flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
@@ -101,10 +107,11 @@ class FlushedRows:
         slots *= config.ranks // len(slots)
         self._port = self._engine.port(0)
         if device is None:
-            self.steps = _native.CachedRows(table, self._port, slots[0])
+            self.steps = rounded_rows(_native.CachedRows(table, self._port, slots[0]), rounding)
         else:
             self.steps = make_engine_rows(table, self._port, slots[0], config.lookahead, device,
-                                          config.max_rows_per_step, config.max_gradients_per_step, config.host_read)
+                                          config.max_rows_per_step, config.max_gradients_per_step, config.host_read,
+                                          rounding)
         host_read = config.host_read if device is None else self.steps.host_read
         self.address = StoreAddress(table.path, table.rows, table.dim, self._engine.segment_path, slots,
                                     config.lookahead, config.max_rows_per_step, config.max_gradients_per_step,
@@ -148,7 +155,7 @@ class AttachedRows:
 
     def statistics(self) -> dict:
         """Counters of this rank alone; it has no flush threads."""
-        return {"ranks": [self._port.statistics()], "shards": []}
+        return {"ranks": [self._port.statistics()], "flush_workers": []}
 
     @property
     def steps_run(self) -> int:
@@ -160,7 +167,7 @@ class AttachedRows:
         self._port.fail(sentence)
 
     def close(self) -> None:
-        """Leave. What has not been drained is lost."""
+        """Leave the engine. What has not been drained is lost."""
         if self._device is not None:
             self.steps.close()
         del self.steps, self._port

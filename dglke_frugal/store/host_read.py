@@ -39,7 +39,7 @@ class InPlaceReader:
     """
 
     def __init__(self, table: _native.HostTable, memory):
-        self._dim, self._state, self._memory = table.dim, table.state_floats, memory
+        self._dim, self._state, self._memory = table.embedding_floats, table.state_floats, memory
         self._host = memory.share(table.records)
 
     def gather(self, rows: np.ndarray, source: np.ndarray, cache, records) -> None:
@@ -65,14 +65,14 @@ class CopyReader:
         if len(rows) > len(self._packed):
             raise ValueError(f"{len(rows)} rows do not fit into buffers of {len(self._packed)}")
         memory = self._memory
-        memory.wait_for_mark()  # the last call's copy may still be reading the pinned buffer
+        memory.wait_for_event()  # the last call's copy may still be reading the pinned buffer
         packed_row = np.empty(len(rows), np.int64)
-        misses = pack_host_rows(self._table.dim, self._table.records, rows, source, self._packed, packed_row,
-                                state=self._table.state_floats)
+        dim, state = self._table.embedding_floats, self._table.state_floats
+        misses = pack_host_rows(dim, self._table.records, rows, source, self._packed, packed_row, state=state)
         memory.copy(self._device_packed[:misses], self._packed[:misses])
-        memory.mark()
-        gather_rows(self._table.dim, self._device_packed, cache, memory.put(packed_row), memory.put(source), records,
-                    memory.stream, state=self._table.state_floats)
+        memory.record()
+        gather_rows(dim, self._device_packed, cache, memory.put(packed_row), memory.put(source), records,
+                    memory.stream, state=state)
 
 
 def median_rate(work: Callable[[], None], items: float, clock=time.perf_counter) -> float:

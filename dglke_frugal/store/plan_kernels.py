@@ -2,6 +2,7 @@
 
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
 leaves the step (LEAVE_*). A record is a row of `stride` float32: the embedding (dim), the optimizer state, padding.
+Rows in halves lie in the place of half as many floats; kernels that only copy take them for those.
 """
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from .. import _native
 from .._native import (gather_rows, pack_host_rows, publish, return_rows, segment_sums, update_from_sums,
                        write_back_rows)
 
-__all__ = ["FROM_HOST", "LEAVE_CACHE", "LEAVE_VALUE", "LEAVE_GRADIENT", "LEAVE_HOST_ROW", "WRITE_BACK", "as_bytes",
+__all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "WRITE_BACK", "as_bytes",
            "gather_rows", "pack_host_rows", "publish", "return_rows", "segment_sums", "update_from_sums",
            "update_tables",
            "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
-LEAVE_CACHE, LEAVE_VALUE, LEAVE_GRADIENT, LEAVE_HOST_ROW = range(4)
+TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW = range(4)
 
 # One write-back as the kernels read it (csrc/engine/plan.h).
 WRITE_BACK = np.dtype(
@@ -36,11 +37,16 @@ def as_bytes(write_backs: np.ndarray) -> np.ndarray:
 def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
-    updates: for each table (dim, host, cache, staging, leave, target, records, entries, used), as _native.update_tables
-    takes them; the mean squares of an entry's gradients may be left out, and are then computed here.
+    updates: for each table (dim, host, cache, staging, leave, target, records, entries, used, rounding), as
+    _native.update_tables takes them; rounding may be left out for rows of floats, and the mean squares of an entry's
+    gradients everywhere: they are then computed here.
     """
-    _native.update_tables([(*rest, [_with_squares(entry, stream) for entry in entries], used)
-                           for *rest, entries, used in updates], learning_rate, stream)
+    _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
+
+
+def _complete(stream: int, dim, host, cache, staging, leave, target, records, entries, used, rounding=None) -> tuple:
+    entries = [_with_squares(entry, stream) for entry in entries]
+    return dim, host, cache, staging, leave, target, records, entries, used, rounding
 
 
 def _with_squares(entry: tuple, stream: int) -> tuple:

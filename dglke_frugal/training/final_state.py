@@ -12,8 +12,8 @@ from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
-from .checkpoint import Checkpoint, CheckpointFolder
-from .run_folder import CHECKPOINTS
+from .folder.checkpoint import Checkpoint, CheckpointFolder
+from .folder.run_folder import CHECKPOINTS
 from .tables import Tables
 
 STATES = "optimizer"  # folder within that of the run

@@ -34,18 +34,22 @@ def hold(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """While entered, no other process trains the run in `folder`. Raises InputError if one does."""
-    path = folder / "metrics.jsonl"  # of the files that every run has, the one that is never replaced
+def held(path: Path, taken: str) -> Iterator[None]:
+    """While entered, no other process holds the file. Raises InputError, with the sentence `taken` if one does."""
     try:
         descriptor = hold(path)
     except BlockingIOError as error:
-        raise InputError(
-            f"another process is training the run in {folder}; wait until it ends, or stop it, and resume then"
-        ) from error
+        raise InputError(taken) from error
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; give a folder that is writable") from error
     try:
         yield
     finally:
         os.close(descriptor)
+
+
+def alone(folder: Path):
+    """A context in which no other process trains the run in `folder`. Entering raises InputError if one does."""
+    path = folder / "metrics.jsonl"  # of the files that every run has, the one that is never replaced
+    return held(path, f"another process is training the run in {folder}; wait until it ends, or stop it, and resume "
+                      "then")

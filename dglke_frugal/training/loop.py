@@ -5,8 +5,8 @@ import time
 from collections import deque
 from typing import Dict, Iterator
 
-from .losses import Losses, LossSums
-from .sampler import Sampler
+from .batches.sampler import Sampler
+from .step.losses import Losses, LossSums
 from .tables import Tables
 
 
@@ -17,13 +17,14 @@ class TrainingLoop:
     steps the tables may be drained, read and saved.
 
     Attributes:
+        step: what computes a step; another one may be set between two steps.
         steps, triples: how many have run so far.
         seconds: time spent so far waiting for batches ("sample"), without work because rows were not ready ("gate"; see
             store/stalls.py), and with all else ("step"): computing, or waiting for a device that does.
     """
 
     def __init__(self, tables: Tables, sampler: Sampler, step, first_step: int, last_step: int, lookahead: int):
-        self.tables, self._sampler, self._step = tables, sampler, step
+        self.tables, self._sampler, self.step = tables, sampler, step
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
         self.steps = self.triples = 0
         self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
@@ -31,7 +32,7 @@ class TrainingLoop:
 
     def take_losses(self) -> Losses:
         """Means over the steps since the last call. Waits for the device if the losses are there."""
-        return (self._step if hasattr(self._step, "take_losses") else self._sums).take_losses()
+        return (self.step if hasattr(self.step, "take_losses") else self._sums).take_losses()
 
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
@@ -53,7 +54,7 @@ class TrainingLoop:
                 tables.begin(current)
                 opened = time.perf_counter()
                 batch = window.popleft()
-                losses = self._step.run_rows(batch, *rows)
+                losses = self.step.run_rows(batch, *rows)
                 tables.end()
                 done = time.perf_counter()
                 waited = sum(each.seconds for each in stalls) - stalled if stalls else opened - announced_at

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
+from ..presets.catalogue import best_preset
 
 COUNTED = 1 << 23  # training triples up to which duplicates are looked for: a second or two, and 24 bytes each
 _NAMES = {"train": "Train", "valid": "valid", "test": "test"}  # DGL-KE's spelling
@@ -88,6 +89,23 @@ def start_lines(
 
 
 def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
+    return [*_preset_hint(config), *_validation_hint(config, graph)]
+
+
+def _preset_hint(config: TrainConfig) -> List[str]:
+    """That there is a preset, if the flags that a model's quality depends on are all DGL-KE's defaults."""
+    default, model = TrainConfig(), config.model
+    bare = (config.loss, config.batch, model.hidden_dim, model.gamma) == (
+        default.loss, default.batch, default.model.hidden_dim, default.model.gamma)
+    preset = best_preset(config.graph.dataset, model.model_name)
+    if not bare or preset is None or config.graph.format != "built_in":
+        return []
+    expected = "" if preset.mrr is None else f" (test MRR {preset.mrr:.3f})"
+    return [f"these are DGL-KE's defaults, which fit few graphs; --preset {preset.name} has flags for this one"
+            f"{expected}"]
+
+
+def _validation_hint(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
     evaluation, steps = config.evaluation, config.run.max_step
     if graph.valid is not None and len(graph.valid) and not evaluation.valid:
         return [f"add --valid --eval_interval {max(1, steps // 5)} to see on the validation triples how it gets better"]
@@ -95,6 +113,16 @@ def _hints(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:
         return [f"--eval_interval {evaluation.eval_interval} is more than --max_step {steps}, so --valid never ranks; "
                 f"--eval_interval {max(1, steps // 5)} would five times"]
     return []
+
+
+def chance_line(config: TrainConfig, what: str, mrr: float, of_chance: float) -> str:
+    """That the model ranks hardly better than at random, and what to do. what: whose MRR it is."""
+    preset = best_preset(config.graph.dataset, config.model.model_name) if config.graph.format == "built_in" else None
+    if preset and (preset.lr, preset.model_name) == (config.loss.lr, config.model.model_name):
+        preset = None  # that is where these flags come from
+    remedy = f"try --preset {preset.name}, " if preset else "try "
+    return (f"the {what} MRR of {short(mrr)} is near chance ({short(of_chance)}): the model has learned next to "
+            f"nothing; {remedy}more steps, another --lr and --gamma, or dglke_frugal search")
 
 
 def end_lines(config: TrainConfig, graph: KnowledgeGraph, folder: Path, steps: int) -> List[str]:

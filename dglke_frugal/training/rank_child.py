@@ -24,7 +24,7 @@ class RankChild:
 
     def __init__(self, connection: Connection, rank: int):
         # Not -m: that puts the current folder first on the path, and with it any other dglke_frugal that lies there.
-        code = f"import sys; sys.path[:] = {_path()!r}; from {__package__} import rank_process; rank_process.main()"
+        code = f"import sys; sys.path[:] = {_path()!r}; from {__package__}.ranks import rank_process; rank_process.main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, str(connection.fileno()), str(rank)],
             pass_fds=[connection.fileno()],

@@ -1,6 +1,7 @@
 """Ranking during and after a training run, as the flags of DGL-KE say."""
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 import numpy as np
@@ -8,8 +9,10 @@ import numpy as np
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate
+from ..evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
 from ..evaluation.device import on_device
 from ..evaluation.metrics import process_lines
+from ..store.half_embeddings import HalfEmbeddings
 from .tables import Tables
 
 
@@ -36,14 +39,29 @@ class Ranker:
         print("\n".join(process_lines(metrics, mode)), flush=True)
         return metrics
 
+    def chance(self, mrr: float, triples: Triples) -> Optional[Chance]:
+        """How the MRR of a ranking of these triples compares to that of random ranks; None if it is far above."""
+        if not mrr < LOOKED_AT:
+            return None
+        protocol, shared = self._protocol(), self._share(triples)
+        if protocol.sampling is not None:
+            counts = np.full(1, 1 + protocol.sampling.count)
+        else:
+            known = self._known_triples() if protocol.known == "excluded" else None
+            counts = candidate_counts(shared, self._graph.n_entities, known)
+        return chance(mrr, counts)
+
     def _evaluate(self, triples, tables: Tables) -> Evaluation:
         config = self._config
         model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
                                **{name: store.embeddings for name, store in tables.stores.items()},
-                               score_rule=config.model.score_rule, scorer=self._own_model)
+                               score_rule=config.model.score_rule, scorer=self._own_model,
+                               reciprocal=config.model.reciprocal)
         protocol = self._protocol()
         if protocol.sampling is None:
             model = on_device(model, self._gpu)
+            if model.device is None and isinstance(model.entity, HalfEmbeddings):
+                model = replace(model, entity=model.entity[:])  # the CPU's kernels compare float32 rows
         known = self._known_triples() if protocol.known == "excluded" else None
         return evaluate(model, triples, known, protocol, show=self.shows)
 

@@ -2,16 +2,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ..config import TrainConfig
+from ..config import TrainConfig, state_floats
 from ..data import KnowledgeGraph
-from ..models import RowDims, find_model
+from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
-from .counters import StoreCounters
-from .memory_plan import largest_batch, row_bytes
+from ..store.half_embeddings import Rounding
+from .log.counters import StoreCounters
+from .memory.memory_plan import largest_batch, row_bytes
+from .start_values import start_values, table_dims
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
 
@@ -25,8 +27,8 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
         return None
     store = config.store
     return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f",
-                       lookahead=store.lookahead,
-                       flush_threads=config.flush_threads, slots=store.cache_slots(n_entities, row_bytes(dim)),
+                       lookahead=store.lookahead, flush_threads=config.flush_threads,
+                       slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy, host_read=store.host_read,
                        value_path="host_row" if config.writes_host_rows else "staging")
 
@@ -35,19 +37,6 @@ def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
     """Entity ids by degree in the training graph, highest first: the order of expected use."""
     degree = sum(np.bincount(ids, minlength=graph.n_entities) for ids in (graph.train.head, graph.train.tail))
     return np.argsort(-degree, kind="stable")
-
-
-def table_dims(config: TrainConfig) -> RowDims:
-    """Floats of a row of each table."""
-    model = config.model
-    return find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
-
-
-def find_bounds(config: TrainConfig) -> Dict[str, float]:
-    """Of the start values of each table, which are uniform in [-bound, bound)."""
-    model = find_model(config.model.model_name)
-    bound = model.embedding_range(config.model.gamma, config.model.hidden_dim)
-    return {"entity": bound, "relation": bound, "projection": model.projection_range()}
 
 
 class Tables:
@@ -74,10 +63,13 @@ class Tables:
         store.device.Device that steps compute on; relations and projections then lie there as a whole.
         Raises InputError if the machine refuses the memory.
         """
-        dims, lr = table_dims(config), config.loss.lr
+        dims, lr, optimizer = table_dims(config), config.loss.lr, config.loss.optimizer
+        rounding = Rounding(config.model.row_dtype, seed, STREAMS["entity"]) if config.model.in_halves else None
         entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
-                                hot_rows=[hot_entities], device=device)
-        relation = EmbeddingStore(n_relations, dims.relation, lr, device=device)
+                                hot_rows=[hot_entities], device=device, rounding=rounding,
+                                state_floats=state_floats(optimizer, dims.entity))
+        relation = EmbeddingStore(n_relations, dims.relation, lr, device=device,
+                                  state_floats=state_floats(optimizer, dims.relation))
         projection = EmbeddingStore(n_relations, dims.projection, lr, device=device) if dims.projection else None
         tables = cls(dims, entity, relation, projection)
         tables.fill(config, seed)
@@ -85,9 +77,10 @@ class Tables:
 
     def fill(self, config: TrainConfig, seed: int) -> None:
         """Set the start values, which depend on `seed` alone."""
-        bounds = find_bounds(config)
+        starts = start_values(config, {name: store.rows for name, store in self.stores.items()})
         for name, store in self.stores.items():
-            store.init_uniform(bounds[name], seed, STREAMS[name])
+            init = store.init_normal if starts[name].normal else store.init_uniform
+            init(starts[name].scale, seed, STREAMS[name])
 
     def announce(self, batch) -> None:
         """The rows of a coming step."""
@@ -122,13 +115,19 @@ class Tables:
         return None if statistics is None else self._counters(statistics)
 
     def _counters(self, statistics: Dict) -> StoreCounters:
-        return StoreCounters.of(statistics, self.dims.entity, getattr(self.entity.steps, "stalls", None))
+        return StoreCounters.of(statistics, self.entity.embedding_floats, getattr(self.entity.steps, "stalls", None))
 
     def arrays(self) -> Dict[str, np.ndarray]:
-        """Everything that training changes, by name: views of the drained tables and their optimizer states."""
+        """Everything that training changes, by name: views of the drained tables, as they are kept, and of their
+        optimizer states."""
         self.drain()
         return {f"{name}{suffix}": array for name, store in self.stores.items()
-                for suffix, array in (("", store.embeddings), ("_state", store.state))}
+                for suffix, array in (("", store.stored), ("_state", store.state))}
+
+    def embeddings(self) -> Dict[str, Any]:
+        """The drained tables by name, (rows, dim) float32, of which slices of rows are read and written."""
+        self.drain()
+        return {name: store.embeddings for name, store in self.stores.items()}
 
     def files(self, folder: Path, stem: str) -> Dict[str, Path]:
         """Where each table is saved, under DGL-KE's file names; stem: DATASET_MODEL."""

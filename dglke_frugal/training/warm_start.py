@@ -41,6 +41,8 @@ class WarmStart:
         theirs, ours = self._run.config, config.to_flags()
         differences = [f"{key} was {theirs[key]} and is {ours[key]}" for key in
                        ("hidden_dim", "double_ent", "double_rel") if theirs.get(key, ours[key]) != ours[key]]
+        if bool(theirs.get("reciprocal")) != ours["reciprocal"]:
+            differences.append(f"reciprocal was {bool(theirs.get('reciprocal'))} and is {ours['reciprocal']}")
         if find_model(theirs["model_name"]).name != find_model(ours["model_name"]).name:
             differences.insert(0, f"model_name was {theirs['model_name']} and is {ours['model_name']}")
         elif ours["model_name"] == "RotatE" and theirs["gamma"] != ours["gamma"]:
@@ -70,10 +72,16 @@ class WarmStart:
         if not counts["entity"]:
             raise InputError(f"no entity of {graph.name} has a name that {self._folder} knows, so there is nothing to "
                              "start from; leave --init_from out, or check how names are written in both")
-        arrays = tables.arrays()
+        if self._run.model.reciprocal:
+            places = found["relation"]
+            found["relation"] = np.concatenate([places, np.where(places < 0, -1, places + graph.n_relations)])
+        arrays, embeddings = tables.arrays(), tables.embeddings()
+        if self._states is not None and any(self._states[name].shape[1:] != arrays[f"{name}_state"].shape[1:]
+                                            for name in tables.stores):
+            self._states = None  # of another optimizer
         for name in tables.stores:
             places = found["entity" if name == "entity" else "relation"]
-            _copy(getattr(self._run.model, name), arrays[name], places)
+            _copy(getattr(self._run.model, name), embeddings[name], places)
             if self._states is not None:
                 _copy(self._states[name], arrays[f"{name}_state"], places)
         if self._run.model.scorer is not None:

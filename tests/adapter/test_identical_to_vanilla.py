@@ -68,7 +68,7 @@ def test_every_model(model, options, data, tmp_path, capfd, one_thread):
         printed[backend] = metrics(capfd.readouterr().out)
     vanilla = files(tmp_path / "vanilla")
     assert vanilla and vanilla == files(tmp_path / "frugal")
-    assert len(printed["vanilla"]) >= 5 and printed["vanilla"] == printed["frugal"]
+    assert len(printed["vanilla"]) >= 3 and printed["vanilla"] == printed["frugal"]
 
 
 FULL = bool(os.environ.get("DGLKE_FRUGAL_FULL_TESTS"))
@@ -100,18 +100,18 @@ def test_whatever_the_store_does(graph, graphs, data, tmp_path, capfd, one_threa
 
 @pytest.mark.slow
 def test_fb15k(graphs, tmp_path):
-    """TransE_l2, dim 400, DGL-KE's recipe, 500 steps."""
+    """TransE_l2, dim 400, DGL-KE's recipe, 150 steps."""
     printed = {}
     for backend in ("vanilla", "frugal"):
         done = subprocess.run(
             [sys.executable, "-m", "dglke_frugal", "train", *BACKENDS[backend], "--seed", "3", "--data_path",
              str(graphs), "--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size",
              "1000", "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-adv", "-rc", "1e-9", "--max_step",
-             "500", "--log_interval", "100", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",
+             "150", "--log_interval", "50", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",
              "--save_path", str(tmp_path / backend)],
             env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
         printed[backend] = metrics(done.stdout)
     vanilla = files(tmp_path / "vanilla")
     assert sorted(vanilla) == ["FB15k_TransE_l2_entity.npy", "FB15k_TransE_l2_relation.npy"]
     assert vanilla == files(tmp_path / "frugal")
-    assert len(printed["vanilla"]) >= 5 and printed["vanilla"] == printed["frugal"]
+    assert len(printed["vanilla"]) >= 3 and printed["vanilla"] == printed["frugal"]

@@ -76,3 +76,13 @@ def test_the_partition_says_so_too():
         "try:\n    compat.run('partition', [])\nexcept InputError as error:\n    print(error)"
     )
     assert done.returncode == 0 and "partitions by METIS" in done.stdout
+
+
+def test_ranks_on_the_cpu_do_not_take_torchs_import_time():
+    done = python(
+        "from dglke_frugal.config import TrainConfig\n"
+        "from dglke_frugal.training.ranks import rank_process, train_ranks\n"
+        "train_ranks.run_classes(TrainConfig())\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ from importlib import metadata
 import pytest
 
 import dglke_frugal
-from dglke_frugal.cli import doctor, emb_sim, evaluate, export, plan, predict, report, split, train
+from dglke_frugal.cli import doctor, emb_sim, evaluate, export, plan, predict, presets, report, search, split, train
 from dglke_frugal.cli.main import main
 from dglke_frugal.nearest import or_nearest
 
@@ -43,7 +43,7 @@ def test_far_names_are_not_offered():
     assert or_nearest("zzz", [f"name{i}" for i in range(30)]).endswith("--help lists them")
 
 
-@pytest.mark.parametrize("module", [doctor, emb_sim, evaluate, export, plan, predict, report, split, train])
+@pytest.mark.parametrize("module", [doctor, emb_sim, evaluate, export, plan, predict, report, split, train, presets, search])
 def test_every_command_says_its_version(module, capsys):
     module.main(["--version"])
     assert capsys.readouterr().out == f"dglke_frugal {metadata.version('dglke-frugal')}\n"

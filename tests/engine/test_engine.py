@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal import _native
-from dglke_frugal.store.engine import FROM_HOST, Engine, EngineConfig, EngineError, Leave
+from dglke_frugal.store.engine import FROM_HOST, Engine, EngineConfig, EngineError, RowDestination
 
 ENTRIES = 2
 STRIDE = 32
@@ -73,9 +73,9 @@ class NumpyRank:
         self.staging = port.staging()
 
     def store(self, leave, target, record):
-        if leave == Leave.CACHE:
+        if leave == RowDestination.CACHE:
             self.cache[target] = record
-        elif leave == Leave.VALUE:
+        elif leave == RowDestination.VALUE:
             self.staging[target : target + self.dim + 1] = record
         else:
             self.table[target, : self.dim + 1] = record
@@ -100,7 +100,7 @@ class NumpyRank:
                 gradients(step, self.port.rank, entry, row, occurrences[entry, i], record[: self.dim])
                 for entry in range(ENTRIES)
             ]
-            if leave == Leave.GRADIENT:
+            if leave == RowDestination.GRADIENT:
                 for k, gradient in enumerate(np.concatenate(parts)):
                     self.staging[target + k * STRIDE :][: self.dim] = gradient
             else:

@@ -68,6 +68,7 @@ class Run:
             return np.load(Path(folder) / f"{config['dataset']}_{self.name}{suffix}.npy").astype(np.float64)
 
         self.entity, self.relation = table("_entity"), table("_relation")
+        self.relations = len(self.relation) // 2 if config.get("reciprocal") else None  # then r + that is the inverse
         self.projection = table("projection") if self.name == "TransR" else None
         splits = [np.loadtxt(Path(graph) / f"{split}.txt", dtype=int) for split in ("train", "valid", "test")]
         self.test, self.known = splits[2], {tuple(triple) for split in splits for triple in split.tolist()}
@@ -78,12 +79,19 @@ class Run:
         m = None if self.projection is None else self.projection[relation].reshape(self.entity.shape[1], -1)
         return SCORES[self.name](self, h, r, t, m).astype(np.float32)
 
+    def head_scores(self, relation, tail):
+        """Of all entities as heads, or as tails of the inverse (Lacroix et al. 2018)."""
+        everyone = np.arange(len(self.entity))
+        if self.relations is None:
+            return self.scores(everyone, relation, tail)
+        return self.scores(tail, relation + self.relations, everyone)
+
     def ranks(self, side):
         """(test triples,): 1 + the entities in that place that score as well or better, known ones left out."""
         everyone, ranks = np.arange(len(self.entity)), []
         for head, relation, tail in self.test.tolist():
             if side == "head":
-                scores, true = self.scores(everyone, relation, tail), head
+                scores, true = self.head_scores(relation, tail), head
                 known = [e for e in everyone.tolist() if (e, relation, tail) in self.known]
             else:
                 scores, true = self.scores(head, relation, everyone), tail

@@ -5,7 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, LEAVE_CACHE, LEAVE_GRADIENT, LEAVE_HOST_ROW, LEAVE_VALUE, WRITE_BACK, as_bytes, gather_rows,
+    FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
     pack_host_rows, publish, segment_sums, update_tables, write_back_rows,
 )
 
@@ -48,15 +48,15 @@ class Plan:
             self.gradients.append(rng.normal(size=(total, table.dim)).astype(np.float32))
         occurrences = sum(np.diff(offset) for offset in self.offset)
         self.target, staged, slots = np.empty(used, np.int64), 0, iter(rng.permutation(SLOTS).tolist())
-        self.leave[np.cumsum(self.leave == LEAVE_CACHE) > SLOTS] = LEAVE_VALUE
+        self.leave[np.cumsum(self.leave == TO_CACHE) > SLOTS] = TO_VALUE
         for u, leave in enumerate(self.leave.tolist()):
-            if leave == LEAVE_CACHE:
+            if leave == TO_CACHE:
                 self.target[u] = next(slots)
-            elif leave == LEAVE_HOST_ROW:
+            elif leave == TO_HOST_ROW:
                 self.target[u] = self.rows[u]
             else:
                 self.target[u] = staged
-                staged += table.stride * (1 if leave == LEAVE_VALUE else int(occurrences[u]))
+                staged += table.stride * (1 if leave == TO_VALUE else int(occurrences[u]))
         self.staging_floats = staged
 
     def occurrences(self, entry, u):
@@ -130,13 +130,13 @@ def test_update_leaves_each_row_where_the_plan_says_with_the_hosts_bits(machine,
 
     for u, (leave, target) in enumerate(zip(plan.leave.tolist(), plan.target.tolist())):
         row = expected[u, : dim + 1]
-        if leave == LEAVE_CACHE:
+        if leave == TO_CACHE:
             np.testing.assert_array_equal(new_cache[target, : dim + 1], row)
             cache[target] = new_cache[target]
-        elif leave == LEAVE_HOST_ROW:
+        elif leave == TO_HOST_ROW:
             np.testing.assert_array_equal(table.records[target, : dim + 1], row)
             host_before[target] = table.records[target]
-        elif leave == LEAVE_VALUE:
+        elif leave == TO_VALUE:
             np.testing.assert_array_equal(new_staging[target : target + dim + 1], row)
             staging[target : target + table.stride] = new_staging[target : target + table.stride]
         else:
@@ -158,7 +158,7 @@ def test_write_back_copies_whole_records(machine, dim):
     write_backs = np.zeros(count, WRITE_BACK)
     write_backs["slot"] = rng.permutation(SLOTS)[:count]
     write_backs["row"] = rng.permutation(ROWS)[:count]
-    write_backs["leave"] = np.where(np.arange(count) % 2, LEAVE_VALUE, LEAVE_HOST_ROW)
+    write_backs["leave"] = np.where(np.arange(count) % 2, TO_VALUE, TO_HOST_ROW)
     write_backs["target"] = np.where(np.arange(count) % 2, np.arange(count) * table.stride, write_backs["row"])
     expected = np.array(table.records)
     staging = machine.put(np.zeros(count * table.stride, np.float32))
@@ -192,7 +192,7 @@ def test_offsets_go_beyond_32_bits(machine):
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], values)
 
     nothing = (machine.put(np.zeros((0, dim), np.float32)), machine.put(np.zeros(3, np.int32)), None)
-    update_tables([(dim, host, cache, None, machine.put(np.array([LEAVE_CACHE, LEAVE_HOST_ROW], np.uint8)),
+    update_tables([(dim, host, cache, None, machine.put(np.array([TO_CACHE, TO_HOST_ROW], np.uint8)),
                     machine.put(np.array([slots - 3, rows[1] - 1])), records, [nothing], None)], LEARNING_RATE,
                   machine.stream)
     np.testing.assert_array_equal(machine.get(cache[slots - 3])[: dim + 1], values[0])
@@ -205,7 +205,7 @@ def test_rows_that_only_pad_are_left_alone(machine):
     cache, records = random_cache(table, rng), np.array(table.records[:20])
     there = machine.put(cache)
     nothing = (machine.put(np.zeros((0, 50), np.float32)), machine.put(np.zeros(21, np.int32)), None)
-    update_tables([(50, machine.shared(table), there, None, machine.put(np.full(20, LEAVE_CACHE, np.uint8)),
+    update_tables([(50, machine.shared(table), there, None, machine.put(np.full(20, TO_CACHE, np.uint8)),
                     machine.put(np.arange(20)), machine.put(records), [nothing], machine.put(np.array([12], np.int32)))],
                   LEARNING_RATE, machine.stream)
     np.testing.assert_array_equal(machine.get(there)[:12, :51], records[:12, :51])

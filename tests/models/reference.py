@@ -66,6 +66,8 @@ def step_loss(loss, positive, negative, weight):
     """positive (B,), negative (B, N), weight (B,)."""
     if loss.pairwise:
         return (elementwise_loss(loss, positive[:, None] - negative) * weight[:, None]).mean()
+    if loss.genre == "Softmax":
+        return (weight * -torch.cat([positive[:, None], negative], 1).log_softmax(-1)[:, 0]).mean()
     share = torch.full_like(negative, 1 / negative.shape[1])
     if loss.adversarial:
         share = (loss.temperature * negative).softmax(-1).detach()
@@ -98,7 +100,7 @@ def differentiate(model, loss, batch, entities, relations, projections, degree_n
     negative = score(sides["head"], by_chunk["relation"][:, :, None], sides["tail"], chunk_matrix, batch.corrupt_head)
     if degree_negatives:
         own = torch.eye(batch.chunk_size, candidates.shape[1], dtype=torch.bool)
-        negative = negative.masked_fill(own, 0.0)
+        negative = negative.masked_fill(own, -math.inf if loss.genre == "Softmax" else 0.0)
     weight = torch.tensor(batch.weight, dtype=torch.float64) if len(batch.weight) else torch.ones(len(batch)).double()
     total = step_loss(loss, positive, negative.flatten(0, 1), weight)
     total.backward()

@@ -9,9 +9,10 @@ from models.test_gradients import LOSSES, make_case
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device_rows import DeviceRows
-from dglke_frugal.training.device_batch import BatchForm, BlockTransfer
-from dglke_frugal.training.device_kernels import KernelGradients
-from dglke_frugal.training.step import KERNEL_MODELS, LossConfig, StepConfig, make_step
+from dglke_frugal.training.step.device_batch import BatchForm, BlockTransfer
+from dglke_frugal.training.step.device_kernels import KernelGradients
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import KERNEL_MODELS, LossConfig, StepConfig
 
 SCRATCH = 100_000  # beyond the rows of any table here
 BUILT_IN = [model for model in KERNEL_MODELS if model != "TransE"]
@@ -36,6 +37,7 @@ def test_packed_block(weighted):
     block = np.full(layout.bytes, 99, np.uint8)
     layout.pack(batch, [None, None], block)
     packed = unpack(layout, block)
+    assert list(packed.pop("step")) == [batch.step]
     assert list(packed.pop("counts")) == [len(batch.entities), len(batch.relations)]
     for name, ids, rows in (("entity", batch.entities, entities), ("relation", batch.relations, relations)):
         assert list(packed.pop(f"{name}_rows")) == [*ids, *[SCRATCH] * (rows - len(ids))]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.training.step import make_step
+from dglke_frugal.training.step.make_step import make_step
 from golden_trace import Trace
 
 RUNS = [

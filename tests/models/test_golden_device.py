@@ -6,7 +6,7 @@ from golden_trace import Trace, assert_losses_agree, assert_tables_agree
 from models.test_golden import RUNS
 
 from dglke_frugal.store.device_rows import ResidentRows
-from dglke_frugal.training.device_step import DeviceStep
+from dglke_frugal.training.step.device_step import DeviceStep
 
 
 def replay(recorded, device, **options):

@@ -6,7 +6,8 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.models import MODELS, find_model
 from dglke_frugal.score_rule import TWO_FORMULA_MODELS
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 from models import reference
 
 ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
@@ -26,6 +27,7 @@ LOSSES = {
     "bce": LossConfig(genre="BCE", regularization_coefficient=0),
     "hinge": LossConfig(genre="Hinge", margin=1.5, regularization_coefficient=0),
     "adversarial-hinge": LossConfig(genre="Hinge", margin=1.5, adversarial=True, regularization_coefficient=0),
+    "softmax": LossConfig(genre="Softmax", regularization_coefficient=0),
     "pairwise-logistic": LossConfig(genre="Logistic", pairwise=True, regularization_coefficient=0),
     "pairwise-hinge": LossConfig(genre="Hinge", pairwise=True, margin=3, regularization_coefficient=0),
 }
@@ -113,10 +115,11 @@ def test_simple_outside_its_bounds(corrupt_head):
     assert_gradients_agree(config, batch, tables)
 
 
-@pytest.mark.parametrize("genre", ["Logsigmoid", "BCE", "Logistic"])
+@pytest.mark.parametrize("genre", ["Logsigmoid", "BCE", "Logistic", "Softmax"])
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_losses_stay_finite_at_extreme_scores(genre, scale):
-    config, batch, tables = make_case("DistMult", LossConfig(genre=genre, adversarial=True), False, False, False, scale)
+    loss = LossConfig(genre=genre, adversarial=genre != "Softmax")
+    config, batch, tables = make_case("DistMult", loss, False, False, False, scale)
     losses, gradients = make_step(config).differentiate(batch, *tables[:2])
     assert np.isfinite(losses.total)
     assert all(np.isfinite(gradient).all() for gradient in gradients.values())

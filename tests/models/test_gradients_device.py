@@ -5,10 +5,10 @@ import torch
 from devices import device  # noqa: F401
 from models.test_gradients import BY_RULE, LOSSES, assert_agree, make_case
 
-from dglke_frugal.training.device_batch import BatchForm
-from dglke_frugal.training.device_gradients import Leaves
-from dglke_frugal.training.device_torch import make_gradient_pass
-from dglke_frugal.training.step import make_step
+from dglke_frugal.training.step.device_batch import BatchForm
+from dglke_frugal.training.step.device_gradients import Leaves
+from dglke_frugal.training.step.device_torch import make_gradient_pass
+from dglke_frugal.training.step.make_step import make_step
 
 
 def differentiate(config, batch, tables, device):

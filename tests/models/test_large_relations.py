@@ -6,8 +6,9 @@ from ranks.ranks_oracle import Oracle
 
 from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, BATCH, STEPS = 50, 6, 24, 5
 ROWS = {"RESCAL": (67, 67 * 67, None), "TransR": (43, 59, 43 * 59)}  # entity, relation, projection

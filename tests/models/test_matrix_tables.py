@@ -7,8 +7,9 @@ from models.test_gradients import CHUNK, CHUNKS, ENTITIES, LOSSES, NEGATIVES, RE
 from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES
 from dglke_frugal.store.device_rows import ResidentRows
-from dglke_frugal.training.device_step import DeviceStep
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.step.device_step import DeviceStep
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 STEPS = 3
 SHAPES = [("RESCAL", dim, dim * dim) for dim in (1, 7, 50, 127, 200)] + [

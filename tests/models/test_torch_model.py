@@ -7,7 +7,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import TorchModel, find_model
-from dglke_frugal.training.step import make_step
+from dglke_frugal.training.step.make_step import make_step
 from golden_trace import Trace
 
 

@@ -36,7 +36,10 @@ def test_the_wheel_is_portable_and_runs_the_quickstart(tmp_path):
     wheel = Path(done.stdout.splitlines()[-1])
     assert "manylinux" in wheel.name and "with the wheel alone:" in done.stdout
     with zipfile.ZipFile(wheel) as archive:
-        assert "dglke_frugal/py.typed" in archive.namelist()
+        packed = set(archive.namelist())
+        folders = (ROOT / "dglke_frugal" / name for name in ("presets", "search"))
+        data = {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*.yaml")}
+        assert data and {"dglke_frugal/py.typed", *data} <= packed
         top = {name.split("/")[0] for name in archive.namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"dglke_frugal"}
     site, away = tmp_path / "site", tmp_path / "away"

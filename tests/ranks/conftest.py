@@ -13,11 +13,12 @@ from ranks.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training.checkpoint import CheckpointFolder
-from dglke_frugal.training.edge_partition import partition_of_run
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.folder.checkpoint import CheckpointFolder
+from dglke_frugal.training.batches.edge_partition import partition_of_run
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.trainer import load, step_config
+from dglke_frugal.training.run_training import load
+from dglke_frugal.training.training_run import step_config
 
 FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",
@@ -102,11 +103,12 @@ class Ranks:
         config = self.config(*given)
         graph, ranks = load(config), config.device.num_proc
         partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
-        start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
+        relations = graph.n_relations * (2 if config.model.reciprocal else 1)
+        start = Tables.create(config, graph.n_entities, relations, config.run.seed)
         oracle = Oracle(step_config(config), {name: np.array(store.embeddings) for name, store in start.stores.items()})
-        samplers = [Sampler(*graph.train, graph.n_entities, graph.n_relations,
+        samplers = [Sampler(*graph.train, graph.n_entities, relations,
                             SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank,
-                                          ranks),
+                                          ranks, relations - graph.n_relations),
                             part=partition.parts and partition.parts[rank]) for rank in range(ranks)]
         for step in range(steps):
             oracle.train([sampler.batch(step) for sampler in samplers])

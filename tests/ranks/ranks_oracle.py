@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.training.step import make_step
+from dglke_frugal.training.step.make_step import make_step
 
 
 class Oracle:

@@ -39,7 +39,8 @@ def assert_close(arrays, expected):
         np.testing.assert_allclose(array, expected[name], rtol=2e-3, atol=2e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("given", [[], ["--model_name", "ComplEx", "-adv", "--flush", "none"]])
+@pytest.mark.parametrize("given", [[], ["--model_name", "ComplEx", "-adv", "--flush", "none"],
+                                   ["--reciprocal", "--init", "normal", "--init_scale", 0.3]])
 def test_ranks_with_columns_compute_what_one_process_does(columns, given):
     folder, output = columns.run(*given, *DIMS, "--max_step", 6)
     assert "a step of all 2 ranks trains on 120 triples" in output
@@ -172,3 +173,15 @@ def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running):
     process, _, others = running()
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
+
+
+def test_early_stopping_restores_the_best_columns(columns):
+    """The tables at the end are those of a run that stops at its best validation."""
+    given = ["--valid", "--eval_interval", 10, "--eval_percent", 0.05, "--lr", 4]
+    folder, output = columns.run(*DIMS, *given, "--max_step", 400, "--early_stop_patience", 2, "--test")
+    result = json.loads((folder / "result.json").read_text())
+    best = result["best_validation"]["step"]
+    assert result["stopped_early"] and f"taking the tables of step {best}" in output
+    until, _ = columns.run(*DIMS, *given, "--max_step", best)
+    for name in ("entity", "relation"):
+        np.testing.assert_array_equal(*(np.load(each / f"small_TransE_l2_{name}.npy") for each in (folder, until)))

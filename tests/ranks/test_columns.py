@@ -10,12 +10,12 @@ from ranks.thread_ranks import assert_same
 
 from dglke_frugal import _native
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.training.column_exchange import ExchangeSize
-from dglke_frugal.training.columns import HALVES, own_step
-from dglke_frugal.training.device_step import DeviceStep
-from dglke_frugal.training.peers import RankError
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step import LossConfig, StepConfig
+from dglke_frugal.training.columns.column_exchange import ExchangeSize
+from dglke_frugal.training.columns.column_config import HALVES, own_step
+from dglke_frugal.training.step.device_step import DeviceStep
+from dglke_frugal.training.ranks.peers import RankError
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, STEPS, BATCH, NEGATIVES, DIM = 90, 7, 12, 32, 8, 24
 

@@ -5,7 +5,7 @@ import torch
 from devices import FailingDevice, QueuedDevice, make_device
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
-from dglke_frugal.training.step import KERNEL_MODELS
+from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
 @pytest.fixture(autouse=True)

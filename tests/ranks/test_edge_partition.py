@@ -7,7 +7,7 @@ import pytest
 
 from dglke_frugal.data import load_graph
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.edge_partition import SharedArray, partition_edges, partition_of_run
+from dglke_frugal.training.batches.edge_partition import SharedArray, partition_edges, partition_of_run
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from ranks.conftest import Ranks, assert_same, trained
 
 from dglke_frugal.training.ranker import Ranker
 from dglke_frugal.training.tables import Tables
-from dglke_frugal.training.trainer import load
+from dglke_frugal.training.run_training import load
 
 STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
@@ -23,6 +23,7 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
         sys.version_info >= (3, 13), reason="there is no dgl for this Python")),
     (2, ["--model_name", "TransR", "--hidden_dim", 6, "--rel_part"], "pass"),
     (2, ["--model_name", "RESCAL", "--hidden_dim", 6, "--score_rule", "dglke"], "pass"),
+    (3, ["--reciprocal", "--rel_part", "--cache_ratio", 0.2], "pass"),
     pytest.param(8, ["--cache_ratio", 0.2], DELAYS, marks=pytest.mark.slow),
 ], ids=str)
 def test_the_run_equals_the_oracle(ranks, processes, given, suffering):

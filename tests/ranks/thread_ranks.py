@@ -6,8 +6,9 @@ import numpy as np
 from ranks.ranks_oracle import Oracle
 
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, STEPS = 90, 7, 24
 ENTRIES = {"entity": 2, "relation": 1, "projection": 2}

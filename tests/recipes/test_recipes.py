@@ -12,8 +12,8 @@ import pytest
 from dglke_frugal.cli.plan import KNOWN_SIZES
 from dglke_frugal.cli.plan import main as plan
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.training import available_memory
-from dglke_frugal.training.memory_plan import GraphSize, plan_memory, row_bytes
+from dglke_frugal.training.memory import available_memory
+from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory, row_bytes
 
 FOLDERS = ("fb15k", "fb15k_237", "wn18rr", "freebase", "wikikg")
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +32,8 @@ def every_file():
 
 
 def parse(arguments):
-    """The configuration that dglke_train makes of its arguments; files are named from the top of the repository."""
-    return configuration([str(ROOT / item) if item.endswith(".yaml") else item for item in arguments])[1]
+    """The configuration that dglke_train makes of its arguments."""
+    return configuration(arguments)[1]
 
 
 def host_gigabytes(config, **model):
@@ -48,7 +48,7 @@ def commands(folder):
     return [
         shlex.split(line, comments=True)[1:]
         for line in text.splitlines()
-        if line.strip().startswith("dglke_train --config")
+        if line.strip().startswith("dglke_train --preset")
     ]
 
 
@@ -91,7 +91,7 @@ def test_commands_of_the_readme_are_valid(folder):
 
 @pytest.mark.parametrize("folder, name", every_file())
 def test_every_file_is_a_run_that_can_start(folder, name):
-    config = parse(["--config", f"recipes/{folder}/{name}.yaml"])
+    config = parse(["--preset", f"{folder}/{name}"])
     assert config.model.model_name.lower() in name.replace("_", "") or config.model.model_name.lower() in name
     assert config.run.seed is not None
     assert f"{name}.yaml" in (ROOT / "recipes" / folder / "README.md").read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def test_memory_in_the_readme_follows_from_the_row(folder):
 @pytest.mark.parametrize("folder", LARGE)
 def test_dims_that_fit_follow_from_the_plan(folder):
     text = (ROOT / "recipes" / folder / "README.md").read_text(encoding="utf-8")
-    config = parse(["--config", f"recipes/{folder}/{LARGE[folder]}.yaml"])
+    config = parse(["--preset", f"{folder}/{LARGE[folder]}"])
     assert f"needs {host_gigabytes(config):.4g} GB" in text
     rows = re.findall(r"^\| (\d+) GB \| (\d+) \|", text, re.MULTILINE)
     assert len(rows) == 4
@@ -126,7 +126,7 @@ def test_dims_that_fit_follow_from_the_plan(folder):
 def test_plan_reads_the_file(capsys, monkeypatch):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 24 << 30)
     with pytest.raises(SystemExit) as stopped:
-        plan(["--config", str(ROOT / "recipes/freebase/transe_l2.yaml"), "--data_path", "nowhere"])
+        plan(["--preset", "freebase/transe_l2", "--data_path", "nowhere"])
     said = capsys.readouterr()
     assert stopped.value.code == 2 and "hidden_dim" in said.err
     readme = (ROOT / "recipes/freebase/README.md").read_text(encoding="utf-8")

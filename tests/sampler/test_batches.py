@@ -10,8 +10,8 @@ from scipy import stats
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.peers import RankError
-from dglke_frugal.training.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from dglke_frugal.training.ranks.peers import RankError
+from dglke_frugal.training.batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 
 FIELDS = [name for name in dir(_native.Batch) if not name.startswith("_")]
 ENTITIES, RELATIONS, EDGES = 300, 12, 2000
@@ -43,6 +43,26 @@ def test_batches_do_not_depend_on_threads_or_on_where_a_run_resumes(triples, thr
             for step, batch in enumerate(itertools.islice(batches, 60), first):
                 assert batch.step == step and batch.corrupt_head == (step % 2 == 1)
                 assert_same(batch, reference.batch(step))
+
+
+def test_inverses_take_the_place_of_corrupted_heads(triples):
+    config = SamplerConfig(batch_size=100, neg_sample_size=20, seed=3, inverse=RELATIONS)
+    plain, inverse = make(triples), Sampler(*triples.T, ENTITIES, 2 * RELATIONS, config)
+    joined = JoinedSampler([inverse])
+    for step in (0, 7, 8, 41):
+        one, other = plain.batch(step), inverse.batch(step)
+        assert not other.corrupt_head
+        expected = (one.head, one.relation, one.tail)
+        if step % 2:
+            expected = (one.tail, one.relation + RELATIONS, one.head)
+        for array, wanted in zip((other.head, other.relation, other.tail), expected):
+            np.testing.assert_array_equal(array, wanted)
+        np.testing.assert_array_equal(other.negative, one.negative)
+        np.testing.assert_array_equal(other.relations[other.relation_slot], other.relation)
+        np.testing.assert_array_equal(other.entities[other.head_slot], other.head)
+        assert_same(joined.batch(step), other)
+    with pytest.raises(InputError, match="inverse relations must be in the table"):
+        make(triples, inverse=RELATIONS)
 
 
 def test_negatives_are_uniform_over_entities_and_independent_of_positives(triples):

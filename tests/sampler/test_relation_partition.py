@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.relation_partition import partition_by_relation
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.batches.relation_partition import partition_by_relation
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 
 
 @settings(max_examples=200, deadline=None)

@@ -76,7 +76,7 @@ def test_work_runs_in_order_and_marks_wait(queued_device):
     values = queued_device.zeros(1)
     for factor in range(1, 30):
         queued_device.submit(lambda factor=factor: values.mul_(2).add_(factor))
-    queued_device.mark().wait()
+    queued_device.record().wait()
     expected = 0.0
     for factor in range(1, 30):
         expected = np.float32(expected * 2 + factor)
@@ -92,7 +92,7 @@ def test_what_arrives_is_computed_with_and_departs(kind):
     for value in range(1, 30):
         device.arrive(lambda value=value: arrived.fill_(value), after=before)
         device.submit(lambda: departed.copy_(arrived * 2), after=left)
-        before = device.mark()
+        before = device.record()
         left = device.depart(lambda: sums.append(departed.item()))
     device.synchronize()
     assert sums == [2 * value for value in range(1, 30)]

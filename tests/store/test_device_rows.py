@@ -12,7 +12,7 @@ from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal.store.engine import EngineError
-from dglke_frugal.store.plan_kernels import LEAVE_CACHE, LEAVE_HOST_ROW, update_tables
+from dglke_frugal.store.plan_kernels import TO_CACHE, TO_HOST_ROW, update_tables
 from dglke_frugal.store.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
@@ -50,7 +50,7 @@ class Stepper:
         self.rows, self.device = store.steps, device
         self.records = [  # longer than any plan
             device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(STEPS_ON_DEVICE)]
-        self.departed = [None] * STEPS_ON_DEVICE  # marks behind the last steps, which used these
+        self.departed = [None] * STEPS_ON_DEVICE  # events behind the last steps, which used these
         self.plans = []  # kept: transfers read them, behind torch's back
 
     def announce(self, step):
@@ -103,7 +103,7 @@ class Stepper:
         port, step = self.rows.running
         rows, *rest = port.plan(step)
         np.testing.assert_array_equal(rows, known)
-        padding = 0, scratch, LEAVE_CACHE, scratch
+        padding = 0, scratch, TO_CACHE, scratch
         padded = (np.append(what, np.full(size - len(known), pad, what.dtype))
                   for what, pad in zip((rows, *rest), padding))
         plan = Plan(*padded, np.array([step + 1]))
@@ -178,9 +178,9 @@ def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead}")
 
 
-def test_departures():
-    departures = _native.Departures(10, 10, 3, 3)
-    host, cache = LEAVE_HOST_ROW, LEAVE_CACHE
+def test_in_flight_rows():
+    departures = _native.InFlightRows(10, 10, 3, 3)
+    host, cache = TO_HOST_ROW, TO_CACHE
 
     def amend(rows, source, leave, target):
         source, target = np.array(source, np.int32), np.array(target)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.training import checkpoint as module
-from dglke_frugal.training.checkpoint import CheckpointFolder
+from dglke_frugal.training.folder import checkpoint as module
+from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 
 CONFIG = {"model_name": "TransE_l2", "lr": 0.1, "seed": 3, "shape": (1, 2)}
 

@@ -11,7 +11,7 @@ import traceback
 
 import numpy as np
 
-from dglke_frugal.training.checkpoint import CheckpointFolder
+from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 
 ROWS = 1000
 

@@ -10,8 +10,8 @@ from training.conftest import Runs
 
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training import available_memory, memory_plan
-from dglke_frugal.training.memory_plan import GraphSize, plan_memory
+from dglke_frugal.training.memory import available_memory, memory_plan
+from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
 
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
 

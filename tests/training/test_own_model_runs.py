@@ -11,7 +11,7 @@ import dglke_frugal
 from dglke_frugal.cli import evaluate
 from dglke_frugal.errors import InputError
 from dglke_frugal.models import find_model
-from dglke_frugal.training.checkpoint import CheckpointFolder
+from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 
 MODULE = '''
 import torch
@@ -142,6 +142,17 @@ def test_the_best_parameters_are_kept(runs):
                   "--early_stop_patience", 1, "--lr", 2, *FLAGS)
     best = json.loads((folder / "result.json").read_text())["best_validation"]["step"]
     assert state(folder)["seen"] == 2 * best
+
+
+def test_a_learning_rate_that_falls_is_that_of_the_parameters_too(runs):
+    plateau = ["--valid", "--eval_percent", 0.2, "--eval_interval", 10, "--lr_patience", 1, "--lr", 2, *FLAGS]
+    whole = runs("--max_step", 120, *plateau)
+    folder = runs.resume(runs("--max_step", 73, *plateau), "--max_step", 120)
+    assert tables(folder) == tables(whole)
+    other = runs("--max_step", 120, *plateau, "--lr_factor", 0.9)
+    for name, value in state(whole).items():
+        assert np.array_equal(value, state(folder)[name])
+    assert not all(np.array_equal(value, state(other)[name]) for name, value in state(whole).items())
 
 
 def test_a_run_starts_from_its_state(runs):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.training.tracker import JsonLinesTracker, make_tracker
+from dglke_frugal.training.log.tracker import JsonLinesTracker, make_tracker
 
 
 def lines(path):

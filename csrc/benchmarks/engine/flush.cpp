@@ -93,9 +93,9 @@ int main(int argc, char** argv) {
     const double seconds = now() - start;
     port.finish_drain();
     double busy = 0, flushed = 0;
-    for (const ShardStatistics& shard : engine.statistics().shards) {
-      busy += static_cast<double>(shard.busy_nanoseconds) * 1e-9;
-      flushed += static_cast<double>(shard.flushed_rows);
+    for (const FlushWorkerStatistics& worker : engine.statistics().workers) {
+      busy += static_cast<double>(worker.busy_nanoseconds) * 1e-9;
+      flushed += static_cast<double>(worker.flushed_rows);
     }
     rates.push_back(flushed / seconds);
     busy_rates.push_back(flushed / busy);

@@ -19,7 +19,7 @@
 #include "cache/scored_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
-#include "store/departures.h"
+#include "store/in_flight_rows.h"
 
 namespace frugal::benchmarks {
 namespace {
@@ -55,7 +55,7 @@ Times train(RankPort& port, const RowTrace& trace, std::int64_t rows, std::int64
   const auto steps = static_cast<std::int64_t>(trace.size());
   std::int64_t registered = 0;
   Times times;
-  Departures departures(rows, slots + 1, max_rows, 3);
+  InFlightRows departures(rows, slots + 1, max_rows, 3);
   std::vector<std::int32_t> source;
   std::vector<std::int64_t> target;
   for (std::int64_t s = 0; s < steps; ++s) {

@@ -1,11 +1,11 @@
 // Queue operations per second: the two-level queue, a binary heap with an index map, and oneTBB's concurrent priority
 // queue, on the same trace of enqueue, move and take, with the same threads. Prints one JSON object.
 //
-// The trace is what a shard does in training: each step, records come in (most of them due never, some soon), some of
-// those that wait get a due step, what is due next is taken, and then the rest from the front until `backlog` are left.
-// The peers are taken at their best: the heap is sharded like ours (a heap for all threads under one lock would be
-// slower), oneTBB's queue runs both ways, one for all threads and one per thread. It has no move: the item is pushed
-// again and its older entry is dropped when it surfaces.
+// The trace is what a flush worker does in training: each step, records come in (most of them due never, some soon),
+// some of those that wait get a due step, what is due next is taken, and then the rest from the front until `backlog`
+// are left. The peers are taken at their best: the heap is sharded like ours (a heap for all threads under one lock
+// would be slower), oneTBB's queue runs both ways, one for all threads and one per thread. It has no move: the item is
+// pushed again and its older entry is dropped when it surfaces.
 #include <oneapi/tbb/concurrent_priority_queue.h>
 
 #include <atomic>

@@ -109,9 +109,9 @@ Result run(const RowTrace& trace, std::int64_t rows, const RowLayout& layout, fl
       static_cast<double>(after.staging_stall_nanoseconds - before.staging_stall_nanoseconds) * 1e-9 / measured;
   result.write_backs = static_cast<double>(after.write_backs_sent - before.write_backs_sent) / measured;
   const EngineStatistics statistics = engine.statistics();
-  for (const ShardStatistics& shard : statistics.shards) {
-    result.flushed += static_cast<double>(shard.flushed_rows) / static_cast<double>(steps);
-    result.due_next += static_cast<double>(shard.urgent) / static_cast<double>(steps);
+  for (const FlushWorkerStatistics& worker : statistics.workers) {
+    result.flushed += static_cast<double>(worker.flushed_rows) / static_cast<double>(steps);
+    result.due_next += static_cast<double>(worker.urgent) / static_cast<double>(steps);
   }
   result.planning = static_cast<double>(statistics.planning_nanoseconds) * 1e-9 / static_cast<double>(steps);
   result.memory = anonymous_bytes() - memory_before;

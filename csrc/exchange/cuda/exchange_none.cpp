@@ -9,7 +9,9 @@ void exchange_sum(const DeviceExchange&, std::int64_t, std::int64_t, float, floa
   throw DeviceError("this build has no CUDA kernels");
 }
 
-void put_part(const DeviceExchange&, std::int64_t, std::int64_t, const float*, std::uintptr_t) {
+void meet(const DeviceExchange&, std::uintptr_t) { throw DeviceError("this build has no CUDA kernels"); }
+
+void sum_parts(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
   throw DeviceError("this build has no CUDA kernels");
 }
 

@@ -8,7 +8,7 @@
 namespace frugal::cuda {
 namespace {
 
-// Words of the others, then the counters of this rank, then the parts.
+// Words of the others, then the counters of this rank, then the parts of all ranks.
 constexpr std::size_t kCounters = kMostRanks * kExchangeLine, kParts = kCounters + kExchangeLine;
 
 std::uint64_t* word_of(char* memory, int rank) {
@@ -25,7 +25,7 @@ bool reach_each_other(int device, int other) {
 }
 
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
-  const std::size_t bytes = kParts + static_cast<std::size_t>(host_.floats(0) + host_.floats(1)) * sizeof(float);
+  const std::size_t bytes = kParts + static_cast<std::size_t>(host_.ranks()) * part_floats() * sizeof(float);
   cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes), "cudaMalloc",
              std::to_string(bytes) + " bytes for the exchange of scores");
   try {
@@ -35,6 +35,12 @@ PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
     release();
     throw;
   }
+}
+
+std::int64_t PeerMemory::part_floats() const { return host_.floats(0) + host_.floats(1); }
+
+float* PeerMemory::part_in(char* memory, int rank) const {
+  return reinterpret_cast<float*>(memory + kParts) + rank * part_floats();
 }
 
 PeerMemory::~PeerMemory() { release(); }
@@ -63,12 +69,15 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   x.failed = &host_.words().failed;
   x.posted = reinterpret_cast<std::uint64_t*>(memory_ + kCounters);
   x.blocks_done = reinterpret_cast<unsigned*>(x.posted + 1);
-  x.own = reinterpret_cast<float*>(memory_ + kParts);
-  x.part[rank] = x.own;
-  if (handles.empty()) x.outbox = host_.part(0);
+  x.blocks_sent = x.blocks_done + 1;
+  x.near = !handles.empty();
+  x.second = host_.floats(0);
+  x.part[rank] = part_in(memory_, rank);
+  x.mirrors.own = x.own();
+  if (!x.near) x.mirrors.at[x.mirrors.count++] = host_.part(0);
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    if (handles.empty()) {
+    if (!x.near) {
       x.part[other] = host_.part(0, other);
       x.tell[other] = &host_.words().word[rank].posted;
       x.hear[other] = &host_.words().word[other].posted;
@@ -81,7 +90,8 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
     cuda_check(cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                "--peer off does without");
     opened_.push_back(there);
-    x.part[other] = reinterpret_cast<const float*>(static_cast<char*>(there) + kParts);
+    x.part[other] = part_in(memory_, other);
+    x.mirrors.at[x.mirrors.count++] = part_in(static_cast<char*>(there), rank);
     x.tell[other] = word_of(static_cast<char*>(there), rank);
     x.hear[other] = word_of(memory_, other);
   }

@@ -1,4 +1,4 @@
-// A device's own side of an exchange: memory that other processes map, and the addresses of theirs.
+// A device's own side of an exchange: memory that other processes map and write to, and the addresses of theirs.
 #pragma once
 
 #include <memory>
@@ -32,6 +32,8 @@ class PeerMemory {
 
  private:
   void release();
+  std::int64_t part_floats() const;              // of both regions
+  float* part_in(char* memory, int rank) const;  // a rank's part in a device's memory of this kind
 
   HostExchange& host_;
   char* memory_ = nullptr;

@@ -1,8 +1,10 @@
 #include "kernels/cpu/plan_kernels.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/cpu/host_warp.h"
+#include "memory/half_rows.h"
 #include "optim/mean_square.h"
 #include "parallel/thread_pool.h"
 
@@ -16,6 +18,19 @@ void prefetch(const float* row) {
   __builtin_prefetch(row);
   __builtin_prefetch(row + 16);
 }
+
+RowLayout layout_of(const RowMemory& memory) { return {memory.dim, memory.stride, memory.state, memory.element}; }
+
+// A row in halves leaves: updated in floats, then rounded once.
+void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64_t u, const float* record,
+                    const StepGradients& gradients, float learning_rate, int power, const RowRounding& rounding) {
+  static thread_local std::vector<float> wide;  // grows once
+  wide.resize(static_cast<std::size_t>(memory.record_stride()));
+  RowMemory in_floats{memory.dim, memory.record_stride(), wide.data()};
+  update_row<HostWarp>(in_floats, RowDestination::kHostRow, 0, record, gradients, u, learning_rate, power);
+  round_record(layout_of(memory), wide.data(), target_of(memory, writes.leave[u], writes.target[u]),
+               RoundingNoise::of(rounding.seed, rounding.table, *rounding.step, rounding.rows[u]));
+}
 }  // namespace
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records) {
@@ -24,25 +39,32 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records) {
     for (std::int64_t u = begin; u < end; ++u) {
       if (u + kPrefetchDistance < end) prefetch(source_of(memory, reads, u + kPrefetchDistance));
       if (!reads.wants(u)) continue;
-      std::copy_n(source_of(memory, reads, u), floats, records + u * memory.stride);
+      if (memory.in_halves())
+        expand_record(layout_of(memory), source_of(memory, reads, u), records + u * memory.record_stride());
+      else
+        std::copy_n(source_of(memory, reads, u), floats, records + u * memory.stride);
     }
   });
 }
 
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
-            float learning_rate) {
+            float learning_rate, const RowRounding& rounding) {
   const int power = sum_level_power(memory.dim / kSumPartials);
   default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t u = begin; u < end && !writes.pads(u); ++u)
-      update_row<HostWarp>(memory, writes.leave[u], writes.target[u], records + u * memory.stride, gradients, u,
-                           learning_rate, power);
+    for (std::int64_t u = begin; u < end && !writes.pads(u); ++u) {
+      const float* const record = records + u * memory.record_stride();
+      if (memory.in_halves())
+        update_rounded(memory, writes, u, record, gradients, learning_rate, power, rounding);
+      else
+        update_row<HostWarp>(memory, writes.leave[u], writes.target[u], record, gradients, u, learning_rate, power);
+    }
   });
 }
 
 void return_rows(const RowMemory& memory, const RowReturns& returns) {
   default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
-      if (returns.leave[u] == Leave::kHostRow)
+      if (returns.leave[u] == RowDestination::kHostRow)
         std::copy_n(memory.cache + returns.target[u] * memory.stride, memory.record_floats(),
                     memory.host_rows + returns.rows[u] * memory.stride);
   });

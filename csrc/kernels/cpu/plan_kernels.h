@@ -11,14 +11,14 @@
 
 namespace frugal::cpu {
 
-// records[u] = record of row u, from its cache slot or its host row, for the rows that are read. records: (count,
-// memory.stride).
+// records[u] = record of row u in floats, from its cache slot or its host row, for the rows that are read. records:
+// (count, memory.record_stride()).
 void gather(const RowMemory& memory, const RowReads& reads, float* records);
 
 // Every row leaves the step as its plan says: updated by row-wise Adagrad into a cache slot, a value record or its host
-// row, or as its gradients. records: what gather gave; they are only read.
+// row, or as its gradients. records: what gather gave; they are only read. rounding: of rows in halves.
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
-            float learning_rate);
+            float learning_rate, const RowRounding& rounding = {});
 
 // Copies the records of rows that leave for the host from cache slots to their host rows.
 void return_rows(const RowMemory& memory, const RowReturns& returns);

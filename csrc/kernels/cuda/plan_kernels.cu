@@ -3,6 +3,7 @@
 #include "device/cuda_check.h"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/word_copy.h"
+#include "memory/half.h"
 
 namespace frugal::cuda {
 namespace {
@@ -23,12 +24,57 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowR
     if (reads.wants(u)) copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
 }
 
+// Word i of a record in halves, in floats.
+template <RowElement kElement>
+__device__ void expand_word(const RowMemory& memory, const Word& word, int i, float* record) {
+  constexpr int kHalves = 8;
+  if (kHalves * (i + 1) <= memory.dim) {
+    Word wide[2];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const std::uint32_t two = bits_of(word.at[k]);
+      wide[k / 2].at[k % 2 * 2] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
+      wide[k / 2].at[k % 2 * 2 + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+    }
+    Word* const to = reinterpret_cast<Word*>(record) + 2 * i;
+    to[0] = wide[0];
+    to[1] = wide[1];
+    return;
+  }
+  for (int k = 0; k < 4; ++k) {  // the last halves, the state, padding
+    const std::int64_t place = 4 * i + k, state = place - memory.embedding_floats(), column = 2 * place;
+    if (state >= 0) {
+      if (state < memory.state) record[memory.dim + state] = word.at[k];
+      continue;
+    }
+    const std::uint32_t two = bits_of(word.at[k]);
+    record[column] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
+    if (column + 1 < memory.dim) record[column + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+  }
+}
+
+// As gather_kernel, of rows in halves.
+template <RowElement kElement>
+__global__ void __launch_bounds__(kThreads)
+    expand_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
+  const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+       u < reads.count; u += step) {
+    if (!reads.wants(u)) continue;
+    const Word* const from = reinterpret_cast<const Word*>(source_of(memory, reads, u));
+    float* const record = records + u * memory.record_stride();
+    for_words(from, words, lane, lanes,
+              [&](int i, const Word& word) { expand_word<kElement>(memory, word, i, record); });
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
        u < returns.count; u += step)
-    if (returns.leave[u] == Leave::kHostRow)
+    if (returns.leave[u] == RowDestination::kHostRow)
       copy_record(memory.host_rows + returns.rows[u] * memory.stride, memory.cache + returns.target[u] * memory.stride,
                   memory, lane, lanes);
 }
@@ -69,8 +115,10 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
   if (reads.count == 0) return;
   const int lanes = lanes_for(memory);
   const int most = blocks_or(launch, reads.part == ReadPart::kHost ? kArrivalBlocks : kBusBlocks);
-  gather_kernel<<<blocks_for(reads.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, reads, records,
-                                                                                          lanes);
+  const auto kernel = !memory.in_halves()                              ? gather_kernel
+                      : memory.element == RowElement::kFloat16 ? expand_kernel<RowElement::kFloat16>
+                                                               : expand_kernel<RowElement::kBfloat16>;
+  kernel<<<blocks_for(reads.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 

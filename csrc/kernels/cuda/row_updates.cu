@@ -7,7 +7,9 @@
 #include "kernels/cuda/device_warp.cuh"
 #include "kernels/cuda/quotients.cuh"
 #include "kernels/word_copy.h"
+#include "memory/half.h"
 #include "optim/mean_square.h"
+#include "random/rounding_noise.h"
 
 namespace frugal::cuda {
 namespace {
@@ -71,12 +73,38 @@ __device__ void touch(const float* row, std::int64_t floats) {
 
 __device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
 
+__device__ RoundingNoise noise_of(const TableUpdate& s, std::int64_t u) {
+  return RoundingNoise::of(s.rounding.seed, s.rounding.table, *s.rounding.step, s.rounding.rows[u]);
+}
+
+__device__ void store_half(const TableUpdate& s, float* to, std::int64_t column, float value, std::uint32_t noise) {
+  reinterpret_cast<std::uint16_t*>(to)[column] = s.memory.element == RowElement::kFloat16
+                                                     ? Half<RowElement::kFloat16>::round(value, noise)
+                                                     : Half<RowElement::kBfloat16>::round(value, noise);
+}
+
+// Columns first + lane + 32 v of a row in halves.
+__device__ void store_halves(const TableUpdate& s, float* to, std::int64_t first, const float (&values)[kVectors],
+                             const RoundingNoise& noise) {
+  const std::int64_t group = first / kNoiseColumns * kNoiseColumns;
+  const int lane = DeviceWarp::lane(), vectors = static_cast<int>(first - group) / kWarpLanes;
+  const PhiloxWords words = noise.block(group, lane);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const std::int64_t column = first + v * kWarpLanes + lane;
+    const std::uint32_t word = vectors == 0 ? words.at[v / 2] : words.at[kVectors / 2 + v / 2];  // registers
+    if (column < s.memory.dim) store_half(s, to, column, values[v], word >> 16 * (v % 2) & 0xffffu);
+  }
+}
+
 // By a warp, each lane of which looks one of the occurrences up.
+template <bool kHalves>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences,
                                  float negative_rate) {
-  const Leave leave = s.writes.leave[u];
+  const RowDestination leave = s.writes.leave[u];
   const std::int64_t target = s.writes.target[u], dim = s.memory.dim;
-  const float* record = s.records + u * s.memory.stride;
+  const bool rounds = kHalves && s.memory.in_halves();
+  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
   float state = record[dim];
   const int lane = DeviceWarp::lane(), count = occurrences.count;
   touch(record, dim);
@@ -94,7 +122,7 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
     if (k < count) touch(gradient[k], dim);
   }
   float* const to = target_of(s.memory, leave, target);
-  if (leave == Leave::kGradient) {
+  if (leave == RowDestination::kGradient) {
 #pragma unroll
     for (int k = 0; k < kFew; ++k)
       if (k < count) copy_row<DeviceWarp>(to + k * s.memory.stride, gradient[k], dim);
@@ -125,21 +153,27 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) values[v] += step[v];
     }
+    if (rounds) {
+      store_halves(s, to, first, values, noise_of(s, u));
+      continue;
+    }
 #pragma unroll
     for (int v = 0; v < kVectors; ++v)
       DeviceWarp::store(to + first + v * kWarpLanes, values[v], active_lanes(dim, first + v * kWarpLanes));
   }
-  if (lane == 0) to[dim] = state;
+  if (lane == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
 // As update_row_alone, by a block, a thread for each column.
+template <bool kHalves>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float negative_rate) {
   __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
   const Occurrences occurrences(s.gradients, u);
-  const Leave leave = s.writes.leave[u];
+  const RowDestination leave = s.writes.leave[u];
   const std::int64_t dim = s.memory.dim;
-  const float* record = s.records + u * s.memory.stride;
+  const bool rounds = kHalves && s.memory.in_halves();
+  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
   float* const to = target_of(s.memory, leave, s.writes.target[u]);
   const int count = occurrences.count;
   // Brings kThreads occurrences from number `first` on to shared memory, and returns how many of them there are.
@@ -155,7 +189,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
     __syncthreads();
     return count - first < kThreads ? count - first : kThreads;
   };
-  if (leave == Leave::kGradient) {
+  if (leave == RowDestination::kGradient) {
     for (int first = 0; first < count; first += kThreads) {
       const int there = look_up(first);
       for (int i = threadIdx.x / kWarpLanes; i < there; i += kWarps)
@@ -197,12 +231,17 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
       move(0, turn, first_deviation);
       move(turn > 0 ? turn : 0, there, last_deviation);
     }
-    if (mine) to[column] = value;
+    if (mine && rounds)
+      store_half(s, to, column, value, noise_of(s, u).at(column));
+    else if (mine)
+      to[column] = value;
   }
-  if (threadIdx.x == 0) to[dim] = state;
+  if (threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
 // The first blocks each take the rows with many occurrences out of every many_blocks-th row, the others a row per warp.
+// kHalves: whether a table has rows in halves.
+template <bool kHalves>
 __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
   const std::int64_t rows = work.first_row[work.tables];
@@ -213,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_consta
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
     if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-      update_row_alone(*at.table, at.row, occurrences, work.negative_rate);
+      update_row_alone<kHalves>(*at.table, at.row, occurrences, work.negative_rate);
     return;
   }
   for (std::int64_t first = blockIdx.x; first < rows; first += kThreads * work.many_blocks) {
@@ -230,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_consta
       for (unsigned left = many[w]; left != 0; left &= left - 1) {
         const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
         const RowOfTable at = find_row(work, first + thread * work.many_blocks);
-        update_row_together(*at.table, at.row, work.negative_rate);
+        update_row_together<kHalves>(*at.table, at.row, work.negative_rate);
       }
     __syncthreads();  // before `many` is written again
   }
@@ -264,9 +303,11 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   }
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
+  const auto in_halves = [](const TableUpdate& each) { return each.memory.in_halves(); };
+  const auto kernel = std::any_of(tables.begin(), tables.end(), in_halves) ? update_kernel<true> : update_kernel<false>;
   work.many_blocks = std::min(rows, kManyBlocks);
   const unsigned blocks = static_cast<unsigned>(work.many_blocks) + blocks_of_warps(rows);
-  update_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
+  kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
 }
 

@@ -16,7 +16,10 @@ FRUGAL_LANES QueryLoss score_row(const LossSpec& loss, const QueryRow& row) {
   });
   meet_lanes();  // what follows writes where other lanes did
   for (std::int64_t j = row.negatives; j < row.vectors * kLanes; ++j) row.values[j] = kNoScore;
-  if (row.own >= 0) row.values[row.own] = row.slope[row.own] = 0.0f;
+  if (row.own >= 0) {
+    row.values[row.own] = loss.genre == LossGenre::kSoftmax ? kNoScore : 0.0f;
+    row.slope[row.own] = 0.0f;
+  }
   meet_lanes();
   const RowLoss result = row_loss(loss, row.positive_score, row.scale, row.negatives, row.vectors, row.values);
   for_vectors(row.vectors, row.values,

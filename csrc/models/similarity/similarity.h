@@ -26,7 +26,8 @@ struct QueryRow {
   float* slope;            // as many floats of scratch
   std::int64_t negatives;  // how many of the values are real
   std::int64_t vectors;
-  std::int64_t own;              // the column where the query meets its own positive: score 0, no gradient; -1: none
+  std::int64_t own;  // the column where the query meets its own positive: score 0, or for a softmax none, and no
+                     // gradient; -1: there is no such column
   float query_square;            // |a|^2, kL2 only
   const float* negative_square;  // |b|^2 of each negative, padded, kL2 only
   float gamma;
@@ -36,7 +37,7 @@ struct QueryRow {
 
 struct QueryLoss {
   float loss;                 // of the row's negatives (or pairs), before edge importance
-  float positive_derivative;  // scale * d loss / d positive score: pairwise only, else 0
+  float positive_derivative;  // scale * d loss / d positive score: of a joint loss, else 0
 };
 
 // What a step needs of an instruction set. All of it gives the same bits on every instruction set.

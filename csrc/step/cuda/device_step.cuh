@@ -35,6 +35,7 @@ struct Step {
   float *query_square, *weight_sum;                        // (B,): L2 alone
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
   float *positive_loss, *negative_loss;                    // (B,) times edge importance
+  Mirrors mirrors;                                         // of what ranks exchange of raw values
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
@@ -52,6 +53,23 @@ struct Step {
   FRUGAL_DEVICE std::int32_t slot(std::int64_t chunk, std::int64_t column) const {
     if (column >= own) return batch.negative_slot[chunk * batch.negatives_per_chunk + column - own];
     return (batch.corrupt_head ? batch.head_slot : batch.tail_slot)[chunk * batch.chunk_size + column];
+  }
+  // Stores a raw value, or four.
+  FRUGAL_DEVICE void put(float* at, float value) const {
+    *at = value;
+#pragma unroll
+    for (int m = 0; m < kMostRanks - 1; ++m)
+      if (m < mirrors.count) mirrors.at[m][at - mirrors.own] = value;
+  }
+  FRUGAL_DEVICE void put(float* at, float4 value) const {
+    *reinterpret_cast<float4*>(at) = value;
+#pragma unroll
+    for (int m = 0; m < kMostRanks - 1; ++m)
+      if (m < mirrors.count) *reinterpret_cast<float4*>(mirrors.at[m] + (at - mirrors.own)) = value;
+  }
+  // Behind what a thread has put: other devices see it before a word that a later kernel writes.
+  FRUGAL_DEVICE void finish_puts() const {
+    if (mirrors.count > 0) __threadfence_system();
   }
   // Where column p of a row lies in one that is cut into padded parts.
   FRUGAL_DEVICE std::int64_t place(std::int64_t p) const { return p < part ? p : p - part + part_stride; }
@@ -93,7 +111,7 @@ inline Step make_step(const ModelSpec& model, int parts, const LossSpec& loss, b
   return s;
 }
 
-// Raw values that are sums over columns, all in one piece, from `at` on. Returns its floats.
+// Raw values that are sums over columns, all in one piece from `at` on, `weight` first. Returns its floats.
 inline std::int64_t lay_out_exchanged(Step& s, float* at) {
   std::int64_t used = 0;
   const auto take = [&](std::int64_t floats) {
@@ -108,6 +126,17 @@ inline std::int64_t lay_out_exchanged(Step& s, float* at) {
   return used;
 }
 inline std::int64_t exchanged_floats(Step s) { return lay_out_exchanged(s, nullptr); }
+
+// What a rank that has some columns computes before it meets the others: into its part of the exchange.
+inline Step own_part(const Step& s, const DeviceExchange& exchange) {
+  Step own = s;
+  lay_out_exchanged(own, exchange.own());
+  own.out.positive_square = exchange.own() + exchange.second;
+  own.out.negative_square = own.out.positive_square + s.batch.most_entities;
+  own.out.relation_square = own.out.negative_square + s.chunks * s.batch.negatives_per_chunk;
+  own.mirrors = exchange.mirrors;
+  return own;
+}
 
 // Cuts the workspace; with a null workspace only counts its floats.
 inline std::int64_t lay_out(Step& s) {

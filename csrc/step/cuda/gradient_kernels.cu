@@ -78,10 +78,11 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
             s.early_relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
-  s.positive_score[edge] = Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query);
+  s.put(s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
   meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
-  if (Program::kSimilarity == Similarity::kL2) s.query_square[edge] = dot(rows.query, rows.query, dim);
+  if (Program::kSimilarity == Similarity::kL2) s.put(s.query_square + edge, dot(rows.query, rows.query, dim));
+  s.finish_puts();
   write_parts(s, rows.query, s.query + edge * s.stride);
 }
 
@@ -126,7 +127,8 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
     write_parts(s, copy, s.negative + row * s.stride);
     if (Program::kSimilarity == Similarity::kL2) {
       const auto number = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
-      s.negative_square[number / columns * s.weight_stride + number % columns] = dot(copy, copy, dim);
+      s.put(s.negative_square + number / columns * s.weight_stride + number % columns, dot(copy, copy, dim));
+      s.finish_puts();
     }
     return;
   }
@@ -179,33 +181,81 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   for (int k = 0; k < kRowsTogether; ++k) prepare_row<Program>(s, SingleRow(s, first + k), mine + k * row_floats(s));
 }
 
-// A half-warp per query: from its comparisons through scores and losses to the weights of its pairs.
-template <typename Program, typename Scores, bool kSquared>
-__global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
-  extern __shared__ __align__(16) float shared[];
-  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
-  if (edge >= s.batch.positives) return;
+// The raw values of pairs and queries, by a half-warp: those that this device has alone.
+struct OwnValues {
+  const Step& s;
+  // n values from `from` on; there once the copies are.
+  __device__ void load(const float* from, std::int64_t n, float* to) const { start_copy<kLanes>(to, from, n); }
+  __device__ float value(const float* from) const { return *from; }
+};
+
+// The sums of what all ranks have put into the exchange, once they have met and where all parts are near. n is a
+// multiple of kLanes. s: with arrays that are cut as the parts are.
+struct ExchangedValues {
+  const Step& s;
+  const DeviceExchange& exchange;
+
+  __device__ void load(const float* from, std::int64_t n, float* to) const {
+    constexpr int kAhead = 4, kWord = 4;
+    for (std::int64_t first = kWord * lane(); first < n; first += kAhead * kWord * kLanes) {
+      float4 sum[kAhead];
+#pragma unroll
+      for (int rank = 0; rank < kMostRanks; ++rank) {
+        if (rank >= exchange.ranks) break;
+        const float* part = exchange.part[rank] + (from - s.weight) + first;
+        float4 x[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k)
+          if (first + k * kWord * kLanes < n) x[k] = *reinterpret_cast<const float4*>(part + k * kWord * kLanes);
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          if (rank == 0) {
+            sum[k] = x[k];
+          } else {
+            sum[k].x += x[k].x, sum[k].y += x[k].y, sum[k].z += x[k].z, sum[k].w += x[k].w;
+          }
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (first + k * kWord * kLanes < n) *reinterpret_cast<float4*>(to + first + k * kWord * kLanes) = sum[k];
+    }
+  }
+  __device__ float value(const float* from) const {
+    float sum = exchange.part[0][from - s.weight];
+#pragma unroll
+    for (int rank = 1; rank < kMostRanks; ++rank) {
+      if (rank >= exchange.ranks) break;
+      sum += exchange.part[rank][from - s.weight];
+    }
+    return sum;
+  }
+};
+
+// By a half-warp: from a query's comparisons through scores and losses to the weights of its pairs.
+template <typename Program, typename Scores, bool kSquared, typename Values>
+__device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
   const std::int64_t chunk = edge / s.batch.chunk_size;
   const float importance = s.batch.weight ? s.batch.weight[edge] : 1.0f;
   float* kept = s.weight + edge * s.weight_stride;
   QueryRow row;
-  row.values = shared + threadIdx.x / kLanes * 3 * s.weight_stride;
+  row.values = shared;
   row.slope = row.values + s.weight_stride;
   float* square = row.slope + s.weight_stride;
   row.negatives = s.columns;
   row.vectors = s.weight_stride / kLanes;
   row.own = s.own > 0 ? edge % s.batch.chunk_size : -1;
-  row.query_square = kSquared ? s.query_square[edge] : 0.0f;
+  row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.negative_square = square;
   row.gamma = s.model.gamma;
-  row.positive_score = Program::finish(s.model, s.positive_score[edge], s.memo + edge);
-  row.scale = importance * (s.loss.pairwise ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
-  start_copy<kLanes>(row.values, kept, s.weight_stride);
-  if (kSquared) start_copy<kLanes>(square, s.negative_square + chunk * s.weight_stride, s.weight_stride);
+  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), s.memo + edge);
+  row.scale = importance * (s.loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
+  raw.load(kept, s.weight_stride, row.values);
+  if (kSquared) raw.load(s.negative_square + chunk * s.weight_stride, s.weight_stride, square);
   finish_copies(half_warp());
   const QueryLoss negatives = score_row<Scores>(s.loss, row);
   s.negative_loss[edge] = importance * negatives.loss;
-  if (s.loss.pairwise) {
+  if (s.loss.joint()) {
     s.positive_loss[edge] = 0.0f;
     s.score_gradient[edge] = negatives.positive_derivative;
   } else {
@@ -217,6 +267,25 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   if (kSquared)
     s.weight_sum[edge] = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
   for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) kept[j] = row.values[j];
+}
+
+template <typename Program, typename Scores, bool kSquared>
+__global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
+  extern __shared__ __align__(16) float shared[];
+  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
+  float* const mine = shared + threadIdx.x / kLanes * 3 * s.weight_stride;
+  if (edge < s.batch.positives) lose_query<Program, Scores, kSquared>(s, edge, OwnValues{s}, mine);
+}
+
+// The same where ranks have columns, and have met.
+template <typename Program, typename Scores, bool kSquared>
+__global__ void __launch_bounds__(kThreads)
+    joint_loss_kernel(Step s, const __grid_constant__ DeviceExchange exchange) {
+  extern __shared__ __align__(16) float shared[];
+  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
+  float* const mine = shared + threadIdx.x / kLanes * 3 * s.weight_stride;
+  if (edge < s.batch.positives)
+    lose_query<Program, Scores, kSquared>(s, edge, ExchangedValues{s, exchange}, mine);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -250,34 +319,41 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   });
 }
 
-template <typename Kernel>
+template <typename Kernel, typename... More>
 void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared_floats, cudaStream_t stream,
-            const Step& s, const char* name) {
+            const char* name, const Step& s, const More&... more) {
   const auto bytes = static_cast<int>(sizeof(float) * shared_floats);
   constexpr int kFreeOfAsking = 48 << 10;
   if (bytes > kFreeOfAsking)
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                std::string("reserving shared memory for ") + name, "make --hidden_dim or --neg_sample_size smaller");
-  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(s);
+  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(s, more...);
   cuda_check(cudaGetLastError(), std::string("launching ") + name);
 }
 
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
-  Step part = s;  // what prepares and compares: by itself, or this rank's columns
-  if (exchange) lay_out_exchanged(part, exchange->own);
+  const Step part = exchange ? own_part(s, *exchange) : s;  // what prepares, compares and sums
   const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
-         kTeams * prepare_floats(s), stream, part, "queries");
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, part, "comparisons");
-  if (exchange)
-    exchange_sum(*exchange, 0, exchanged_floats(s), 1.0f, s.weight, reinterpret_cast<std::uintptr_t>(stream));
-  launch(loss_kernel<Program, Scores, P::kSquared>, pieces(positives, kTeams), kThreads, kTeams * 3 * s.weight_stride,
-         stream, s, "losses");
-  launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, s, "gradients of pairs");
-  launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream, s,
-         "gradients of positives");
-  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, s, "sums of gradients");
+         kTeams * prepare_floats(s), stream, "queries", part);
+  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", part);
+  const std::int64_t loss_blocks = pieces(positives, kTeams), loss_floats = kTeams * 3 * s.weight_stride;
+  if (exchange) meet(*exchange, reinterpret_cast<std::uintptr_t>(stream));
+  if (exchange && exchange->near) {
+    launch(joint_loss_kernel<Program, Scores, P::kSquared>, loss_blocks, kThreads, loss_floats, stream, "losses", s,
+           *exchange);
+  } else {
+    if (exchange)
+      sum_parts(*exchange, exchanged_floats(s), s.weight, reinterpret_cast<std::uintptr_t>(stream));
+    launch(loss_kernel<Program, Scores, P::kSquared>, loss_blocks, kThreads, loss_floats, stream, "losses", s);
+  }
+  launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
+  launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
+         "gradients of positives", s);
+  Step sums = s;
+  sums.out = part.out;
+  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", sums);
 }
 
 int parts_of(const ModelSpec& model) { return model.name == "RotatE" ? 2 : 1; }

@@ -57,8 +57,9 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
                               std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
 // entities, relations: the records, and where they are before. exchange: of ranks that each have some columns of all
-// rows, of which the raw scores are summed; else null. Throws std::invalid_argument for a model without kernels or a
-// chunk that does not fit, DeviceError if a launch fails.
+// rows, of which the raw scores are summed; else null. With one the mean squares, of the rank's own columns, do not go
+// to `out` but to its part in the second region of the exchange: entities', then negatives', then relations'. Throws
+// std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
                        const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,

@@ -47,13 +47,34 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   const typename T::Own own = {};
   T::fold(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column, static_cast<int>(s.part),
           own, sum, [](const float*, int) {});
+  const auto place = [&](int row, int column) {
+    return s.weight + (static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column;
+  };
+  if (s.mirrors.count > 0) {  // over a link whole lines travel best
+    static_assert(T::kSharedFloats >= T::kRows * T::kColumns && T::kColumns % 4 == 0);
+    __syncthreads();  // the last slabs have been folded
+#pragma unroll
+    for (int i = 0; i < T::kMicroRows; ++i)
+#pragma unroll
+      for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(j)] = sum[i][0][j];
+    __syncthreads();
+    for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads) {
+      const int row = first_row + i / T::kColumns, column = first_column + i % T::kColumns;
+      if (row >= queries || column >= columns) continue;
+      if (column + 4 <= columns) {
+        s.put(place(row, column), *reinterpret_cast<const float4*>(shared + i));
+      } else {
+        for (int k = 0; column + k < columns; ++k) s.put(place(row, column + k), shared[i + k]);
+      }
+    }
+    return s.finish_puts();
+  }
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
     for (int j = 0; j < T::kMicroColumns; ++j) {
       const int row = first_row + T::row(i), column = first_column + T::column(j);
-      if (row < queries && column < columns)
-        s.weight[(static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column] = sum[i][0][j];
+      if (row < queries && column < columns) *place(row, column) = sum[i][0][j];
     }
 }
 

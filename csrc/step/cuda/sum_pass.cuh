@@ -39,12 +39,12 @@ __device__ inline void add_losses(const Step& s) {
   positive = partial[0][0] / static_cast<double>(s.batch.positives);
   negative = partial[1][0] / static_cast<double>(s.batch.positives);
   penalty = partial[2][0] * s.loss.regularization_coefficient;
-  if (!s.loss.pairwise) {
+  if (!s.loss.joint()) {
     s.out.losses[0] += positive;
     s.out.losses[1] += negative;
   }
   s.out.losses[2] += penalty;
-  s.out.losses[3] += (s.loss.pairwise ? negative : 0.5 * (positive + negative)) + penalty;
+  s.out.losses[3] += (s.loss.joint() ? negative : 0.5 * (positive + negative)) + penalty;
 }
 
 // Stores the mean square of a row in shared memory; by a warp.

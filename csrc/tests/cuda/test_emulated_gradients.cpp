@@ -16,10 +16,9 @@
 
 namespace frugal::cuda {
 
-// In the place of other ranks: as if one more had the same columns.
-void exchange_sum(const DeviceExchange& exchange, std::int64_t first, std::int64_t count, float divisor, float* to,
-                  std::uintptr_t) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = 2.0f * exchange.own[first + i] / divisor;
+void meet(const DeviceExchange&, std::uintptr_t) {}
+void sum_parts(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = exchange.part[0][i] + exchange.part[1][i];
 }
 
 }  // namespace frugal::cuda
@@ -113,10 +112,42 @@ class Gathered {
   std::vector<std::int32_t> source_;
 };
 
+// An exchange of two ranks, as if the other one had the same columns: its part is what this one writes for it to read.
+class TwoRanks {
+ public:
+  // floats: of each region.
+  TwoRanks(std::int64_t floats, bool near) {
+    for (auto& part : parts_) part.resize(2 * floats + 16);
+    exchange_.ranks = 2;
+    exchange_.near = near;
+    for (int rank = 0; rank < 2; ++rank) exchange_.part[rank] = aligned(parts_[rank]);
+    exchange_.second = floats;
+    exchange_.mirrors.count = 1;
+    exchange_.mirrors.own = exchange_.own();
+    exchange_.mirrors.at[0] = exchange_.part[1];
+  }
+  const cuda::DeviceExchange* get() const { return &exchange_; }
+  // This rank's mean squares.
+  void take_squares(Gradients& from) const {
+    const float* next = exchange_.own() + exchange_.second;
+    for (auto& each : from.squares) {
+      std::copy_n(next, each.size(), each.begin());
+      next += each.size();
+    }
+  }
+
+ private:
+  static float* aligned(std::vector<float>& floats) {
+    return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(floats.data()) + 63) / 64 * 64);
+  }
+  std::vector<float> parts_[2];
+  cuda::DeviceExchange exchange_{};
+};
+
 float twice(float x) { return 2.0f * x; }
 
 void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
-                 std::mt19937& random, bool columns = false) {
+                 std::mt19937& random, bool columns = false, bool near = false) {
   const std::int64_t edges = sizes.chunk * sizes.chunks, sampled = sizes.chunks * sizes.negatives, dim = sizes.dim;
   const ModelSpec model{name, dim, name == "RotatE" ? dim / 2 : dim, 12.0f, 2.0f};
   const std::int64_t relation_dim = model.relation_dim;
@@ -152,18 +183,17 @@ void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& lo
                                                                 sizes.negatives));
   float* workspace = memory.data();
   while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
-  std::vector<float> part(memory.size());
-  cuda::DeviceExchange exchange{};
-  exchange.own = part.data();
+  const TwoRanks ranks(static_cast<std::int64_t>(memory.size()) + 256, near);
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of, {}, {},
-                          actual.pointers(dim, relation_dim, workspace), columns ? &exchange : nullptr, 0);
+                          actual.pointers(dim, relation_dim, workspace), columns ? ranks.get() : nullptr, 0);
+  if (columns) ranks.take_squares(actual);
   // The same with records that are still to be gathered: every other entity from a cache, all relations from a table.
   Gathered entity_rows(entities, dim, dim + 1, kEntities);
   Gathered relation_rows(relations, relation_dim, relation_dim, kRelations);
   Gradients gathered(dim, relation_dim, edges, sampled);
   cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, entity_rows.records(), relation_rows.records(),
                           entity_rows.reads(ReadPart::kCache), relation_rows.reads(ReadPart::kAll),
-                          gathered.pointers(dim, relation_dim, workspace), columns ? &exchange : nullptr, 0);
+                          gathered.pointers(dim, relation_dim, workspace), columns ? ranks.get() : nullptr, 0);
 
   SCOPED_TRACE(name + ", dim " + std::to_string(dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
                std::to_string(scale));
@@ -186,18 +216,21 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
   LossSpec adversarial;
   adversarial.adversarial = true;
   adversarial.regularization_coefficient = 1e-3f;
-  for (const bool degree_negatives : {false, true})
-    expect_same(GetParam(), {6, 3, 5, 22, degree_negatives}, adversarial, 1.0f, false, random, true);
+  for (const bool near : {false, true})
+    for (const bool degree_negatives : {false, true})
+      for (const Sizes& sizes : {Sizes{6, 3, 5, 22, degree_negatives}, Sizes{70, 2, 37, 50, degree_negatives}})
+        expect_same(GetParam(), sizes, adversarial, 1.0f, false, random, true, near);
 }
 
 TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   std::mt19937 random(3);
-  LossSpec adversarial, pairwise, hinge;
+  LossSpec adversarial, pairwise, hinge, softmax;
   adversarial.adversarial = pairwise.pairwise = true;
   hinge.genre = LossGenre::kHinge;
-  for (LossSpec* loss : {&adversarial, &pairwise, &hinge}) loss->regularization_coefficient = 1e-3f;
+  softmax.genre = LossGenre::kSoftmax;
+  for (LossSpec* loss : {&adversarial, &pairwise, &hinge, &softmax}) loss->regularization_coefficient = 1e-3f;
   const std::string name = GetParam();
-  for (const LossSpec& loss : {adversarial, pairwise, hinge})
+  for (const LossSpec& loss : {adversarial, pairwise, hinge, softmax})
     for (const bool degree_negatives : {false, true})
       expect_same(name, {6, 3, 5, 22, degree_negatives}, loss, 1.0f, degree_negatives, random);
   // More rows and columns than a tile, and none that fit one; then numbers whose squares are subnormal.

@@ -50,7 +50,7 @@ struct Case {
   RowMemory memory{};
   std::vector<float> records, cache, staging;
   Entry entries[2];
-  std::vector<Leave> leave;
+  std::vector<RowDestination> leave;
   std::vector<std::int64_t> target;
   StepGradients gradients{};
 
@@ -68,10 +68,12 @@ struct Case {
                             e == 1 ? entries[e].order.data() : nullptr, entries[e].squares.data()};
     std::int64_t staged = 0;
     for (std::int64_t u = 0; u < kRows; ++u) {
-      leave.push_back(u % 3 == 0 ? Leave::kCache : u % 3 == 1 ? Leave::kValue : Leave::kGradient);
-      target.push_back(leave[u] == Leave::kCache ? u : staged);
-      if (leave[u] == Leave::kValue) staged += memory.stride;
-      for (int e = 0; leave[u] == Leave::kGradient && e < entry_count; ++e)
+      leave.push_back(u % 3 == 0   ? RowDestination::kCache
+                      : u % 3 == 1 ? RowDestination::kValue
+                                   : RowDestination::kGradient);
+      target.push_back(leave[u] == RowDestination::kCache ? u : staged);
+      if (leave[u] == RowDestination::kValue) staged += memory.stride;
+      for (int e = 0; leave[u] == RowDestination::kGradient && e < entry_count; ++e)
         staged += memory.stride * (entries[e].offset[u + 1] - entries[e].offset[u]);
     }
     staging.resize(staged);
@@ -86,16 +88,16 @@ struct Case {
     for (std::int64_t u = 0; u < kRows; ++u) {
       const float* record = records.data() + u * memory.stride;
       std::vector<float> row(record, record + dim + 1);
-      const float* left = leave[u] == Leave::kCache ? &cache[u * memory.stride] : staging.data() + target[u];
+      const float* left = leave[u] == RowDestination::kCache ? &cache[u * memory.stride] : staging.data() + target[u];
       for (int e = 0; e < gradients.entries; ++e) {
         const EntryGradients& entry = gradients.entry[e];
         const std::int32_t begin = entry.offset[u], end = entry.offset[u + 1];
-        for (std::int32_t i = begin; i < end && leave[u] == Leave::kGradient; ++i, left += memory.stride)
+        for (std::int32_t i = begin; i < end && leave[u] == RowDestination::kGradient; ++i, left += memory.stride)
           ASSERT_EQ(std::memcmp(left, entry.occurrence(i), dim * sizeof(float)), 0) << dim << ", row " << u;
         for (std::int32_t i = begin; i < end; ++i) adagrad.accumulate(row[dim], entry.occurrence(i), dim);
         for (std::int32_t i = begin; i < end; ++i) adagrad.apply(row.data(), row[dim], entry.occurrence(i), dim);
       }
-      if (leave[u] == Leave::kGradient) continue;
+      if (leave[u] == RowDestination::kGradient) continue;
       if (u >= used && gradients.entries == 0) row.assign(row.size(), 0.0f);  // left alone
       ASSERT_EQ(std::memcmp(left, row.data(), row.size() * sizeof(float)), 0) << dim << ", row " << u;
     }

@@ -87,11 +87,11 @@ TEST(EngineOracle, CountersAddUp) {
     EXPECT_GT(rank.cache_reads, 0);
     EXPECT_GT(rank.staging_peak_bytes, 0);
   }
-  for (const ShardStatistics& shard : outcome.statistics.shards) {
-    landed += shard.values;
-    EXPECT_EQ(shard.flushed_rows, shard.values + shard.gradients);
-    gradients -= 2 * shard.gradients;  // with two ranks a record of gradients comes from both
-    EXPECT_EQ(shard.live_records, 0);
+  for (const FlushWorkerStatistics& worker : outcome.statistics.workers) {
+    landed += worker.values;
+    EXPECT_EQ(worker.flushed_rows, worker.values + worker.gradients);
+    gradients -= 2 * worker.gradients;  // with two ranks a record of gradients comes from both
+    EXPECT_EQ(worker.live_records, 0);
   }
   EXPECT_EQ(reads, rows);
   EXPECT_EQ(landed, sent);
@@ -110,9 +110,9 @@ TEST(EngineOracle, ARankWhoseReadsFollowItsStoresNeedsNoShards) {
     const RankStatistics& rank = outcome.statistics.ranks[0];
     EXPECT_EQ(rank.steps_with_stall, 0);
     EXPECT_EQ(rank.write_backs_sent > 0, slots > 0);
-    ASSERT_EQ(outcome.statistics.shards.size(), 1u);  // its numbers are the rank's own
-    EXPECT_EQ(outcome.statistics.shards[0].flushed_rows, rank.values_sent + rank.write_backs_sent);
-    EXPECT_EQ(outcome.statistics.shards[0].queue_operations, 0);
+    ASSERT_EQ(outcome.statistics.workers.size(), 1u);  // its numbers are the rank's own
+    EXPECT_EQ(outcome.statistics.workers[0].flushed_rows, rank.values_sent + rank.write_backs_sent);
+    EXPECT_EQ(outcome.statistics.workers[0].queue_operations, 0);
   }
 }
 

@@ -91,13 +91,13 @@ class Scenario {
   std::vector<std::unique_ptr<ReferenceExecutor>> executors_;
 };
 
-// Rule 1. The shard is held before it has registered step 1, which reads the row that step 0 is still to send.
+// Rule 1. The flush worker is held before it has registered step 1, which reads the row that step 0 is still to send.
 bool gate_waits_for_registration(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:register", 1);
+  s.points.hold("worker:register", 1);
   s.register_step({{3}});
   s.register_step({{3}});
-  EXPECT_TRUE(s.points.wait_reached("shard:register", 1));
+  EXPECT_TRUE(s.points.wait_reached("worker:register", 1));
   s.run(0, 0);
   const bool right = !s.gate_open(1);
   s.points.release_all();
@@ -108,9 +108,9 @@ bool gate_waits_for_registration(Mutation mutation) {
 bool read_moves_a_planned_record(Mutation mutation) {
   Scenario s(mutation);
   s.register_step({{3}});
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 0));
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 0));
   s.register_step({{3}});
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 1));
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
   const bool right = !s.gate_open(1);
   s.run(0, 0);
   return right && s.gate_opens(1);
@@ -120,20 +120,20 @@ bool read_moves_a_planned_record(Mutation mutation) {
 // it. Rule 9: it then lands although older records of the level have not.
 bool read_moves_a_waiting_record(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:in_flight", 0);
+  s.points.hold("worker:in_flight", 0);
   s.register_step({{0}});
   s.register_step({{5, 12}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 0));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 0));
   s.run(0, 1);
-  s.points.hold("shard:in_flight", 12);
-  s.points.hold("shard:in_flight", 5);
+  s.points.hold("worker:in_flight", 12);
+  s.points.hold("worker:in_flight", 5);
   s.register_step({{12}});
-  s.points.release("shard:in_flight", 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 2));
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 12));  // before row 5, which nobody reads
+  s.points.release("worker:in_flight", 0);
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 2));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 12));  // before row 5, which nobody reads
   const bool right = !s.gate_open(2);
-  s.points.release("shard:in_flight", 12);
+  s.points.release("worker:in_flight", 12);
   const bool opens = s.gate_opens(2);
   s.points.release_all();
   return right && opens;
@@ -142,12 +142,12 @@ bool read_moves_a_waiting_record(Mutation mutation) {
 // Rule 4. The record is taken from the queue and held before its bytes are in the host row.
 bool record_in_flight_blocks(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:in_flight", 3);
+  s.points.hold("worker:in_flight", 3);
   s.register_step({{3}});
   s.register_step({{3}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 1));
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 3));
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
   const bool right = !s.gate_open(1);
   s.points.release_all();
   return right && s.gate_opens(1);
@@ -157,15 +157,15 @@ bool record_in_flight_blocks(Mutation mutation) {
 // them.
 bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:in_flight", 7);
-  s.points.hold("shard:in_flight", 8);
+  s.points.hold("worker:in_flight", 7);
+  s.points.hold("worker:in_flight", 8);
   s.register_step({{0, 1, 2, 3, 4, 5, 6, 7, 8}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 7));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 7));
   s.register_step({{8}});
-  s.points.release("shard:in_flight", 7);
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 1));
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 8));
+  s.points.release("worker:in_flight", 7);
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 8));
   const bool right = !s.gate_open(1);
   s.points.release_all();
   return right && s.gate_opens(1);
@@ -174,16 +174,16 @@ bool record_in_flight_blocks_at_its_current_due_step(Mutation mutation) {
 // Rule 5. Row 3 is dirty in the cache of rank 0; rank 1 reads it in step 1.
 bool dirty_row_is_written_back_first(Mutation mutation) {
   Scenario s(mutation, 2, 4);
-  s.points.hold("shard:in_flight", 3);
+  s.points.hold("worker:in_flight", 3);
   s.register_step({{3}, {}});
   s.register_step({{}, {3}});
   s.run(0, 0);
   s.run(1, 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:registered", 1));
+  EXPECT_TRUE(s.points.wait_reached("worker:registered", 1));
   bool right = !s.gate_open(1);  // not served yet
   s.serve(0, 1);
   if (mutation != Mutation::kNoWriteBackRequest) {
-    EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 3));
+    EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
   }
   right &= !s.gate_open(1);  // not landed yet
   s.points.release_all();
@@ -194,14 +194,14 @@ bool dirty_row_is_written_back_first(Mutation mutation) {
   return right && s.table_right();
 }
 
-// Rule 6. The shard is held over the record of step 0 while step 1 fills its own.
+// Rule 6. The flush worker is held over the record of step 0 while step 1 fills its own.
 bool record_owns_its_bytes(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:in_flight", 3);
+  s.points.hold("worker:in_flight", 3);
   s.register_step({{3}});
   s.register_step({{7}});
   s.run(0, 0);
-  EXPECT_TRUE(s.points.wait_reached("shard:in_flight", 3));
+  EXPECT_TRUE(s.points.wait_reached("worker:in_flight", 3));
   s.run(0, 1);
   s.points.release_all();
   s.drain();
@@ -222,7 +222,7 @@ bool gradients_are_applied_in_canonical_order(Mutation mutation) {
 // oracle tests.)
 bool drain_brings_everything_home(Mutation mutation) {
   Scenario s(mutation);
-  s.points.hold("shard:in_flight", 3);
+  s.points.hold("worker:in_flight", 3);
   s.register_step({{3, 5}});
   s.run(0, 0);
   std::thread releases([&] {
@@ -279,7 +279,7 @@ TEST(EngineRules, AnyOrderOfFlushingIsRight) {
 // Rule 11.
 TEST(EngineRules, AFlushThreadThatFailsStopsAllRanksWithItsError) {
   Scenario s(Mutation::kNone, 2);
-  s.points.fail_at("shard:in_flight", 3);
+  s.points.fail_at("worker:in_flight", 3);
   s.register_step({{3}, {7}});
   s.register_step({{3}, {8}});
   s.run(1, 0);
@@ -289,7 +289,7 @@ TEST(EngineRules, AFlushThreadThatFailsStopsAllRanksWithItsError) {
       s.engine().port(rank).wait_gate(1);
       FAIL() << "the gate opened";
     } catch (const EngineError& error) {
-      EXPECT_STREQ(error.what(), "The engine's flush thread 0 failed: injected at shard:in_flight");
+      EXPECT_STREQ(error.what(), "The engine's flush thread 0 failed: injected at worker:in_flight");
     }
   }
   EXPECT_THROW(s.engine().port(0).publish(1), EngineError);  // sticky

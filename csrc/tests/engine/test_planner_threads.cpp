@@ -18,7 +18,7 @@ constexpr int kSteps = 60, kLookahead = 4;
 
 struct Plan {
   std::vector<std::int32_t> source;
-  std::vector<Leave> leave;
+  std::vector<RowDestination> leave;
   std::vector<std::int64_t> target;
   std::vector<std::array<std::int64_t, 4>> write_backs;  // row, slot, after, block
 
@@ -101,7 +101,7 @@ TEST(PlannerThreads, AStaticCacheIsPlannedAsAPlainLoopSays) {
         const auto slot = slot_of.find(row);
         const bool stays = slot != slot_of.end();
         plan.source.push_back(cached.contains(row) ? slot->second : kFromHost);
-        plan.leave.push_back(stays ? Leave::kCache : Leave::kHostRow);
+        plan.leave.push_back(stays ? RowDestination::kCache : RowDestination::kHostRow);
         plan.target.push_back(stays ? slot->second : row);
         if (stays) cached.insert(row);
       }
@@ -116,7 +116,7 @@ TEST(PlannerThreads, WithoutACacheAllRowsComeFromHost) {
   const auto steps = random_steps(3);
   for (const Plan& plan : plans_of(steps, nullptr, 4)) {
     EXPECT_EQ(std::ranges::count(plan.source, kFromHost), static_cast<std::int64_t>(plan.source.size()));
-    EXPECT_EQ(std::ranges::count(plan.leave, Leave::kHostRow), static_cast<std::int64_t>(plan.leave.size()));
+    EXPECT_EQ(std::ranges::count(plan.leave, RowDestination::kHostRow), static_cast<std::int64_t>(plan.leave.size()));
   }
 }
 

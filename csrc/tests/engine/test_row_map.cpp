@@ -67,10 +67,10 @@ TEST(RowSet, HoldsWhatCameInAndHasNotLeft) {
 }
 
 TEST(RowMap, ShardsGetEqualSharesOfConsecutiveRows) {
-  for (const int shards : {1, 2, 3, 8, 16}) {
-    std::vector<int> count(static_cast<std::size_t>(shards));
-    for (std::int64_t row = 0; row < 160000; ++row) ++count[static_cast<std::size_t>(shard_of(row, shards))];
-    for (const int n : count) EXPECT_NEAR(n, 160000 / shards, 160000 / shards / 20);
+  for (const int workers : {1, 2, 3, 8, 16}) {
+    std::vector<int> count(static_cast<std::size_t>(workers));
+    for (std::int64_t row = 0; row < 160000; ++row) ++count[static_cast<std::size_t>(worker_of(row, workers))];
+    for (const int n : count) EXPECT_NEAR(n, 160000 / workers, 160000 / workers / 20);
   }
 }
 

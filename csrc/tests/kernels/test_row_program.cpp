@@ -51,7 +51,7 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
 
   std::vector<std::int64_t> rows(kUsed), target(kUsed);
   std::vector<std::int32_t> source(kUsed);
-  std::vector<Leave> leave(kUsed);
+  std::vector<RowDestination> leave(kUsed);
   std::vector<std::vector<std::int32_t>> occurrences[2] = {std::vector<std::vector<std::int32_t>>(kUsed),
                                                            std::vector<std::vector<std::int32_t>>(kUsed)};
   std::vector<std::int32_t> offset[2] = {{0}, {0}}, order;
@@ -59,16 +59,16 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
   for (std::int64_t u = 0; u < kUsed; ++u) {
     rows[u] = u + random() % 2;
     source[u] = u % 3 == 0 ? static_cast<std::int32_t>(u * 3 / 4 % kSlots) : kFromHost;
-    leave[u] = static_cast<Leave>(u % 4);
+    leave[u] = static_cast<RowDestination>(u % 4);
     int gradients = 0;
     for (int e = 0; e < 2; ++e) {
       const int count = random() % 4;
       gradients += count;
       offset[e].push_back(offset[e].back() + count);
     }
-    target[u] = leave[u] == Leave::kCache ? u / 4 : leave[u] == Leave::kHostRow ? u : staged;
-    if (leave[u] == Leave::kValue) staged += layout.stride;
-    if (leave[u] == Leave::kGradient) staged += gradients * layout.stride;
+    target[u] = leave[u] == RowDestination::kCache ? u / 4 : leave[u] == RowDestination::kHostRow ? u : staged;
+    if (leave[u] == RowDestination::kValue) staged += layout.stride;
+    if (leave[u] == RowDestination::kGradient) staged += gradients * layout.stride;
   }
   for (std::int32_t i = 0; i < offset[1].back(); ++i) order.push_back(i);
   std::shuffle(order.begin(), order.end(), random);
@@ -86,7 +86,7 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
     const auto occurrence = [&](int e, std::int64_t i) {
       return e == 0 ? &first[i * pitch] : &second[order[i] * pitch];
     };
-    if (leave[u] == Leave::kGradient) {
+    if (leave[u] == RowDestination::kGradient) {
       float* to = &staging_expected[target[u]];
       for (int e = 0; e < 2; ++e)
         for (auto i = offset[e][u]; i < offset[e][u + 1]; ++i, to += layout.stride)
@@ -98,9 +98,9 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
       for (auto i = offset[e][u]; i < offset[e][u + 1]; ++i)
         optimizer.apply(record.data(), record[dim], occurrence(e, i), dim);
     }
-    float* const to = leave[u] == Leave::kCache     ? &cache_expected[target[u] * layout.stride]
-                      : leave[u] == Leave::kHostRow ? &host_expected[target[u] * layout.stride]
-                                                    : &staging_expected[target[u]];
+    float* const to = leave[u] == RowDestination::kCache     ? &cache_expected[target[u] * layout.stride]
+                      : leave[u] == RowDestination::kHostRow ? &host_expected[target[u] * layout.stride]
+                                                             : &staging_expected[target[u]];
     std::copy_n(record.data(), dim + 1, to);
   }
 
@@ -121,7 +121,7 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
   EXPECT_EQ(cache, cache_expected);
   EXPECT_EQ(staging, staging_expected);
 
-  const WriteBack write_backs[] = {{7, 0, 0, 0, 3, Leave::kValue}, {9, 0, 9, 0, 5, Leave::kHostRow}};
+  const WriteBack write_backs[] = {{7, 0, 0, 0, 3, RowDestination::kValue}, {9, 0, 9, 0, 5, RowDestination::kHostRow}};
   cpu::write_back(memory, write_backs, 2);
   EXPECT_EQ(std::memcmp(&staging[0], &cache[3 * layout.stride], (dim + 1) * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(&host[9 * layout.stride], &cache[5 * layout.stride], (dim + 1) * sizeof(float)), 0);

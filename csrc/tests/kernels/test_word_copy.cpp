@@ -46,8 +46,9 @@ TEST(CopyWords, LanesStartAtALine) {
 TEST(LanesForWords, CoverTheRowWithinAWarp) {
   EXPECT_EQ(lanes_for_words(1), 8);
   EXPECT_EQ(lanes_for_words(8), 8);
-  EXPECT_EQ(lanes_for_words(9), 16);
-  EXPECT_EQ(lanes_for_words(17), 32);
+  EXPECT_EQ(lanes_for_words(32), 8);
+  EXPECT_EQ(lanes_for_words(33), 16);
+  EXPECT_EQ(lanes_for_words(65), 32);
   EXPECT_EQ(lanes_for_words(1000), 32);
 }
 

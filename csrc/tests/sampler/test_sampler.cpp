@@ -167,7 +167,7 @@ TEST(Sampler, RefusesImpossibleSizes) {
     Sampler(graph.edges(), c);
   };
   EXPECT_THROW(build([](auto& c) { c.batch_size = 0; }), std::invalid_argument);
-  EXPECT_THROW(build([](auto& c) { c.negatives = 0; }), std::invalid_argument);
+  EXPECT_THROW(build([](auto& c) { c.negatives = -1; }), std::invalid_argument);
   EXPECT_THROW(build([](auto& c) { c.entities = 0; }), std::invalid_argument);
   EXPECT_THROW(build([](auto& c) { c.rank = 1; }), std::invalid_argument);
   EXPECT_THROW(build([](auto& c) { c.ranks = 11; }), std::invalid_argument);  // the first rank would have no edge

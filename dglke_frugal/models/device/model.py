@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -60,19 +60,3 @@ class DeviceModel:
     def backward(self, x: Positives, saved: Any, slope: torch.Tensor, query: torch.Tensor):
         """Gradients (fixed, relation, corrupted), given d loss / d score (B, 1) and / d query (B, entity_dim)."""
         raise NotImplementedError
-
-
-def _models(score_rule: str) -> Dict[str, Callable[[ModelShape, Products], DeviceModel]]:
-    from .bilinear import ComplEx, DistMult, Rescal, RescalOfDglke, SimplE
-    from .rotate import RotatE
-    from .transe import TransEL1, TransEL2
-    from .transr import TransR
-
-    return {"TransE_l1": TransEL1, "TransE_l2": TransEL2, "DistMult": DistMult, "ComplEx": ComplEx, "RotatE": RotatE,
-            "SimplE": SimplE, "RESCAL": RescalOfDglke if score_rule == "dglke" else Rescal,
-            "TransR": TransR}
-
-
-def make_device_model(name: str, shape: ModelShape, products: Products) -> DeviceModel:
-    """The built-in model of that name (not an alias)."""
-    return _models(shape.score_rule)[name](shape, products)

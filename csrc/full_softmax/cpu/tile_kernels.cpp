@@ -1,0 +1,195 @@
+#include "full_softmax/cpu/tile_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/host_warp.h"
+#include "kernels/summed_row.h"
+#include "linalg/vector_math.h"
+#include "loss/row_loss.h"
+#include "models/similarity/similarity.h"
+#include "optim/mean_square.h"
+#include "parallel/thread_pool.h"
+#include "random/dropout.h"
+
+namespace frugal::cpu {
+namespace {
+
+using namespace FRUGAL_ISA;
+
+constexpr std::int64_t kQueriesOfTask = 8, kRowsOfTask = 64;
+constexpr std::int64_t kPanels = 4;  // packed together
+constexpr std::int64_t kProductRows = 48, kProductVectors = 8;  // of a piece of a product: whole tiles of registers
+
+std::int64_t whole_vectors(std::int64_t columns) { return (columns + kLanes - 1) / kLanes; }
+
+Vec bounded(Vec x, float bound) {
+  return bound > 0.0f ? max(min(x, broadcast(bound)), broadcast(-bound)) : x;
+}
+
+// Calls body(position, column) for each target of the query that lies in the tile.
+template <typename Body>
+void for_targets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int64_t query, Body body) {
+  const std::int64_t *begin = targets.ids + targets.begin[query], *end = targets.ids + targets.end[query];
+  for (const std::int64_t* id = std::lower_bound(begin, end, tile.first); id < end && *id < tile.first + tile.columns;
+       ++id)
+    body(id - begin, *id - tile.first);
+}
+
+void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::int64_t i) {
+  float* const row = tile.scores + i * tile.stride;
+  const std::int64_t vectors = whole_vectors(tile.columns);
+  float wanted = 0.0f;
+  for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) {
+    const float x = row[column];
+    wanted += tile.bound > 0.0f ? std::clamp(x, -tile.bound, tile.bound) : x;
+  });
+  if (targets.on) wanted *= targets.on[i];
+  if (targets.off && targets.off[i] != 0.0f) {
+    Vec sum = broadcast(0.0f);
+    for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = 0.0f;
+    for (std::int64_t v = 0; v < vectors; ++v) sum = sum + bounded(load(row + v * kLanes), tile.bound);
+    wanted += targets.off[i] * fold_sum(sum);
+  }
+  sums.wanted[i] += wanted;
+
+  for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = kNoScore;
+  const Vec none = broadcast(kNoScore);  // of columns that only fill up
+  Vec top = broadcast(sums.largest[i]);
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    const Vec x = load(row + v * kLanes);
+    top = max(top, select(none < x, bounded(x, tile.bound), x));
+  }
+  const float largest = fold_max(top);
+  const Vec highest = broadcast(largest);
+  Vec total = broadcast(0.0f);
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    const Vec x = load(row + v * kLanes);
+    const Vec share = exp(bounded(x, tile.bound) - highest);
+    total = total + select(none < x, share, broadcast(0.0f));
+  }
+  const float before = common_value(exp(broadcast(sums.largest[i] - largest)));
+  sums.total[i] = sums.total[i] * before + fold_sum(total);
+  sums.largest[i] = largest;
+}
+
+void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_sum, float scale, std::int64_t i,
+                std::vector<float>& raw) {
+  float* const row = tile.scores + i * tile.stride;
+  raw.clear();
+  for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) { raw.push_back(row[column]); });
+  const Vec middle = broadcast(log_sum), factor = broadcast(scale), zero = broadcast(0.0f);
+  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound);
+  for (std::int64_t v = 0; v < whole_vectors(tile.columns); ++v) {
+    const Vec x = load(row + v * kLanes);
+    Vec slope = factor * (exp(bounded(x, tile.bound) - middle) - off);
+    if (tile.bound > 0.0f) slope = select(bound < abs(x), zero, slope);
+    store(row + v * kLanes, slope);
+  }
+  std::size_t next = 0;
+  const float on = scale * (targets.on ? targets.on[i] : 1.0f);
+  for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) {
+    const float x = raw[next++];
+    if (!(tile.bound > 0.0f && std::fabs(x) > tile.bound)) row[column] -= on;
+  });
+}
+
+// Pieces of an m x n result, taken by row blocks within column blocks.
+template <typename Body>
+void for_pieces(std::int64_t m, std::int64_t vectors, Body body) {
+  const std::int64_t down = (m + kProductRows - 1) / kProductRows;
+  const std::int64_t across = (vectors + kProductVectors - 1) / kProductVectors;
+  default_pool().parallel_for(down * across, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t piece = begin; piece < end; ++piece) {
+      const std::int64_t row = piece % down * kProductRows, vector = piece / down * kProductVectors;
+      body(row, std::min(kProductRows, m - row), vector, std::min(kProductVectors, vectors - vector));
+    }
+  });
+}
+
+}  // namespace
+
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums) {
+  default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) add_row(tile, targets, sums, i);
+  });
+}
+
+void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale) {
+  default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> raw;
+    for (std::int64_t i = begin; i < end; ++i) row_slopes(tile, targets, log_sum[i], scale[i], i, raw);
+  });
+}
+
+void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
+                 std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule) {
+  const int power = sum_level_power(table.dim / kSumPartials);
+  default_pool().parallel_for(count, kRowsOfTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      const float* const gradient = gradients + j * stride;
+      if (slot[first + j] >= 0) {
+        std::copy_n(gradient, table.dim, aside + slot[first + j] * table.dim);
+        continue;
+      }
+      float* const row = table.rows + (first + j) * table.stride;
+      update_from_sum<HostWarp, 1>(row, row, gradient, table.dim, rule, power, 0);
+    }
+  });
+}
+
+void update_rows(const TableRows& table, const std::int64_t* ids, const std::int32_t* used, const float* gradients,
+                 const UpdateRule& rule) {
+  const int power = sum_level_power(table.dim / kSumPartials);
+  default_pool().parallel_for(*used, kRowsOfTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u) {
+      float* const row = table.rows + ids[u] * table.stride;
+      update_from_sum<HostWarp, 1>(row, row, gradients + u * table.dim, table.dim, rule, power, 0);
+    }
+  });
+}
+
+void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values) {
+  const std::uint32_t limit = dropout_limit(dropout.rate);
+  const float kept = 1.0f / (1.0f - dropout.rate);
+  const std::int64_t blocks = (dim + 3) / 4;
+  default_pool().parallel_for(rows, kRowsOfTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const PhiloxWords words = dropout_words(dropout.seed, *dropout.step, dropout.part,
+                                                static_cast<std::uint64_t>((dropout.first + i) * blocks + block));
+        float* const x = values + i * stride + 4 * block;
+        for (std::int64_t k = 0; k < std::min<std::int64_t>(4, dim - 4 * block); ++k)
+          x[k] = words.at[k] < limit ? 0.0f : x[k] * kept;
+      }
+  });
+}
+
+void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a, Rows b, Rows c) {
+  const Kernels& best = kernels();
+  const std::int64_t vectors = whole_vectors(n);
+  default_pool().parallel_for((vectors + kPanels - 1) / kPanels, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> panels(static_cast<std::size_t>(kPanels * k * kLanes));
+    for (std::int64_t v = begin * kPanels; v < std::min(vectors, end * kPanels); v += kPanels) {
+      const std::int64_t count = std::min(kPanels, vectors - v);
+      for (std::int64_t p = 0; p < count; ++p) {
+        const float* rows[kLanes];
+        for (std::int64_t l = 0; l < kLanes; ++l) rows[l] = b[std::min((v + p) * kLanes + l, n - 1)];
+        best.pack(rows, k, panels.data() + p * k * kLanes);
+      }
+      best.multiply(m, count, k, {a.data, a.stride, 1}, {panels.data(), kLanes, kLanes * k},
+                    {c.data + v * kLanes, c.stride});
+    }
+  });
+}
+
+void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Rows c) {
+  const Kernels& best = kernels();
+  for_pieces(m, whole_vectors(n), [&](std::int64_t row, std::int64_t rows, std::int64_t vector, std::int64_t vectors) {
+    best.multiply(rows, vectors, k, {a.data + row * a.row_stride, a.row_stride, a.depth_stride},
+                  {b.data + vector * kLanes, b.stride, kLanes}, {c[row] + vector * kLanes, c.stride});
+  });
+}
+
+}  // namespace frugal::cpu

@@ -1,0 +1,34 @@
+// A softmax over all entities on the CPU. See full_softmax/tiles.h. No result depends on the number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "full_softmax/tiles.h"
+#include "linalg/operands.h"
+
+namespace frugal::cpu {
+
+// Adds a tile to the sums. Columns up to the next multiple of 16 are written to: the stride leaves room.
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums);
+// Replaces a tile's scores by d loss / d score. log_sum, scale: (B,).
+void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale);
+
+// Rows first .. first + count of a table are updated from their gradients (count, dim), `stride` floats apart; but the
+// gradient of row j with slot[j] >= 0 goes to row slot[j] of aside (.., dim) instead, for there is more to come.
+void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
+                 std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule);
+// Rows ids[0 .. *used) are updated from gradients (.., dim).
+void update_rows(const TableRows& table, const std::int64_t* ids, const std::int32_t* used, const float* gradients,
+                 const UpdateRule& rule);
+
+// values (rows, dim), `stride` floats apart, in place.
+void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values);
+
+// Products of row-major matrices, whose rows are `stride` floats apart and may be read and written up to the next
+// multiple of 16 floats. Each element is one sum in the order of its depth.
+// c (m, n) = a (m, k) b^T, b (n, k).
+void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a, Rows b, Rows c);
+// c (m, n) = a b, a (m, k) with any strides, b (k, n).
+void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Rows c);
+
+}  // namespace frugal::cpu

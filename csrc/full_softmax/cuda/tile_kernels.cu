@@ -1,0 +1,199 @@
+#include "full_softmax/cuda/tile_kernels.h"
+
+#include <algorithm>
+#include <string>
+
+#include "device/cuda_check.h"
+#include "kernels/cuda/device_warp.cuh"
+#include "kernels/summed_row.h"
+#include "optim/mean_square.h"
+#include "random/dropout.h"
+
+namespace frugal::cuda {
+namespace {
+
+constexpr int kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes;
+constexpr std::int64_t kMostBlocks = 1 << 16;  // loops cover the rest
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Largest {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// `fold` over the values of a block's threads, always in the same order; every thread gets it.
+template <typename Fold>
+__device__ float fold_block(float value, Fold fold) {
+  __shared__ float of_warp[kWarps];
+  for (int half = kLanes / 2; half > 0; half /= 2) value = fold(value, __shfl_xor_sync(0xffffffffu, value, half));
+  __syncthreads();  // everyone has read what was there before
+  if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = value;
+  __syncthreads();
+  float all = of_warp[0];
+  for (int warp = 1; warp < kWarps; ++warp) all = fold(all, of_warp[warp]);
+  return all;
+}
+
+__device__ float bounded(float x, float bound) { return bound > 0.0f ? fminf(fmaxf(x, -bound), bound) : x; }
+
+__device__ const std::int64_t* first_from(const std::int64_t* begin, const std::int64_t* end, std::int64_t id) {
+  while (begin < end) {
+    const std::int64_t* const middle = begin + (end - begin) / 2;
+    if (*middle < id)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin;
+}
+
+// Those targets of a query that lie in a tile.
+struct TileTargets {
+  const std::int64_t *begin, *end;
+
+  __device__ TileTargets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int64_t query) {
+    const std::int64_t* const last = targets.ids + targets.end[query];
+    begin = first_from(targets.ids + targets.begin[query], last, tile.first);
+    end = first_from(begin, last, tile.first + tile.columns);
+  }
+  __device__ bool has(std::int64_t id) const {
+    if (begin == end) return false;
+    const std::int64_t* const found = first_from(begin, end, id);
+    return found < end && *found == id;
+  }
+};
+
+// A block per query.
+__global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, SoftmaxTargets targets, SoftmaxSums sums) {
+  const std::int64_t i = blockIdx.x;
+  const float* const row = tile.scores + i * tile.stride;
+  const float off = targets.off ? targets.off[i] : 0.0f;
+  float top = sums.largest[i], everything = 0.0f;
+#pragma unroll 4
+  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads) {
+    const float x = bounded(row[j], tile.bound);
+    top = fmaxf(top, x);
+    if (off != 0.0f) everything += x;
+  }
+  const float largest = fold_block(top, Largest{});
+  float total = 0.0f;
+#pragma unroll 4
+  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads)
+    total += expf(bounded(row[j], tile.bound) - largest);
+  total = fold_block(total, Sum{});
+  const TileTargets mine(tile, targets, i);
+  float wanted = 0.0f;
+  for (const std::int64_t* id = mine.begin + threadIdx.x; id < mine.end; id += kThreads)
+    wanted += bounded(row[*id - tile.first], tile.bound);
+  if (targets.on) wanted *= targets.on[i];
+  wanted = fold_block(wanted + off * everything, Sum{});
+  if (threadIdx.x == 0) {
+    sums.total[i] = sums.total[i] * expf(sums.largest[i] - largest) + total;
+    sums.largest[i] = largest;
+    sums.wanted[i] += wanted;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    tile_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, const float* scales) {
+  const std::int64_t i = blockIdx.x;
+  float* const row = tile.scores + i * tile.stride;
+  const float middle = log_sum[i], scale = scales[i], off = targets.off ? targets.off[i] : 0.0f;
+  const float on = targets.on ? targets.on[i] : 1.0f;
+  const TileTargets mine(tile, targets, i);
+#pragma unroll 4
+  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads) {
+    const float x = row[j];
+    const float slope = expf(bounded(x, tile.bound) - middle) - off - (mine.has(tile.first + j) ? on : 0.0f);
+    row[j] = tile.bound > 0.0f && fabsf(x) > tile.bound ? 0.0f : scale * slope;
+  }
+}
+
+// A warp per row.
+__global__ void __launch_bounds__(kThreads)
+    update_tile_kernel(TableRows table, std::int64_t first, std::int64_t count, const float* gradients,
+                       std::int64_t stride, const std::int32_t* slot, float* aside, UpdateRule rule, int power) {
+  const int lane = threadIdx.x % kLanes;
+  for (std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes; j < count;
+       j += static_cast<std::int64_t>(gridDim.x) * kWarps) {
+    const float* const gradient = gradients + j * stride;
+    const std::int32_t to = slot[first + j];
+    if (to >= 0) {
+      copy_row<DeviceWarp>(aside + to * table.dim, gradient, table.dim);
+      continue;
+    }
+    float* const row = table.rows + (first + j) * table.stride;
+    update_from_sum<DeviceWarp, kLanes>(row, row, gradient, table.dim, rule, power, lane);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) update_rows_kernel(TableRows table, const std::int64_t* ids,
+                                                               const std::int32_t* used, const float* gradients,
+                                                               UpdateRule rule, int power) {
+  const std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
+  if (u >= *used) return;
+  float* const row = table.rows + ids[u] * table.stride;
+  update_from_sum<DeviceWarp, kLanes>(row, row, gradients + u * table.dim, table.dim, rule, power,
+                                      threadIdx.x % kLanes);
+}
+
+// A thread per four elements.
+__global__ void __launch_bounds__(kThreads)
+    drop_kernel(Dropout dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values) {
+  const std::uint32_t limit = dropout_limit(dropout.rate);
+  const float kept = 1.0f / (1.0f - dropout.rate);
+  const std::int64_t blocks = (dim + 3) / 4;
+  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < rows * blocks;
+       at += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    const PhiloxWords words = dropout_words(dropout.seed, *dropout.step, dropout.part,
+                                            static_cast<std::uint64_t>(dropout.first * blocks + at));
+    const std::int64_t column = at % blocks * 4;
+    float* const x = values + at / blocks * stride + column;
+    for (int k = 0; k < 4; ++k)
+      if (column + k < dim) x[k] = words.at[k] < limit ? 0.0f : x[k] * kept;
+  }
+}
+
+unsigned blocks_of(std::int64_t pieces, int per_block) {
+  return static_cast<unsigned>(std::min((pieces + per_block - 1) / per_block, kMostBlocks));
+}
+
+cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::uintptr_t stream) {
+  add_tile_kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, sums);
+  cuda_check(cudaGetLastError(), "launching the sums of a softmax");
+}
+
+void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
+                 std::uintptr_t stream) {
+  tile_slopes_kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, log_sum, scale);
+  cuda_check(cudaGetLastError(), "launching the slopes of a softmax");
+}
+
+void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
+                 std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule,
+                 std::uintptr_t stream) {
+  update_tile_kernel<<<blocks_of(count, kWarps), kThreads, 0, of(stream)>>>(
+      table, first, count, gradients, stride, slot, aside, rule, sum_level_power(table.dim / kSumPartials));
+  cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(count) + " rows");
+}
+
+void update_rows(const TableRows& table, const std::int64_t* ids, const std::int32_t* used, std::int64_t most,
+                 const float* gradients, const UpdateRule& rule, std::uintptr_t stream) {
+  update_rows_kernel<<<static_cast<unsigned>((most + kWarps - 1) / kWarps), kThreads, 0, of(stream)>>>(
+      table, ids, used, gradients, rule, sum_level_power(table.dim / kSumPartials));
+  cuda_check(cudaGetLastError(), "launching the update of rows");
+}
+
+void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values,
+          std::uintptr_t stream) {
+  drop_kernel<<<blocks_of(rows * ((dim + 3) / 4), kThreads), kThreads, 0, of(stream)>>>(dropout, rows, dim, stride,
+                                                                                       values);
+  cuda_check(cudaGetLastError(), "launching dropout");
+}
+
+}  // namespace frugal::cuda

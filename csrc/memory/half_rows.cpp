@@ -1,0 +1,85 @@
+#include "memory/half_rows.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+#include "memory/half.h"
+
+namespace frugal {
+namespace {
+
+const std::uint16_t* halves(const float* record) { return reinterpret_cast<const std::uint16_t*>(record); }
+std::uint16_t* halves(float* record) { return reinterpret_cast<std::uint16_t*>(record); }
+
+// Calls body(Half of the layout's element).
+template <typename Body>
+void with_element(RowElement element, Body body) {
+  if (element == RowElement::kFloat16) return body(Half<RowElement::kFloat16>{});
+  if (element == RowElement::kBfloat16) return body(Half<RowElement::kBfloat16>{});
+  throw std::logic_error("these rows are no halves");
+}
+
+// How many of the elements the processor's own conversion has done.
+std::int64_t expand_with_f16c([[maybe_unused]] const std::uint16_t* from, [[maybe_unused]] std::int64_t count,
+                              [[maybe_unused]] float* to) {
+  std::int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= count; i += 16)
+    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+#endif
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+#endif
+  return i;
+}
+
+}  // namespace
+
+void expand_embedding(const RowLayout& layout, const float* record, float* __restrict values) {
+  const std::uint16_t* __restrict from = halves(record);
+  const std::int64_t done =
+      layout.element == RowElement::kFloat16 ? expand_with_f16c(from, layout.dim, values) : 0;
+  with_element(layout.element, [&](auto half) {
+    for (std::int64_t i = done; i < layout.dim; ++i) values[i] = half.expand(from[i]);
+  });
+}
+
+void round_embedding(const RowLayout& layout, const float* __restrict values, float* record,
+                     const RoundingNoise& noise) {
+  std::uint16_t* __restrict to = halves(record);
+  std::uint32_t bits[kNoiseColumns];
+  for (std::int64_t first = 0; first < layout.dim; first += kNoiseColumns) {
+    const auto words = philox_columns<kNoiseLanes>(noise.seed, noise.low_of(first), noise.high);
+    for (int k = 0; k < kNoiseVectors; ++k)
+      for (int lane = 0; lane < kNoiseLanes; ++lane)
+        bits[k * kNoiseLanes + lane] = words.at[k / 2][lane] >> 16 * (k % 2) & 0xffffu;
+    const std::int64_t count = std::min(kNoiseColumns, layout.dim - first);
+    with_element(layout.element, [&](auto half) {
+      for (std::int64_t i = 0; i < count; ++i) to[first + i] = half.round(values[first + i], bits[i]);
+    });
+  }
+}
+
+void round_embedding_to_nearest(const RowLayout& layout, const float* __restrict values, float* record) {
+  std::uint16_t* __restrict to = halves(record);
+  with_element(layout.element, [&](auto half) {
+    for (std::int64_t i = 0; i < layout.dim; ++i) to[i] = half.round_to_nearest(values[i]);
+  });
+}
+
+void expand_record(const RowLayout& layout, const float* record, float* expanded) {
+  expand_embedding(layout, record, expanded);
+  std::copy_n(record + layout.state_offset(), layout.state, expanded + layout.dim);
+}
+
+void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise) {
+  round_embedding(layout, expanded, record, noise);
+  std::copy_n(expanded + layout.dim, layout.state, record + layout.state_offset());
+}
+
+}  // namespace frugal

@@ -1,0 +1,28 @@
+// Whole rows of halves to and from floats, on the CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "memory/row_layout.h"
+#include "random/rounding_noise.h"
+
+namespace frugal {
+
+// By what the rows of a table are rounded: `table` keeps the noise of several tables apart.
+struct Rounding {
+  std::uint64_t seed = 0;
+  std::uint32_t table = 0;
+
+  RoundingNoise of(std::int64_t step, std::int64_t row) const { return RoundingNoise::of(seed, table, step, row); }
+};
+
+// layout: of the rows in halves. values: layout.dim floats. record: a row of the table.
+void expand_embedding(const RowLayout& layout, const float* record, float* values);
+void round_embedding(const RowLayout& layout, const float* values, float* record, const RoundingNoise& noise);
+void round_embedding_to_nearest(const RowLayout& layout, const float* values, float* record);
+
+// The same for whole records: expanded ones have the state behind the embedding, as rows of floats do.
+void expand_record(const RowLayout& layout, const float* record, float* expanded);
+void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise);
+
+}  // namespace frugal

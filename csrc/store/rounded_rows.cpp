@@ -1,0 +1,46 @@
+#include "store/rounded_rows.h"
+
+#include <stdexcept>
+
+#include "parallel/thread_pool.h"
+
+namespace frugal {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 16;  // below this a second thread costs more than it saves
+
+}  // namespace
+
+RoundedRows::RoundedRows(StepRows& beneath, const Rounding& rounding)
+    : beneath_(beneath),
+      rounding_(rounding),
+      layout_(RowLayout::for_dim(beneath.layout().dim, beneath.layout().state)) {
+  if (!beneath.layout().in_halves()) throw std::invalid_argument("these rows are no halves");
+}
+
+void RoundedRows::begin(std::int64_t step) {
+  beneath_.begin(step);
+  step_ = step;
+  const auto source = beneath_.source();
+  const auto count = static_cast<std::int64_t>(source.size());
+  memory_.resize(static_cast<std::size_t>(count * layout_.stride));
+  records_.resize(source.size());
+  for (std::int64_t u = 0; u < count; ++u) records_[u] = memory_.data() + u * layout_.stride;
+  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t u = first; u < last; ++u) expand_record(beneath_.layout(), source[u], records_[u]);
+  });
+}
+
+void RoundedRows::end() {
+  const auto rows = beneath_.rows();
+  const auto destination = beneath_.destination();
+  default_pool().parallel_for(static_cast<std::int64_t>(rows.size()), kRowsPerTask,
+                              [&](std::int64_t first, std::int64_t last) {
+                                for (std::int64_t u = first; u < last; ++u)
+                                  round_record(beneath_.layout(), records_[u], destination[u],
+                                               rounding_.of(step_, rows[u]));
+                              });
+  beneath_.end();
+}
+
+}  // namespace frugal

@@ -1,0 +1,163 @@
+// Halves against arithmetic in double: what they hold, to which neighbour they round, and how often.
+#include "memory/half.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "memory/half_rows.h"
+
+namespace frugal {
+namespace {
+
+struct Format {
+  RowElement element;
+  int exponent_bits, mantissa_bits;
+
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  double value(std::uint32_t half) const {
+    const int exponent = static_cast<int>(half >> mantissa_bits) & ((1 << exponent_bits) - 1);
+    const double mantissa = static_cast<double>(half & ((1u << mantissa_bits) - 1)) / (1 << mantissa_bits);
+    const double sign = half & 0x8000u ? -1 : 1;
+    if (exponent == (1 << exponent_bits) - 1)
+      return mantissa == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
+    return sign * (exponent == 0 ? std::ldexp(mantissa, 1 - bias()) : std::ldexp(1 + mantissa, exponent - bias()));
+  }
+  // The largest half not above |x|; halves of one sign are ordered as their bits are.
+  std::uint32_t below(double size) const {
+    std::uint32_t low = 0, high = (1u << 15) - (1u << mantissa_bits);  // infinity
+    while (high - low > 1) {
+      const std::uint32_t middle = (low + high) / 2;
+      (value(middle) <= size ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+constexpr Format kFormats[] = {{RowElement::kFloat16, 5, 10}, {RowElement::kBfloat16, 8, 7}};
+
+float expand(RowElement element, std::uint16_t half) {
+  return element == RowElement::kFloat16 ? Half<RowElement::kFloat16>::expand(half)
+                                         : Half<RowElement::kBfloat16>::expand(half);
+}
+std::uint16_t round(RowElement element, float x, std::uint32_t noise) {
+  return element == RowElement::kFloat16 ? Half<RowElement::kFloat16>::round(x, noise)
+                                         : Half<RowElement::kBfloat16>::round(x, noise);
+}
+std::uint16_t nearest(RowElement element, float x) {
+  return element == RowElement::kFloat16 ? Half<RowElement::kFloat16>::round_to_nearest(x)
+                                         : Half<RowElement::kBfloat16>::round_to_nearest(x);
+}
+
+TEST(Half, EveryHalfIsReadExactly) {
+  for (const Format& format : kFormats)
+    for (std::uint32_t half = 0; half < 1u << 16; ++half) {
+      const float found = expand(format.element, static_cast<std::uint16_t>(half));
+      const double wanted = format.value(half);
+      if (std::isnan(wanted))
+        ASSERT_TRUE(std::isnan(found)) << half;
+      else
+        ASSERT_TRUE(found == wanted && std::signbit(found) == std::signbit(wanted)) << half;
+    }
+}
+
+TEST(Half, WhatAHalfHoldsStaysAsItIs) {
+  for (const Format& format : kFormats)
+    for (std::uint32_t half = 0; half < 1u << 16; ++half) {
+      const float x = expand(format.element, static_cast<std::uint16_t>(half));
+      if (std::isnan(x)) continue;
+      for (const std::uint32_t noise : {0u, 1u, 0x8000u, 0xffffu}) ASSERT_EQ(round(format.element, x, noise), half);
+      ASSERT_EQ(nearest(format.element, x), half);
+    }
+}
+
+// Numbers of all sizes: ordinary ones, subnormal halves, subnormal floats, and more than a half can be.
+std::vector<float> numbers() {
+  std::mt19937 random(3);
+  std::vector<float> found{0.0f, -0.0f, 1e-45f, 65504.0f, 65519.0f, 65520.0f, 1e30f, 3.4e38f, 6.1e-5f, 6.0e-5f, 3e-8f};
+  for (int i = 0; i < 300; ++i)
+    found.push_back(std::ldexp(static_cast<float>(random() % 100003) / 50001.5f - 1,
+                               static_cast<int>(random() % 44) - 28));
+  return found;
+}
+
+TEST(Half, NeighboursComeAsOftenAsTheirDistanceSays) {
+  for (const Format& format : kFormats)
+    for (const float x : numbers()) {
+      const double size = std::fabs(static_cast<double>(x));
+      const std::uint32_t low = format.below(size), sign = std::signbit(x) ? 0x8000u : 0;
+      const bool largest = std::isinf(format.value(low + 1));
+      const double share = largest ? 0 : (size - format.value(low)) / (format.value(low + 1) - format.value(low));
+      int up = 0;
+      for (std::uint32_t noise = 0; noise < 1u << 16; ++noise) {
+        const std::uint32_t half = round(format.element, x, noise);
+        ASSERT_TRUE(half == (low | sign) || half == ((low + 1) | sign)) << x;
+        up += half != (low | sign);
+      }
+      if (format.element == RowElement::kFloat16 && size < std::ldexp(1, -14))
+        EXPECT_NEAR(up, share * 65536, 1) << x;
+      else if (size > std::ldexp(1.0, -120))
+        EXPECT_EQ(up, share * 65536) << x;
+    }
+}
+
+TEST(Half, RoundsToNearestTiesToEven) {
+  for (const Format& format : kFormats)
+    for (const float x : numbers()) {
+      const double size = std::fabs(static_cast<double>(x));
+      const std::uint32_t low = format.below(size), sign = std::signbit(x) ? 0x8000u : 0;
+      std::uint32_t wanted = low;
+      if (!std::isinf(format.value(low + 1))) {
+        const double down = size - format.value(low), up = format.value(low + 1) - size;
+        wanted = down < up || (down == up && low % 2 == 0) ? low : low + 1;
+      }
+      EXPECT_EQ(nearest(format.element, x), wanted | sign) << x;
+    }
+}
+
+TEST(Half, InfinitiesAndNanStay) {
+  for (const Format& format : kFormats) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(expand(format.element, round(format.element, -infinity, 77)), -infinity);
+    EXPECT_EQ(expand(format.element, nearest(format.element, infinity)), infinity);
+    EXPECT_TRUE(std::isnan(expand(format.element, round(format.element, std::nanf(""), 0xffff))));
+    EXPECT_TRUE(std::isnan(expand(format.element, nearest(format.element, std::nanf("")))));
+  }
+}
+
+// The vectors' way of making noise and halves against one column at a time.
+TEST(HalfRows, HaveTheNoiseOfTheirColumns) {
+  std::mt19937 random(5);
+  for (const Format& format : kFormats)
+    for (const std::int64_t dim : {1, 2, 31, 33, 255, 256, 257, 400, 1000}) {
+      const RowLayout layout = RowLayout::for_dim(dim, 1, format.element);
+      EXPECT_EQ(layout.state_offset(), (dim + 1) / 2);
+      std::vector<float> values(dim + 1), record(layout.stride), back(dim + 1);
+      for (float& value : values) value = static_cast<float>(random() % 2001) / 10007.0f - 0.1f;
+      const RoundingNoise noise = Rounding{0x123456789abcdefull, 2}.of(77, 86'000'000);
+      round_record(layout, values.data(), record.data(), noise);
+      expand_record(layout, record.data(), back.data());
+      EXPECT_EQ(back[dim], values[dim]);  // the state
+      for (std::int64_t i = 0; i < dim; ++i)
+        ASSERT_EQ(back[i], expand(format.element, round(format.element, values[i], noise.at(i)))) << dim << " " << i;
+    }
+}
+
+TEST(HalfRows, NoiseDiffersBySeedTableStepRowAndColumn) {
+  const auto at = [](std::uint64_t seed, std::uint32_t table, std::int64_t step, std::int64_t row,
+                     std::int64_t column) {
+    std::uint64_t four = 0;
+    for (int k = 0; k < 4; ++k) four = four << 16 | RoundingNoise::of(seed, table, step, row).at(column + 4 * k);
+    return four;
+  };
+  const std::uint64_t one = at(1, 2, 3, 4, 5);
+  for (const std::uint64_t other : {at(2, 2, 3, 4, 5), at(1, 3, 3, 4, 5), at(1, 2, 4, 4, 5), at(1, 2, 3, 5, 5),
+                                    at(1, 2, 3, 4, 6), at(1, 2, 3, 4, 5 + 32), at(1, 2, 3, 4, 5 + 256)})
+    EXPECT_NE(one, other);
+}
+
+}  // namespace
+}  // namespace frugal

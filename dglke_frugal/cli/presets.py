@@ -1,0 +1,44 @@
+"""`dglke_frugal presets`: the recipes that come with the package, and what to expect of them."""
+
+from __future__ import annotations
+
+import json
+
+from ..presets.catalogue import Preset, find_preset, presets
+from . import flags
+from .errors import reports_input_errors
+
+
+def _parser() -> flags.Parser:
+    parser = flags.Parser(
+        prog="dglke_frugal presets",
+        allow_abbrev=False,
+        description="List the recipes that come with the package, or print the flags of one.",
+        epilog="MRR is of all test triples, filtered, against all entities, ties pessimistic; seconds are of training. "
+        "Train one with dglke_train --preset NAME.",
+    )
+    parser.add_argument("name", nargs="?", metavar="GRAPH/MODEL", help="print the flags of this one as YAML")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+@reports_input_errors
+def main(argv):
+    """Entry point. argv: the arguments without the program's name."""
+    given = _parser().parse_args(argv)
+    chosen = presets() if given.name is None else [find_preset(given.name)]
+    if given.json:
+        print(json.dumps([preset.to_dict() for preset in chosen], indent=2))
+    elif given.name is not None:
+        print(chosen[0].file.read_text(encoding="utf-8"), end="")
+    else:
+        rows = [("preset", "data set", "model", "MRR", "seconds", "hardware"), *map(_row, chosen)]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        for row in rows:
+            print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+def _row(preset: Preset):
+    mrr = "-" if preset.mrr is None else f"{preset.mrr:.3f}"
+    seconds = "-" if preset.seconds is None else f"{preset.seconds:.0f}"
+    return preset.name, preset.dataset, preset.model_name, mrr, seconds, preset.hardware or "not run in full"

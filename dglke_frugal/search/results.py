@@ -1,0 +1,75 @@
+"""What a search leaves behind: a table, results.json, a page, and the best trial's flags as a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Mapping
+
+from ..config import DeviceConfig, StoreConfig, TrainConfig
+from ..errors import InputError
+from ..files import replace_file
+from .page import make_page
+from .space import Space, listed, plain
+from .study import Study, Tried
+
+RESULTS_FILE, PAGE_FILE = "results.json", "results.html"
+SHOWN = 10
+# Flags that say where and how a run computes and what it keeps, which are no part of a recipe.
+OF_THE_MACHINE = {field.name for part in (DeviceConfig, StoreConfig) for field in dataclasses.fields(part)} | {
+    "data_path", "save_path", "no_save_emb", "log_interval", "trackers", "report", "checkpoint_interval"}
+
+
+def write_results(folder: Path, space: Space, study: Study) -> None:
+    """Write results.json and results.html into the search's folder. Raises InputError."""
+    tried = in_order(study)
+    best = study.best
+    found = {"space": space.name, "trials": [each.to_dict() for each in tried],
+             "best": None if best is None else best.to_dict()}
+    with replace_file(folder / RESULTS_FILE, "w") as file:
+        json.dump(found, file, indent=2)
+        file.write("\n")
+    with replace_file(folder / PAGE_FILE, "w") as file:
+        file.write(make_page(folder.name or str(folder), space, tried))
+
+
+def in_order(study: Study) -> List[Tried]:
+    """Trials by MRR, the best first; those that failed at the end."""
+    return sorted(study.tried.values(), key=lambda each: (each.failed is not None, -(each.mrr or 0.0), each.number))
+
+
+def table(study: Study) -> List[str]:
+    """Lines with the best trials."""
+    lines = [f"{'trial':>5}  {'MRR':>6}  {'step':>7}  {'seconds':>7}  {'state':<8}  flags"]
+    for each in in_order(study)[:SHOWN]:
+        mrr = "-" if each.mrr is None else f"{each.mrr:.4f}"
+        step = "-" if each.step is None else f"{each.step:,}"
+        lines.append(f"{each.number:>5}  {mrr:>6}  {step:>7}  {each.seconds:>7.0f}  {each.state:<8}  "
+                     f"{', '.join(listed(each.params))}")
+    return lines
+
+
+def recipe_flags(config: TrainConfig, full: Mapping[str, Any], seed: int) -> Dict[str, Any]:
+    """The flags of a recipe: those of a trial's configuration that are no defaults, of its full run, and a test."""
+    default = TrainConfig().to_flags()
+    flags = {name: value for name, value in config.to_flags().items()
+             if value != default[name] and name not in OF_THE_MACHINE}
+    for name in ("valid", "eval_interval", "eval_percent"):  # the search's own looks
+        flags.pop(name, None)
+    always = {"dataset": config.graph.dataset, "model_name": config.model.model_name, "max_step": config.run.max_step}
+    return plain({**always, **flags, **full, "test": True, "seed": flags.get("seed", seed)})
+
+
+def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Space) -> None:
+    """Write a recipe for --config, with a comment that says where it comes from. Raises InputError."""
+    import yaml
+
+    best = study.best
+    if best is None:
+        raise InputError("no trial had a validation, so there is no best one; look into the folder of the search")
+    with replace_file(path, "w") as file:
+        file.write(f"# {flags['model_name']} on {flags['dataset']}, found by dglke_frugal search in {space.name}: "
+                   f"trial {best.number}, the best of {len(study.tried)}\n# by the MRR of the validation triples, "
+                   f"{best.mrr:.4f} at step {best.step}.\n")
+        yaml.safe_dump(dict(flags), file, sort_keys=False)

@@ -1,0 +1,164 @@
+"""Carries a search out: some trials at a time, each pruned at its validations, until there have been enough."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional
+
+from ..errors import InputError
+from ..training.lock import held
+from .results import write_results
+from .space import Space, listed, plain
+from .study import JOURNAL, Study, Tried
+from .trial_process import TrialProcess
+
+POLL_SECONDS = 0.2
+MOST_FAILURES = 3  # without any trial that did not fail
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """What a search is told besides its space.
+
+    Attributes:
+        out: folder of the search.
+        trials: how many, those of earlier parts of the search included.
+        parallel: how many at a time.
+        seconds: after which no trial is started; None for no limit.
+        prune: whether a trial ends when it is worse than the median of the others at the same validation.
+        seed: of the search, and of each trial.
+        arguments: flags of dglke_train for all trials on which their numbers do not depend: where the data are, and
+            what computes.
+    """
+
+    out: Path
+    trials: int = 20
+    parallel: int = 1
+    seconds: Optional[float] = None
+    prune: bool = True
+    seed: int = 0
+    arguments: List[str] = field(default_factory=list)
+
+
+def run_search(config: SearchConfig, space: Space) -> Study:
+    """Try until `config.trials` trials have ended; returns the study. Results are written after each.
+
+    Raises InputError if the folder cannot be used, or trials do nothing but fail; KeyboardInterrupt and SystemExit,
+    after the running trials were ended, which a further call repeats.
+    """
+    try:
+        config.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make {config.out}: {error.strerror}; choose a folder that can be written") from error
+    taken = f"another process is searching in {config.out}; wait until it ends, or choose another --out"
+    with held(config.out / "lock", taken):
+        study = _open(config, space)
+        if study.tried:
+            print(f"{config.out} has {len(study.tried)} trials already", flush=True)
+        with _terminated_as_interrupted():
+            _Search(config, space, study).carry_out()
+        write_results(config.out, space, study)
+    return study
+
+
+def _open(config: SearchConfig, space: Space) -> Study:
+    """The study in the folder; a new one if all trials there have failed, as where the data were not to be found."""
+    study = Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
+    if not study.tried or not all(each.failed for each in study.tried.values()):
+        return study
+    print(f"all trials in {config.out} have failed; starting anew", flush=True)
+    (config.out / JOURNAL).unlink()
+    return Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
+
+
+class _Search:
+    def __init__(self, config: SearchConfig, space: Space, study: Study):
+        self._config, self._space, self._study = config, space, study
+        self._running: Dict[int, tuple] = {}  # by number: the optuna.Trial, its process
+        self._threads = max(1, len(os.sched_getaffinity(0)) // config.parallel)
+
+    def carry_out(self) -> None:
+        config, began = self._config, time.monotonic()
+        try:
+            while True:
+                in_time = config.seconds is None or time.monotonic() - began < config.seconds
+                while (in_time and len(self._running) < config.parallel
+                       and len(self._study.tried) + len(self._running) < config.trials):
+                    self._start()
+                if not self._running:
+                    return
+                time.sleep(POLL_SECONDS)
+                for number in list(self._running):
+                    self._look_at(number)
+        finally:
+            if self._running:
+                sys.stderr.write(f"trials that run are ended; the same command goes on with {config.out}\n")
+            for trial, process in self._running.values():
+                process.stop()
+                self._study.interrupt(trial)
+
+    def _start(self) -> None:
+        config = self._config
+        trial, flags = self._study.ask()
+        flags = {"seed": config.seed, **flags, "valid": True, "test": False}
+        flags.setdefault("eval_interval", max(1, int(flags.get("max_step", 80000)) // 5))
+        folder = config.out / "trials" / str(trial.number)
+        process = TrialProcess(folder, plain(flags), config.arguments, self._threads)
+        self._running[trial.number] = trial, process
+
+    def _look_at(self, number: int) -> None:
+        trial, process = self._running[number]
+        has_ended = process.has_ended  # before its last lines are read
+        is_pruned, before = False, len(process.validations)
+        for place, (_, mrr) in enumerate(process.new_validations(), before + 1):
+            is_pruned |= self._study.report(trial, place, mrr)
+        if not has_ended and not is_pruned:
+            return
+        result = process.result() if has_ended else None
+        seconds = process.seconds
+        process.stop()
+        state = "complete" if result is not None else "pruned" if is_pruned and not has_ended else "failed"
+        failed = process.why_failed() if state == "failed" else None
+        del self._running[number]
+        self._say(self._study.end(trial, state, process.validations, seconds, failed))
+        write_results(self._config.out, self._space, self._study)
+        tried = self._study.tried.values()
+        if len(tried) >= MOST_FAILURES and all(each.failed for each in tried):
+            raise InputError(f"all {len(tried)} trials failed, the last one so: {failed or next(iter(tried)).failed}")
+
+    def _say(self, tried: Tried) -> None:
+        best, ended = self._study.best, len(self._study.tried)
+        said = f"MRR {tried.mrr:.4f} at step {tried.step}" if tried.mrr is not None else "no validation"
+        if tried.state == "pruned":
+            said += ", pruned"
+        if tried.failed:
+            said = f"failed: {tried.failed}"
+        leads = f"; best {best.mrr:.4f} (trial {best.number})" if best else ""
+        print(f"trial {tried.number} ({ended} of {self._config.trials}): {said} in {tried.seconds:.0f} s: "
+              f"{', '.join(listed(tried.params))}{leads}", flush=True)
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted():
+    """SIGTERM and SIGHUP end the search as Ctrl-C does, with a shell's exit code."""
+
+    def end(number, _):
+        raise SystemExit(128 + number)
+
+    try:
+        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+

@@ -1,0 +1,153 @@
+"""What has been tried and what to try next: an Optuna study in a journal, which a killed search goes on with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..errors import InputError
+from .space import Space
+
+JOURNAL = "journal.log"
+STARTUP_TRIALS = 10  # at random, before the sampler has something to learn from
+UNPRUNED_TRIALS = 4  # before the median is one
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial that has ended.
+
+    Attributes:
+        state: "complete", "pruned" or "failed".
+        params: what the search chose.
+        mrr: of its best validation; None if it had none.
+        step: of that validation.
+        validations: (step, MRR) of all.
+        failed: the sentence with which it ended, None if it did not fail.
+    """
+
+    number: int
+    state: str
+    params: Dict[str, Any]
+    mrr: Optional[float]
+    step: Optional[int]
+    validations: List[Tuple[int, float]]
+    seconds: float
+    failed: Optional[str] = None
+
+    def to_dict(self) -> Dict[str, Any]:
+        """As results.json has it."""
+        return {"number": self.number, "state": self.state, "MRR": self.mrr, "step": self.step, "params": self.params,
+                "seconds": round(self.seconds, 1), "validations": [list(each) for each in self.validations],
+                "failed": self.failed}
+
+
+def import_optuna():
+    """The library. Raises InputError if it is not installed."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise InputError(
+            "a search needs Optuna, which is not installed; pip install 'dglke-frugal[search]'"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+class Study:
+    """The trials of one search in a folder. One process at a time may have it.
+
+    Attributes:
+        tried: those that have ended, by number.
+    """
+
+    def __init__(self, folder: Path, space: Space, about: Dict[str, Any], seed: int, prune: bool = True):
+        """about: what else the numbers depend on. Raises InputError if the folder has another search."""
+        optuna = self._optuna = import_optuna()
+        self._space = space
+        with contextlib.suppress(FileNotFoundError):  # of a search that was killed while it wrote a line
+            os.unlink(folder / f"{JOURNAL}.lock")
+        storage = optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
+        is_new = not storage.get_all_studies()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            self._study = optuna.create_study(storage=storage, study_name="search", direction="maximize",
+                                              load_if_exists=True, sampler=None)
+            # Another seed for each part: the first trials are drawn at random, and must not be drawn again.
+            self._study.sampler = optuna.samplers.TPESampler(
+                seed=seed + len(self._study.get_trials(deepcopy=False)), multivariate=True, constant_liar=True,
+                n_startup_trials=STARTUP_TRIALS)
+        self._study.pruner = (optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=2) if prune
+                              else optuna.pruners.NopPruner())
+        identity = {"space": space.source, **about}
+        if is_new:
+            self._study.set_user_attr("identity", identity)
+            for point in space.start:
+                self._study.enqueue_trial(dict(point))
+        elif self._study.user_attrs.get("identity") != identity:
+            raise InputError(f"{folder} has a search of another space, or with other flags; give those, or another "
+                             "--out")
+        else:
+            self._repeat_interrupted()
+        self.tried: Dict[int, Tried] = {}
+        for trial in self._study.get_trials(deepcopy=False):
+            if "state" in trial.user_attrs:  # or it was interrupted
+                self.tried[trial.number] = self._as_tried(trial)
+
+    def _repeat_interrupted(self) -> None:
+        states = self._optuna.trial.TrialState
+        for trial in self._study.get_trials(states=(states.RUNNING,)):
+            self._repeat(trial.number, trial.params)
+
+    def _repeat(self, number: int, params: Dict[str, Any]) -> None:
+        self._study.tell(number, state=self._optuna.trial.TrialState.FAIL)
+        self._study.enqueue_trial(dict(params))
+
+    def ask(self) -> Tuple[Any, Dict[str, Any]]:
+        """A new trial, and its flags."""
+        trial = self._study.ask()
+        return trial, self._space.suggest(trial)
+
+    def report(self, trial, number: int, mrr: float) -> bool:
+        """Take in a trial's validation, its number-th from 1; returns whether the trial is not worth going on with."""
+        trial.report(mrr, number)
+        return bool(trial.should_prune())
+
+    def end(self, trial, state: str, validations: List[Tuple[int, float]], seconds: float,
+            failed: Optional[str] = None) -> Tried:
+        """Take in how a trial has ended; state as in Tried. A failed one counts as the worst, so that it is not tried
+        again."""
+        states = self._optuna.trial.TrialState
+        for name, value in (("validations", validations), ("seconds", seconds), ("failed", failed)):
+            trial.set_user_attr(name, value)
+        trial.set_user_attr("state", state)  # last: a trial that has it has all
+        if state == "pruned":
+            self._study.tell(trial, state=states.PRUNED)
+        else:
+            self._study.tell(trial, max((mrr for _, mrr in validations), default=0.0) if failed is None else 0.0)
+        tried = self._as_tried(self._study.get_trials(deepcopy=False)[trial.number])
+        self.tried[trial.number] = tried
+        return tried
+
+    def interrupt(self, trial) -> None:
+        """The trial is not carried out; another search of the folder will."""
+        self._repeat(trial.number, trial.params)
+
+    @staticmethod
+    def _as_tried(trial) -> Tried:
+        known = trial.user_attrs
+        validations = [tuple(each) for each in known.get("validations", [])]
+        step, mrr = max(validations, key=lambda each: each[1], default=(None, None))
+        return Tried(trial.number, known["state"], dict(trial.params), mrr, step, validations, known["seconds"],
+                     known["failed"])
+
+    @property
+    def best(self) -> Optional[Tried]:
+        """The trial with the best validation; None if there is none."""
+        return max((each for each in self.tried.values() if each.mrr is not None and each.failed is None),
+                   key=lambda each: each.mrr, default=None)

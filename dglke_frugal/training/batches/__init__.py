@@ -1,0 +1,1 @@
+"""What a step trains on: triples, negatives, and their division over ranks."""

@@ -1,0 +1,144 @@
+"""Which rank trains which edge, and what follows from it: hot entities, and relations that a rank has for itself."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional
+
+import numpy as np
+
+from ...data import KnowledgeGraph
+from ...errors import InputError
+from ...files import replace_file
+from .relation_partition import partition_by_relation
+
+PARTITION_FILE = "partition.npy"
+
+
+@dataclass(frozen=True)
+class EdgePartition:
+    """The training edges, divided over ranks.
+
+    parts: of each rank, indices of its edges, ascending; None: the sampler deals them out at random by itself.
+    """
+
+    ranks: int
+    parts: Optional[List[np.ndarray]]
+
+    def hot_entities(self, graph: KnowledgeGraph) -> List[np.ndarray]:
+        """Of each rank, entity ids by degree in its part, highest first. Random parts have the degrees of the whole
+        graph."""
+        if self.parts is None:
+            return [_by_degree(graph.train.head, graph.train.tail, graph.n_entities)] * self.ranks
+        return [_by_degree(graph.train.head[part], graph.train.tail[part], graph.n_entities) for part in self.parts]
+
+    def owner(self, edges: int) -> np.ndarray:
+        """The rank of each edge, (edges,) int32; of a partition that is not random."""
+        owner = np.empty(edges, np.int32)
+        for rank, part in enumerate(self.parts):
+            owner[part] = rank
+        return owner
+
+    def own_relations(self, graph: KnowledgeGraph) -> List[np.ndarray]:
+        """Of each rank, ids of the relations that no other rank trains."""
+        if self.parts is None:
+            return [np.empty(0, np.int64)] * self.ranks
+        used = np.stack(
+            [np.bincount(graph.train.relation[part], minlength=graph.n_relations) > 0 for part in self.parts]
+        )
+        alone = used.sum(axis=0) == 1
+        return [np.flatnonzero(row & alone) for row in used]
+
+
+def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarray:
+    degree = np.bincount(head, minlength=n_entities) + np.bincount(tail, minlength=n_entities)
+    return np.argsort(-degree, kind="stable")
+
+
+def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartition:
+    """Divide the training edges.
+
+    how: "random"; "relation", as DGL-KE's --rel_part; or "metis", which keeps neighbouring entities together: METIS
+    divides
+        the entities, and an edge belongs to the rank of its head. Needs dgl.
+    Raises InputError if a rank would have no edge, or dgl is missing.
+    """
+    train = graph.train
+    if how == "random":
+        if len(train) < ranks:
+            raise InputError(
+                f"{len(train)} training triples cannot be divided over {ranks} ranks; use fewer with --num_proc"
+            )
+        return EdgePartition(ranks, None)
+    if how == "relation":
+        partition = partition_by_relation(train.relation, graph.n_relations, ranks)
+        return EdgePartition(ranks, [partition.part(rank) for rank in range(ranks)])
+    partition = _by_owner(_metis(train.head, train.tail, graph.n_entities, ranks)[train.head], ranks)
+    empty = [rank for rank, part in enumerate(partition.parts) if not len(part)]
+    if empty:
+        raise InputError(
+            f"METIS leaves rank {empty[0]} of {ranks} without an edge; use fewer ranks or --partition random"
+        )
+    return partition
+
+
+def partition_of_run(folder: Path, how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartition:
+    """The partition of the run in `folder`. That of METIS, which comes out differently each time, is kept there.
+
+    Raises InputError as partition_edges, and for a file that is damaged.
+    """
+    path = folder / PARTITION_FILE
+    if how != "metis" or not path.exists():
+        partition = partition_edges(how, graph, ranks)
+        if how == "metis":
+            with replace_file(path) as file:
+                np.save(file, partition.owner(len(graph.train)), allow_pickle=False)
+        return partition
+    try:
+        owner = np.load(path, allow_pickle=False)
+        if owner.shape != (len(graph.train),) or set(np.unique(owner)) != set(range(ranks)):
+            raise ValueError(f"it does not divide {len(graph.train)} triples over {ranks} ranks")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be used: {error}; start a new run") from error
+    return _by_owner(owner, ranks)
+
+
+def _by_owner(owner: np.ndarray, ranks: int) -> EdgePartition:
+    return EdgePartition(ranks, [np.flatnonzero(owner == rank) for rank in range(ranks)])
+
+
+def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> np.ndarray:
+    try:
+        from ... import compat
+
+        compat.install()  # dgl does not start by itself on a current Python
+        import dgl
+        import torch
+    except (ImportError, InputError) as error:
+        raise InputError(
+            f"--partition metis needs dgl, which cannot be used here ({error}); pip install dgl, or choose "
+            "--partition random or relation"
+        ) from error
+    ends = (torch.from_numpy(np.array(column, np.int64)) for column in (head, tail))
+    with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took
+        return dgl.metis_partition_assignment(dgl.graph(tuple(ends), num_nodes=n_entities), ranks).numpy()
+
+
+class SharedArray:
+    """An array that other processes map by its address while this object lives; it has no name in a file system."""
+
+    def __init__(self, array: np.ndarray):
+        array = np.ascontiguousarray(array)
+        self._file = os.fdopen(os.memfd_create("frugal-part"), "wb", buffering=0)
+        self._file.write(array.reshape(-1).view(np.uint8).data)
+        self.address = {"path": f"/proc/{os.getpid()}/fd/{self._file.fileno()}", "dtype": array.dtype.str,
+                        "shape": list(array.shape)}
+
+    @staticmethod
+    def attach(address: Dict) -> np.ndarray:
+        """The array at an address, read-only."""
+        return np.memmap(address["path"], address["dtype"], "r", shape=tuple(address["shape"]))

@@ -1,0 +1,195 @@
+"""Training batches: what a step trains on, made ahead of time by background threads.
+
+A batch is a pure function of (seed, step, rank), so the order does not depend on threads and a resumed run continues at
+any step. The scheme is DGL-KE's: even steps corrupt tails and odd steps heads, each direction walks its own epochs
+without replacement, and the positives of a chunk share uniformly drawn negatives. With reciprocal relations odd steps
+see the inverse of each triple instead, and corrupt its tail.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Optional, Sequence
+
+import numpy as np
+
+from ... import _native
+from ...errors import InputError
+
+Batch = _native.Batch
+BatchRing = _native.BatchRing
+MOST_THREADS = 4  # of one process: about 100 microseconds a batch each, by default
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """What the batches depend on (all but the last two fields) and how they are made.
+
+    batch_size: positives of a step and rank; rounded up to a multiple of neg_sample_size if it is larger.
+    neg_sample_size: negatives that a chunk of as many positives shares (one chunk if it exceeds the batch); 0: none.
+    inverse: above 0, odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
+    threads, lookahead: how many threads make batches (0: by the cores that this process may use, and by ranks), and how
+        many batches wait for the trainer at most.
+    """
+
+    batch_size: int
+    neg_sample_size: int
+    seed: int = 0
+    rank: int = 0
+    ranks: int = 1
+    inverse: int = 0
+    threads: int = 0
+    lookahead: int = 16
+
+    @property
+    def used_threads(self) -> int:
+        """How many threads make batches: a quarter of the cores that each rank has, if that is not said."""
+        return self.threads or max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // (4 * self.ranks)))
+
+
+class _Sampler:
+    """What batches of one rank and those of several have in common."""
+
+    config: SamplerConfig
+    _native: _native.BatchSource
+
+    @property
+    def edges(self) -> int:
+        """Edges that batches are drawn from."""
+        return self._native.edges
+
+    @property
+    def batch_size(self) -> int:
+        """Positives of a full batch, after rounding to whole chunks."""
+        return self._native.batch_size
+
+    @property
+    def chunk_size(self) -> int:
+        """Positives that share negatives."""
+        return self._native.chunk_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps until every edge has been seen in both directions."""
+        return 2 * self._native.batches_per_epoch
+
+    def batch(self, step: int) -> Batch:
+        """The batch of any step, made in the calling thread."""
+        with _graph_errors():
+            return self._native.batch(step)
+
+    def batches(self, first_step: int = 0) -> Batches:
+        """The batches from `first_step` on, made in the background."""
+        return Batches(self._native, self.config, first_step)
+
+    def make_ring(self, ranks: int) -> BatchRing:
+        """A ring for `ranks` processes of this machine; BatchRing(ring.path) opens it in the others."""
+        return BatchRing(ranks, self._native)
+
+
+class Sampler(_Sampler):
+    """The batches of one rank over the training triples."""
+
+    def __init__(self, head, relation, tail, num_entities: int, num_relations: int, config: SamplerConfig, *,
+                 weight=None, part=None):
+        """Keep views of the arrays; nothing is copied but a `weight` that is not contiguous float32.
+
+        Args:
+            head, relation, tail: (E,) int32 or int64, any stride; columns of one (E, 3) array are the fastest to read,
+                and the arrays may be memory-mapped.
+            weight: (E,) edge importance, or None.
+            part: indices of the edges of this rank, int32 or int64; or None for its share of a seeded random partition.
+        Raises:
+            InputError: if the sizes do not fit together or a rank has no edge.
+        """
+        self.config = config
+        if weight is not None:
+            weight = np.ascontiguousarray(weight, dtype=np.float32)
+        try:
+            self._native = _native.Sampler(
+                head, relation, tail, weight, part, entities=num_entities, relations=num_relations,
+                batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
+                ranks=config.ranks, inverse=config.inverse)
+        except ValueError as error:
+            raise InputError(f"cannot sample batches: {error}") from error
+
+
+class JoinedSampler(_Sampler):
+    """The batches of several ranks as one: the positives of rank 0, then those of rank 1, ..., negatives likewise.
+
+    For devices that each own some columns of every row, and so compute for the batches of all. What a joined batch
+    holds does not depend on who makes it.
+    """
+
+    def __init__(self, samplers: Sequence[Sampler], ring: Optional[BatchRing] = None, rank: int = 0):
+        """samplers: of all ranks, in their order; the first one's config says threads and lookahead.
+
+        ring: where processes hand each other what they make, each every n-th batch, instead of making all of them
+        n times; it serves one iteration over batches, in which this process is `rank`. All begin with the same step.
+        Raises InputError if the ranks' batches do not fit together.
+        """
+        self.config, self._ring, self._rank = samplers[0].config, ring, rank
+        try:
+            self._native = _native.JoinedSampler([sampler._native for sampler in samplers])
+        except ValueError as error:
+            raise InputError(f"cannot sample batches: {error}") from error
+
+    def batches(self, first_step: int = 0) -> Batches:
+        if self._ring is None:
+            return super().batches(first_step)
+        shared = _native.SharedBatches(self._native, self._ring, self._rank, first_step, self.config.used_threads)
+        return Batches(shared, self.config, first_step, threads=1)  # which only copies
+
+
+class Batches:
+    """An endless iterator over batches in the order of steps; a context manager that ends its threads.
+
+    A batch, or any array taken from it, may be kept: its memory is used again only when nothing refers to it any more.
+    """
+
+    def __init__(self, source: _native.BatchSource, config: SamplerConfig, first_step: int, threads: int = 0):
+        try:
+            self._stream = _native.BatchStream(source, first_step, threads or config.used_threads, config.lookahead)
+        except ValueError as error:
+            raise InputError(f"cannot sample batches: {error}") from error
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> Batch:
+        with _graph_errors():
+            return self._stream.next()
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long the consumer has waited for batches, in all."""
+        return self._stream.wait_seconds
+
+    def close(self):
+        """End the threads that sample."""
+        self._stream.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class _graph_errors:
+    """Ids outside the graph, which show up only when their edge is drawn, are the input's fault; that a rank is gone is
+    the news of all others."""
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, _, error, __):
+        if isinstance(error, IndexError):
+            raise InputError(
+                f"the training triples do not fit the graph: {error}; check the entity and relation maps"
+            ) from error
+        if isinstance(error, _native.RankLost):
+            from ..ranks.peers import RankError  # here, because one rank alone has no peers
+
+            raise RankError(str(error)) from error

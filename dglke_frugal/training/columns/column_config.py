@@ -1,0 +1,100 @@
+"""Training by columns: each rank has some columns of every row, and computes for the batches of all ranks.
+
+A step of n ranks is the step of one process on a batch n times as large, whose regularization is weighed by 1/n. So it
+learns what n ranks with rows of their own learn: their losses are means over their own batches, and row-wise Adagrad
+does not feel the scale of a gradient. See docs/ranks.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Dict, List, Optional
+
+from ... import _native
+from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
+from ..step.step_config import StepConfig
+
+# Halves of an entity's and of a relation's row that belong together: real and imaginary parts, head and tail. Models
+# that are not here compare columns with each other, so they cannot be split.
+HALVES = {"TransE": (1, 1), "TransE_l1": (1, 1), "TransE_l2": (1, 1), "DistMult": (1, 1), "ComplEx": (2, 2),
+          "RotatE": (2, 1), "SimplE": (2, 2)}
+STEPS_AHEAD = 8  # that one rank's host may be ahead of another's, whose devices wait for each other in each step
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table's rows (dim floats, in `halves` equal parts) each of `ranks` ranks has: as many of each
+    half."""
+
+    dim: int
+    halves: int
+    ranks: int
+
+    @property
+    def of_rank(self) -> int:
+        """Floats of a row that one rank has."""
+        return self.dim // self.ranks
+
+    def whole(self, rank: int) -> List[slice]:
+        """Where a rank's columns are in a whole row, half by half."""
+        half, own = self.dim // self.halves, self.of_rank // self.halves
+        return [slice(h * half + rank * own, h * half + (rank + 1) * own) for h in range(self.halves)]
+
+    def own(self) -> List[slice]:
+        """Where they are in the rank's own row."""
+        own = self.of_rank // self.halves
+        return [slice(h * own, (h + 1) * own) for h in range(self.halves)]
+
+
+def columns_of(config: TrainConfig, dims: Dict[str, int]) -> Dict[str, Columns]:
+    """By table; dims: floats of a whole row, by table."""
+    halves = dict(zip(("entity", "relation"), HALVES[config.model.model_name]))
+    return {name: Columns(dims[name], halves[name], config.device.ranks) for name in halves}
+
+
+def refusal(config: TrainConfig) -> Optional[str]:
+    """Why this run cannot be split by columns, as the rest of a sentence; None if it can."""
+    model, device, ranks = config.model, config.device, config.device.ranks
+    if device.gpu[0] < 0:
+        return "needs GPUs; on CPU cores one process with more threads does the same"
+    if model.model_name not in HALVES:
+        return f"does not go with {model.model_name}, whose score mixes all columns of a row"
+    if device.matmul != "fp32":
+        return f"does not go with --matmul {device.matmul}"
+    if ranks > _native.MOST_COLUMN_RANKS:
+        return f"is for at most {_native.MOST_COLUMN_RANKS} ranks"
+    if device.partition is not None or device.rel_part:
+        return "trains on the batches of all ranks everywhere: leave --partition and --rel_part out"
+    halves = 2 if model.model_name in ("ComplEx",) else 1  # the other models' double their rows
+    if model.hidden_dim % (halves * ranks):
+        return f"needs a --hidden_dim that {halves * ranks} divides"
+    if config.store.flush == "sync":
+        return "has nothing to flush between ranks: leave --flush sync out"
+    return None
+
+
+def joined_batch_size(config: TrainConfig) -> int:
+    """Positives of a step of all ranks: as many whole chunks as they would have had apart."""
+    own, chunk = config.batch.batch_size, config.batch.neg_sample_size
+    return config.device.ranks * (-(-own // chunk) * chunk if own > chunk else own)
+
+
+def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
+    """The run of one rank, as that of a process alone with rows of so many columns.
+
+    --cache_ratio is the share of the table that fits in a device: of narrower rows, more.
+    """
+    ranks, store = config.device.ranks, config.store
+    share = DEFAULT_CACHE_RATIO if store.cache_ratio == AUTO else store.cache_ratio
+    return replace(
+        config, model=replace(config.model, hidden_dim=config.model.hidden_dim // ranks),
+        loss=replace(config.loss, regularization_coef=config.loss.regularization_coef / ranks),
+        batch=replace(config.batch, batch_size=joined_batch_size(config)),
+        store=replace(store, cache_ratio=min(1.0, share * ranks)),
+        device=replace(config.device, gpu=(config.device.gpu_of(rank),), num_proc=1, parallel="rows"))
+
+
+def own_step(whole: StepConfig, ranks: int) -> StepConfig:
+    """The step of one rank; whole: as the flags describe it."""
+    loss = replace(whole.loss, regularization_coefficient=whole.loss.regularization_coefficient / ranks)
+    return replace(whole, entity_dim=whole.entity_dim // ranks, relation_dim=whole.relation_dim // ranks, loss=loss)

@@ -1,0 +1,154 @@
+"""A rank's side of the exchange inside a step (csrc/exchange), and what ends it when another rank does."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import select
+import threading
+import time
+from typing import Any, List, Optional, Sequence
+
+import numpy as np
+
+from ... import _native
+from ...store.device import Device
+from ..batches.sampler import Sampler
+from ..ranks.peers import Peers, RankError
+from ..step.native_step import native_step
+from ..step.step_config import StepConfig
+
+SAY_SECONDS = 1.0  # from where a rank fails to where it says why
+
+
+class SharedSegment:
+    """Zeroed memory that other processes map by its path while this one lives; it has no name in a file system."""
+
+    def __init__(self, size: int):
+        self._file = os.memfd_create("frugal-exchange", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, size)
+        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+        self.array = _map(self._file, size)
+
+    def close(self) -> None:
+        """Nobody else comes; who has mapped it keeps it."""
+        os.close(self._file)
+
+    @staticmethod
+    def attach(path: str) -> np.ndarray:
+        """The segment of another process, (size,) uint8."""
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return _map(file, os.fstat(file).st_size)
+        finally:
+            os.close(file)
+
+
+def _map(file: int, size: int) -> np.ndarray:
+    return np.frombuffer(mmap.mmap(file, size), np.uint8)
+
+
+class ExchangeSize:
+    """Floats that ranks exchange in a step of a sampler's batches, at most: of raw scores, and of mean squares."""
+
+    def __init__(self, config: StepConfig, sampler: Sampler, entities: int, relations: int):
+        step = native_step(config, threads=1)
+        positives, negatives = sampler.batch_size, sampler.batch_size // sampler.chunk_size * \
+            sampler.config.neg_sample_size
+        self.scores = _native.exchanged_floats(step, positives, sampler.chunk_size, sampler.config.neg_sample_size)
+        self.squares = min(entities, 2 * positives + negatives) + negatives + positives + 4
+
+    def bytes(self, ranks: int) -> int:
+        """Of the segment."""
+        return _native.exchange_bytes(ranks, self.scores, self.squares)
+
+
+class StepExchange:
+    """Made in each rank, then connected in all of them; `native` is what kernels take.
+
+    peer: whether devices reach each other's memory.
+    """
+
+    def __init__(self, segment: np.ndarray, size: ExchangeSize, rank: int, ranks: int, device: Device):
+        self.rank, self.ranks, self._device = rank, ranks, device
+        self._on_gpu = device.torch_device.type == "cuda"
+        self.native = _native.ColumnExchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
+                                             size.scores, size.squares)
+        self.peer = False
+        self._watch: Optional[_Watch] = None
+
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
+        known = agree(peers, {"pid": os.getpid(), "device": self._device.torch_device.index,
+                              "handle": self.native.handle().hex() if self._on_gpu else ""})
+        if self._on_gpu:
+            own = self._device.torch_device.index
+            reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
+            if all(agree(peers, reaches)):
+                self.peer = all(agree(peers, self._open([bytes.fromhex(other["handle"]) for other in known])))
+            if not self.peer:
+                self.native.connect([])
+        self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
+                                    if rank != self.rank and other["pid"] != os.getpid()})
+
+    def _open(self, handles: Sequence[bytes]) -> bool:
+        try:
+            self.native.connect(list(handles))
+            return True
+        except _native.DeviceError as error:
+            print(f"scores are exchanged through host memory: {error}", flush=True)
+            return False
+
+    def check(self) -> None:
+        """Raise RankError with the sentence of whoever has failed."""
+        sentence = self.native.sentence
+        if sentence:
+            raise RankError(sentence)
+
+    def check_soon(self) -> None:
+        """The same of somebody who may be about to say so."""
+        deadline = time.monotonic() + SAY_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            time.sleep(0.01)
+
+    def fail(self, sentence: str) -> None:
+        """Let nobody wait any more; all ranks stop with the first such sentence."""
+        self.native.fail(sentence)
+
+    def close(self) -> None:
+        """After all ranks have done their last step: others may end now."""
+        if self._watch is not None:
+            self._watch.close()
+
+
+def agree(peers: Peers, value: Any) -> List[Any]:
+    """What each rank says, in rank order, in all of them."""
+    parts = peers.gather(json.dumps(value).encode())
+    return peers.barrier(None if parts is None else [json.loads(part) for part in parts])
+
+
+class _Watch:
+    """Fails the exchange when the process of another rank ends: the devices of the others would wait for ever."""
+
+    def __init__(self, exchange: StepExchange, processes):
+        """processes: ids by rank."""
+        self._exchange = exchange
+        self._files = {os.pidfd_open(pid): (rank, pid) for rank, pid in processes.items()}
+        self._stopped, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="rank-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        ended, _, _ = select.select([*self._files, self._stopped], [], [])
+        for file in ended:
+            if file in self._files:
+                rank, pid = self._files[file]
+                self._exchange.fail(f"Rank {rank} (process {pid}) has ended.")
+
+    def close(self):
+        os.close(self._stop)
+        self._thread.join()
+        for file in (*self._files, self._stopped):
+            os.close(file)

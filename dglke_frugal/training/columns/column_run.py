@@ -1,0 +1,133 @@
+"""A run of several ranks that each have some columns of every row (columns.py), each a process with a GPU."""
+
+from __future__ import annotations
+
+import os
+
+from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from ..parallel import known_gain
+from ..ranks.peers import RankError
+from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
+from ..step.make_step import make_step
+from ..tables import hot_entities
+from ..training_run import step_config
+from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
+from .column_exchange import ExchangeSize, SharedSegment, StepExchange
+from .column_tables import ColumnTables, attach_slices, split_tables
+
+MOST_SAMPLER_THREADS = 4
+
+
+class ColumnRun(RankRun):
+    """What all ranks do alike: the batches of all, which they make in turn, the steps of their own columns."""
+
+    tables: ColumnTables
+    ring: BatchRing  # where the ranks hand each other batches
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.ranker = ColumnRanker(self)
+
+    @property
+    def ahead(self) -> int:
+        return self.config.store.lookahead + STEPS_AHEAD
+
+    @property
+    def step_triples(self) -> int:
+        return self.sampler.batch_size  # of the batches of all ranks
+
+    def _hot_entities(self):
+        return hot_entities(self.graph) if own_config(self.config).uses_engine else None
+
+    def _make_sampler(self, part=None, ranks: int = 1) -> JoinedSampler:
+        config, graph = self.config, self.graph
+        spare = len(os.sched_getaffinity(0)) // config.device.ranks // 2
+        threads = max(config.store.sampler_threads, min(MOST_SAMPLER_THREADS, spare))
+        whole = Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
+                        SamplerConfig(joined_batch_size(config), config.batch.neg_sample_size, config.run.seed,
+                                      inverse=graph.n_relations if config.model.reciprocal else 0,
+                                      threads=threads),
+                        weight=graph.train.weight)
+        self.ring = self._open_ring(whole)
+        return JoinedSampler([whole], self.ring, self.rank)
+
+    def _open_ring(self, sampler: Sampler) -> BatchRing:
+        raise NotImplementedError
+
+    def _give_up(self, error: RuntimeError) -> None:
+        if isinstance(error, RankError):
+            self.tables.exchange.check_soon()  # a rank that fails hands out no more batches, and then says why
+        super()._give_up(error)
+
+    def _make_step(self):
+        return None  # once the exchange is there
+
+    def _connect(self, segment) -> None:
+        """Collective: the other ranks are there."""
+        config, ranks = self.config, self.config.device.ranks
+        own = own_step(step_config(config), ranks)
+        exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
+        self.tables.exchange = exchange
+        exchange.connect(self.peers, config.device.peer)
+        self.step = make_step(own, device=self.device, exchange=exchange)
+
+    @property
+    def _relation_rows(self) -> int:
+        return self.config.model.relation_rows(self.graph.n_relations)
+
+    def _exchange_size(self) -> ExchangeSize:
+        own = own_step(step_config(self.config), self.config.device.ranks)
+        return ExchangeSize(own, self.sampler, self.graph.n_entities, self._relation_rows)
+
+    def _end_training(self) -> None:
+        super()._end_training()
+        self.tables.exchange.close()
+
+
+class ColumnLeaderRun(ColumnRun, LeaderRun):
+    """Rank 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        rows = {"entity": self.graph.n_entities, "relation": self._relation_rows}
+        return split_tables(self.config, rows, self.config.run.seed, self._hot_entities(), self.device)
+
+    def _open_ring(self, sampler):
+        return sampler.make_ring(self.config.device.ranks)
+
+    def _say_batch_size(self):
+        ranks, positives = self.config.device.ranks, self.sampler.batch_size
+        print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
+
+    def _hello(self):
+        self._segment = SharedSegment(self._exchange_size().bytes(self.config.device.ranks))
+        return {**super()._hello(), "segment": self._segment.path, "batches": self.ring.path}
+
+    def _join(self) -> None:
+        self._connect(self._segment.array)
+        self._segment.close()
+        way = "peer access" if self.tables.exchange.peer else "host memory"
+        self.summary["parallel"] = {"mode": "dims", "exchange": way}
+        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine)
+        print(f"scores are exchanged through {way}; {gain}", flush=True)
+
+
+class ColumnFollowerRun(ColumnRun, FollowerRun):
+    """Another rank than 0."""
+
+    def _make_tables(self) -> ColumnTables:
+        return attach_slices(self.config, self._hello["tables"], self.rank, self._hot_entities(), self.device)
+
+    def _open_ring(self, sampler):
+        return BatchRing(self._hello["batches"])
+
+    def _join(self) -> None:
+        self._connect(SharedSegment.attach(self._hello["segment"]))
+
+
+class ColumnRanker(RankRanker):
+    """As several ranks do, on tables that rank 0 puts together."""
+
+    def rank(self, mode, triples, tables):
+        with self._run.pause(), tables.copied(self._run.peers) as copied:
+            return super().rank(mode, triples, copied)
+

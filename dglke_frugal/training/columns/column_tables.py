@@ -1,0 +1,236 @@
+"""Tables that are split by columns: each rank trains one slice, and rank 0 has made all of them.
+
+A slice is a table of its own in shared memory, whose rows are padded to lines, with a copy of the optimizer state: all
+ranks compute the same one. Files hold whole rows. All slices have the same rows in the same steps, so rank 0 plans the
+cache for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from ... import _native
+from ...config import TrainConfig
+from ...errors import InputError
+from ...store import EmbeddingStore, FlushConfig
+from ...store.embedding_store import read_rows, write_rows
+from ...store.flushing import StoreAddress
+from ..ranks.peers import Peers
+from ..ranks.rank_tables import RankTables
+from ..start_values import start_values, table_dims
+from ..tables import STREAMS, entity_flushing
+from .column_config import Columns, columns_of, own_config
+from .column_exchange import StepExchange
+
+ROWS_AT_A_TIME = 8192
+
+
+class WholeRows:
+    """All columns of a table, or its states, as far as NumPy's indexing by a slice of rows goes; nothing is copied
+    before."""
+
+    def __init__(self, slices: List[_native.HostTable], columns: Optional[Columns]):
+        """columns: None for the states."""
+        self._slices, self._columns = slices, columns
+        rows = slices[0].rows
+        self.shape = (rows,) if columns is None else (rows, columns.dim)
+        self.ndim, self.dtype = len(self.shape), np.dtype(np.float32)
+        self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        if self._columns is None:
+            return self._slices[0].state[rows]
+        block = np.empty((len(range(*rows.indices(len(self)))), self.shape[1]), np.float32)
+        for rank, table in enumerate(self._slices):
+            for whole, own in zip(self._columns.whole(rank), self._columns.own()):
+                block[:, whole] = table.embeddings[rows, own]
+        return block
+
+    def __setitem__(self, rows: slice, block: np.ndarray) -> None:
+        for rank, table in enumerate(self._slices):
+            if self._columns is None:
+                table.state[rows] = block
+                continue
+            for whole, own in zip(self._columns.whole(rank), self._columns.own()):
+                table.embeddings[rows, own] = block[:, whole]
+
+
+class CopiedTables:
+    """Whole tables in host memory that all ranks read, for an evaluation."""
+
+    class Copy:
+        """One table."""
+
+        def __init__(self, table: _native.HostTable):
+            self._table = table
+
+        @property
+        def embeddings(self) -> np.ndarray:
+            """(rows, dim) float32."""
+            return self._table.embeddings
+
+    def __init__(self, tables: Dict[str, _native.HostTable]):
+        self.stores = {name: self.Copy(table) for name, table in tables.items()}
+
+    def drain(self) -> None:
+        """They are still."""
+
+
+class ColumnTables(RankTables):
+    """One rank's slices.
+
+    Attributes:
+        slices: by table, those of all ranks; of other ranks than 0 its own alone.
+        exchange: once it is there, what steps go through; a failure ends all ranks by it.
+    """
+
+    def __init__(self, dims, stores: Dict[str, EmbeddingStore], slices: Dict[str, List[_native.HostTable]],
+                 columns: Dict[str, Columns], shares_plans: bool):
+        super().__init__(dims, stores["entity"], stores["relation"])
+        self.slices, self._columns, self._shares_plans = slices, columns, shares_plans
+        self.exchange: Optional[StepExchange] = None
+
+    def drain(self) -> None:
+        super().drain()
+        if self.exchange is not None and not self.still:
+            self.exchange.check()  # or the tables hold what no step has computed
+
+    def fail(self, sentence: str) -> None:
+        if self.exchange is not None:
+            self.exchange.fail(sentence)
+        super().fail(sentence)
+
+    def addresses(self) -> Dict[str, dict]:
+        """Where other ranks find their slices, and the engine that plans for all, if there is one."""
+        found = {name: {"rows": tables[0].rows, "paths": [table.path for table in tables]}
+                 for name, tables in self.slices.items()}
+        if self._shares_plans:
+            found["entity"]["store"] = asdict(self.entity.address)
+        return found
+
+    def whole(self, name: str) -> WholeRows:
+        """All columns of a table. Rank 0 alone has them."""
+        return WholeRows(self.slices[name], self._columns[name])
+
+    def arrays(self):
+        self.drain()
+        return {f"{name}{suffix}": rows for name, tables in self.slices.items()
+                for suffix, rows in (("", self.whole(name)), ("_state", WholeRows(tables, None)))}
+
+    def embeddings(self):
+        self.drain()
+        return {name: self.whole(name) for name in self.slices}
+
+    def save(self, folder: Path, stem: str) -> None:
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            write_rows(file, self.whole(name))
+
+    def load(self, folder: Path, stem: str) -> None:
+        self.drain()
+        for name, file in self.files(folder, stem).items():
+            read_rows(file, self.whole(name))
+            for table in self.slices[name]:
+                table.state[:] = 0
+
+    @contextlib.contextmanager
+    def copied(self, peers: Peers) -> Iterator[CopiedTables]:
+        """In a pause of all ranks: whole tables for all of them, which rank 0 puts together."""
+        dims = {name: columns.dim for name, columns in self._columns.items()}
+        rows = {name: tables[0].rows for name, tables in self.slices.items()}
+        if peers.rank:
+            paths = peers.barrier()
+            tables = {name: _native.HostTable(paths[name], rows[name], dims[name]) for name in paths}
+        else:
+            tables = {name: _allocate(rows[name], dims[name]) for name in dims}
+            for name, table in tables.items():
+                whole = self.whole(name)
+                for begin in range(0, len(whole), ROWS_AT_A_TIME):
+                    part = slice(begin, min(len(whole), begin + ROWS_AT_A_TIME))
+                    table.embeddings[part] = whole[part]
+            peers.barrier({name: table.path for name, table in tables.items()})
+        yield CopiedTables(tables)
+
+
+def _allocate(rows: int, dim: int) -> _native.HostTable:
+    try:
+        return _native.HostTable(rows, dim, True)
+    except RuntimeError as error:
+        raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
+
+
+def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], rank: int, hot_entities, device,
+          address: Optional[StoreAddress] = None) -> ColumnTables:
+    """slices: of each table those that the rank knows, its own first. address: where another rank plans for all."""
+    alone, lr = own_config(config, rank), config.loss.lr
+    entity, relation = slices["entity"][0], slices["relation"][0]
+    flushing = _entity_flushing(config, entity.rows, entity.dim)
+
+    def entities(host_read: str) -> EmbeddingStore:
+        if address is not None:
+            return EmbeddingStore.attach(replace(address, host_read=host_read), rank, lr, device, entity)
+        return EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
+                              flushing=flushing and replace(flushing, host_read=host_read))
+
+    stores = {
+        "entity": _read_in_place(entities, flushing.host_read if flushing else "uva"),
+        "relation": EmbeddingStore(relation.rows, relation.dim, lr, table=relation, device=device),
+    }
+    return ColumnTables(table_dims(alone), stores, slices, _columns(config), bool(flushing and flushing.same_steps))
+
+
+def _entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
+    """Of one rank alone, or of all by one plan where ranks store values into host rows themselves."""
+    flushing = entity_flushing(own_config(config), n_entities, dim)
+    if flushing is None or flushing.value_path != "host_row" or flushing.mode != "p2f":
+        return flushing
+    return replace(flushing, ranks=config.device.ranks, same_steps=True)
+
+
+def _read_in_place(make: Callable[[str], EmbeddingStore], wanted: str) -> EmbeddingStore:
+    """With --host_read auto rows are read in place wherever that is possible: rows that are copied make the host wait
+    for its device in each step, and so for all devices."""
+    if wanted != "auto":
+        return make(wanted)
+    try:
+        return make("uva")
+    except InputError as refused:
+        print(f"{refused}; host rows are copied", flush=True)
+        return make("copy")
+
+
+def _columns(config: TrainConfig) -> Dict[str, Columns]:
+    dims = table_dims(config)
+    return columns_of(config, {"entity": dims.entity, "relation": dims.relation})
+
+
+def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
+    """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
+    columns, starts = _columns(config), start_values(config, rows)
+    slices: Dict[str, List[_native.HostTable]] = {}
+    for name, split in columns.items():
+        slices[name] = [_allocate(rows[name], split.of_rank) for _ in range(split.ranks)]
+        for rank, table in enumerate(slices[name]):
+            ranges = [(part.start, part.stop - part.start) for part in split.whole(rank)]
+            scale = starts[name].scale
+            if starts[name].normal:
+                table.init_normal(scale, seed, STREAMS[name], split.dim, ranges)
+            else:
+                table.init_uniform(-scale, scale, seed, STREAMS[name], split.dim, ranges)
+    return _make(config, slices, 0, hot_entities, device)
+
+
+def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, hot_entities, device) -> ColumnTables:
+    """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
+    slices = {name: [_native.HostTable(addresses[name]["paths"][rank], addresses[name]["rows"], split.of_rank)]
+              for name, split in _columns(config).items()}
+    store = addresses["entity"].get("store")
+    return _make(config, slices, rank, hot_entities, device, store and StoreAddress(**store))

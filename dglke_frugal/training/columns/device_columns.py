@@ -1,0 +1,45 @@
+"""The gradients of a step of a rank that has some columns: its scores and mean squares meet those of the others."""
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Sequence
+
+import numpy as np
+
+from ... import _native
+from ...store.device import Device
+from ...store.device_rows import DeviceRows
+from ..step.device_batch import BatchForm, DeviceBlock
+from ..step.device_kernels import KernelGradients
+from ..step.step_config import StepConfig
+from .column_exchange import StepExchange
+
+
+class ColumnGradients(KernelGradients):
+    """As KernelGradients; config: of the rank's own columns. Two exchanges a step, in this order: raw scores, mean
+    squares."""
+
+    def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange):
+        super().__init__(config, device, sums)
+        self._exchange, self._columns = exchange, exchange.native
+        self._means: Dict[BatchForm, object] = {}  # of all gradients of a step, one behind the other
+
+    def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
+        compute = super().of_block(form, at, tables)
+        gradients, squares, _ = self._buffers[form]
+
+        def with_means(corrupt_head: bool):
+            entries = compute(corrupt_head)
+            if self._on_cpu:  # elsewhere the gradients come with their mean squares
+                for gradient, square in zip(gradients, squares):
+                    _native.mean_squares(gradient, square)
+            _native.exchange_mean_squares(self._exchange.native, self._means[form], self._device.stream)
+            return entries
+
+        return with_means
+
+    def _make_buffers(self, form, at):
+        gradients, _, workspace = super()._make_buffers(form, at)
+        ends = np.cumsum([len(each) for each in gradients])
+        means = self._means[form] = self._device.zeros(-(-int(ends[-1]) // 4) * 4)
+        squares = tuple(means[end - len(each) : end] for each, end in zip(gradients, ends.tolist()))
+        return gradients, squares, workspace

@@ -1,0 +1,127 @@
+"""The folder that a run leaves behind: DGL-KE's name for it, DGL-KE's keys in it."""
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from ...config import TrainConfig
+from ...data import KnowledgeGraph
+from ...data.fingerprint import Fingerprint, file_checksum
+from ...errors import InputError
+from ...files import read_json, replace_file
+from ...score_rule import score_rule_of_old_run
+
+FLAGS_FILE = "config.yaml"
+RESULT_FILE = "result.json"
+CHECKPOINTS = "checkpoints"
+# Flags that the numbers of a run depend on. All others may change from one part of a run to the next.
+IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
+            "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
+            "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
+            "num_proc", "matmul", "seed")
+# And these, which checkpoints of runs that do not have them do not name.
+GIVEN = ("init_from", "init", "init_scale", "reciprocal", "row_dtype", "optimizer", "regularizer", "entity_dropout",
+         "relation_dropout", "labels", "label_smoothing")
+DATA_KEYS = ("entities", "relations", "training_triples", "training_checksum")  # and on the data; in a Fingerprint
+
+
+def create_run_folder(config: TrainConfig) -> Path:
+    """Make `<save_path>/<model>_<dataset>_<n>` with the first free n, as DGL-KE names it. Raises InputError."""
+    parent = Path(config.run.save_path)
+    stem = f"{config.model.model_name}_{config.graph.dataset}_"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        n = sum(name.startswith(stem) for name in os.listdir(parent))
+        while True:  # another run may take the number between looking and making
+            try:
+                (parent / f"{stem}{n}").mkdir()
+                return parent / f"{stem}{n}"
+            except FileExistsError:
+                n += 1
+    except OSError as error:
+        raise InputError(f"cannot make a folder for the run in {parent}: {error.strerror}; "
+                         "give a --save_path that can be written") from error
+
+
+def write_flags(folder: Path, config: TrainConfig) -> None:
+    """Write config.yaml, from which `--config` and `--resume` start the same run again. Raises InputError."""
+    import yaml
+
+    plain = {name: list(value) if isinstance(value, (list, tuple)) else value
+             for name, value in config.to_flags().items()}
+    with replace_file(folder / FLAGS_FILE, "w") as file:
+        yaml.safe_dump(plain, file, sort_keys=False)
+
+
+def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
+    """What the numbers of a run depend on: flags, and the training triples by their checksum."""
+    flags, defaults, known = config.to_flags(), TrainConfig().to_flags(), data.to_dict()
+    several = config.device.ranks > 1
+    partition = config.device.edge_partition if several else None
+    by_columns = several and config.device.parallel == "dims"
+    parallel = {"parallel": "dims", "ranks": config.device.ranks} if by_columns else {}
+    rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
+    named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
+    # Only where they are given, so that runs from before there were these flags can still be resumed.
+    given = [name for name in GIVEN if flags[name] != defaults[name]]
+    schedule = ("lr_patience", "lr_factor", "eval_interval", "eval_percent") if config.run.lr_patience else ()
+    return {**parallel, **{name: flags[name] for name in (*IDENTITY, *given, *schedule)}, **named,
+            "partition": partition, **{name: known[name] for name in DATA_KEYS}}
+
+
+def check_data(folder: Path, identity: Dict[str, Any], now: Fingerprint) -> None:
+    """Raise InputError if a run's data are not those of its checkpoint's identity, or its id maps have other names."""
+    maps = {"entity_names": folder / "entities.tsv", "relation_names": folder / "relations.tsv"}
+    names = {name: file_checksum(path) for name, path in maps.items() if path.exists()}
+    changed = now.difference(Fingerprint.of_mapping({**identity, **names}))
+    if changed:
+        raise InputError(f"the data have changed since {folder} was trained on them: {changed}; "
+                         "give back the files that they were, or start a new run")
+
+
+def write_result(folder: Path, result: Dict[str, Any]) -> None:
+    """Write result.json, by which a run is known to be finished; what is not a finite number becomes null."""
+    with replace_file(folder / RESULT_FILE, "w") as file:
+        json.dump(_finite(result), file, indent=2)
+        file.write("\n")
+
+
+def read_result(folder: Path) -> Optional[Dict[str, Any]]:
+    """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged."""
+    path = Path(folder) / RESULT_FILE
+    try:
+        return read_json(path, "remove it to go on from the last checkpoint")
+    except FileNotFoundError:
+        return None
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data: Fingerprint) -> None:
+    """Write config.json with the keys of DGL-KE 0.1.2 and of its git HEAD, so that the tools of both read it.
+
+    Maps that lie in the folder are named without it. `data` is what the graph is known by.
+    """
+    entity_map, relation_map = (None if path is None else path.name if path.parent == folder else str(path)
+                                for path in (graph.entity_map, graph.relation_map))
+    flags = config.to_flags()
+    flags["gpu"] = list(flags["gpu"])
+    release = {
+        "model": flags["model_name"],
+        "emb_size": flags["hidden_dim"],
+        "max_train_step": flags["max_step"],
+        "emap_file": entity_map,
+        "rmap_file": relation_map,
+        "emp_file": entity_map,  # HEAD's spelling
+        "data": data.to_dict(),
+    }
+    with replace_file(folder / "config.json", "w") as file:
+        json.dump({**flags, **release}, file, indent=4)
+        file.write("\n")

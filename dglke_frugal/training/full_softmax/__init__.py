@@ -1,0 +1,1 @@
+"""Training by a softmax over all entities. See docs/losses.md."""

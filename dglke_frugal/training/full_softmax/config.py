@@ -1,0 +1,94 @@
+"""What a step against all entities computes, and which flags go with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ...config import TrainConfig
+from ...errors import InputError
+from ...models import find_model
+from ..step.step_config import StepConfig
+
+MODELS = ("DistMult", "ComplEx", "SimplE", "RESCAL")  # whose scores of all entities are one product of matrices
+COMPLEX_MODELS = ("ComplEx",)  # whose rows are complex numbers, for n3
+EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.optim has them
+
+
+@dataclass(frozen=True)
+class FullSoftmaxConfig:
+    """What a step computes: `step` as elsewhere, of which the loss is the penalty's coefficient and norm alone.
+
+    optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
+    entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
+    softmax, rather than each having its own. label_smoothing: what of it goes to all entities alike.
+    """
+
+    step: StepConfig
+    optimizer: str = "row_adagrad"
+    regularizer: str = "lp"
+    entity_dropout: float = 0.0
+    relation_dropout: float = 0.0
+    seed: int = 0
+    kvsall: bool = False
+    label_smoothing: float = 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """Of the optimizer."""
+        return EPSILONS[self.optimizer]
+
+    @property
+    def bound(self) -> float:
+        """Of scores, 0 for none."""
+        return 20.0 if self.step.model == "SimplE" else 0.0
+
+
+def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxConfig:
+    """The step that the flags describe; `step`: as for sampled negatives."""
+    loss = config.loss
+    return FullSoftmaxConfig(step, loss.optimizer, loss.regularizer, loss.entity_dropout, loss.relation_dropout,
+                             config.run.seed or 0, loss.labels == "kvsall", loss.label_smoothing)
+
+
+def check_full_softmax(config: TrainConfig) -> None:
+    """Raise InputError for flags that do not go together, and for what only a softmax over all entities has."""
+    loss, device = config.loss, config.device
+    if not config.batch.against_all:
+        only = {"--optimizer": loss.optimizer != "row_adagrad", "--regularizer": loss.regularizer != "lp",
+                "--entity_dropout": loss.entity_dropout, "--relation_dropout": loss.relation_dropout,
+                "--labels": loss.labels != "1vsall", "--label_smoothing": loss.label_smoothing}
+        for flag in (flag for flag, given in only.items() if given):
+            raise InputError(f"{flag} goes with --loss_genre Softmax --neg_sample_size all so far; leave it out")
+        return
+    model = config.model.model_name if config.model.is_own else find_model(config.model.model_name).name
+    if loss.loss_genre != "Softmax":
+        raise InputError(f"--neg_sample_size all does not go with --loss_genre {loss.loss_genre}; add "
+                         "--loss_genre Softmax")
+    if model not in MODELS:
+        raise InputError(f"--neg_sample_size all is for scores that are one product of matrices, {', '.join(MODELS)}, "
+                         f"and not for {model}; give a number of negatives")
+    if config.model.score_rule == "dglke" and model == "RESCAL":
+        raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
+    if config.model.in_halves:
+        raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
+                         "out")
+    if config.model.reciprocal and loss.labels == "kvsall":
+        raise InputError("--labels kvsall does not know inverse relations so far; leave --reciprocal out")
+    if device.ranks > 1:
+        raise InputError("--neg_sample_size all trains in one process so far; leave --num_proc out and give one --gpu")
+    if config.batch.neg_deg_sample:
+        raise InputError("--neg_deg_sample has nothing to add to --neg_sample_size all; leave it out")
+    store = config.store
+    if store.flush not in (None, "none") or store.cache_size is not None or store.cache_ratio != "auto":
+        raise InputError("--neg_sample_size all reads the whole table in every step, so nothing is cached or flushed; "
+                         "leave --flush, --cache_size and --cache_ratio out")
+    if loss.regularizer == "n3" and model not in COMPLEX_MODELS:
+        raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
+                         "with --regularization_norm 3")
+    if loss.labels == "kvsall" and config.graph.has_edge_importance:
+        raise InputError("--labels kvsall puts triples together, and has no place for --has_edge_importance; leave one "
+                         "of the two out")
+    if loss.label_smoothing and loss.labels != "kvsall":
+        raise InputError("--label_smoothing goes with --labels kvsall; add that, or leave it out")
+    for flag in ("entity_dropout", "relation_dropout", "label_smoothing"):
+        if not 0 <= getattr(loss, flag) < 1:
+            raise InputError(f"--{flag} is {getattr(loss, flag)}; give a share of at least 0 and below 1")

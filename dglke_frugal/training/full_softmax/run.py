@@ -1,0 +1,62 @@
+"""A training run by a softmax over all entities: other batches and another step, and all else as in every run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Optional, Sequence, Tuple
+
+from ...config import TrainConfig
+from ...data import KnowledgeGraph
+from ..batches.sampler import SamplerConfig
+from ..log.tracker import MakeTracker
+from ..training_run import TrainingRun, step_config
+from .config import full_softmax_config
+from .queries import Queries, QuerySampler
+
+
+class FullSoftmaxRun(TrainingRun):
+    """Trains on batches without negatives; both tables lie as a whole on the device, or in host memory without one."""
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None,
+                 trackers: Sequence[MakeTracker] = ()):
+        """As TrainingRun."""
+        from ...store.device import HostDevice  # here, because it takes torch's import time
+
+        super().__init__(config, graph, folder, device or HostDevice(), trackers)
+
+    @cached_property
+    def _queries(self) -> Optional[Tuple[Queries, Queries]]:
+        """Of tails and of heads, where they are what is trained on, rather than triples."""
+        kvsall = self.config.loss.labels == "kvsall"
+        return (Queries.of(self.graph, False), Queries.of(self.graph, True)) if kvsall else None
+
+    def _make_sampler(self):
+        if self._queries is None:
+            return super()._make_sampler()
+        config = self.config
+        return QuerySampler(self.graph, self._queries, SamplerConfig(config.batch.batch_size, 0, config.run.seed))
+
+    @property
+    def step_triples(self) -> int:
+        if self._queries is None:
+            return super().step_triples
+        queries = sum(len(each.key) for each in self._queries) / 2
+        return round(self.sampler.batch_size * len(self.graph.train) / queries)
+
+    def _make_step(self):
+        from ..step.device_step import DeviceStep  # here, because it takes torch's import time
+        from .full_softmax import FullSoftmax
+        from .targets import AllAnswers, OneAnswer
+
+        step = replace(step_config(self.config), learning_rate=self.plateau.learning_rate)
+        full = full_softmax_config(self.config, step)
+        device = self.device
+        if self._queries is None:
+            targets = OneAnswer(device, self.sampler.batch_size)
+        else:
+            targets = AllAnswers(device, self._queries, self.graph.n_entities, self.graph.n_relations,
+                                 full.label_smoothing)
+        return DeviceStep(step, device, make_gradients=lambda step, device, sums: FullSoftmax(
+            replace(full, step=step), device, sums, targets, self.config.device.matmul))

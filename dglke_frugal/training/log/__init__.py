@@ -1,0 +1,1 @@
+"""What a run says while it trains, for people and for programs."""

@@ -1,0 +1,169 @@
+"""Where a run's numbers go: a file of JSON lines, TensorBoard, Weights & Biases, or any object with these three
+methods."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence
+
+from ...errors import InputError
+
+
+class Tracker(Protocol):
+    """Receives the numbers of one run. Methods are called from one thread, between steps."""
+
+    def start(self, config: Mapping[str, Any], step: int):
+        """A run begins, or is resumed at `step` > 0. `config` is made of values that JSON can hold."""
+
+    def log(self, metrics: Mapping[str, float], step: int):
+        """Numbers as of the end of `step` steps, by names like "train/loss"."""
+
+    def close(self):
+        """Nothing follows; everything must be on its way."""
+
+
+class JsonLinesTracker:
+    """One JSON object per line, appended and written at once: {"step": 1000, "time": seconds, "train/loss": 0.5, ...}.
+
+    A line {"step": ..., "event": "start", "config": {...}} begins a run. After a resume, steps that follow such a line
+    replace what was logged for them before. A number that is not finite is written as null.
+    """
+
+    def __init__(self, path: os.PathLike):
+        self.path = Path(path)
+        self._file = None
+
+    def start(self, config, step):
+        try:
+            self._file = open(self.path, "ab+", buffering=0)
+            size = self._file.seek(0, os.SEEK_END)
+            if size:
+                self._file.seek(size - 1)
+                if self._file.read(1) != b"\n":  # killed in the middle of a line: the next must not be lost with it
+                    self._file.write(b"\n")
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        self._write({"step": step, "time": time.time(), "event": "start", "config": dict(config)})
+
+    def log(self, metrics, step):
+        numbers = {name: float(value) for name, value in metrics.items()}
+        finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        self._write({"step": step, "time": time.time(), **finite})
+
+    def close(self):
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _write(self, line: Dict[str, Any]):
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _cannot_write(self, error: OSError) -> InputError:
+        return InputError(
+            f"cannot write {self.path}: {error.strerror}; free some space, or choose a folder that is writable"
+        )
+
+
+class TensorBoardTracker:
+    """Scalars for TensorBoard, in a folder of event files."""
+
+    def __init__(self, folder: os.PathLike):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise _missing("tensorboard") from error
+        self._create: Callable = lambda step: SummaryWriter(str(folder), purge_step=step or None)
+        self._writer = None
+
+    def start(self, config, step):
+        self._writer = self._create(step)
+        self._writer.add_text("config", json.dumps(dict(config), indent=2), step)
+
+    def log(self, metrics, step):
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, float(value), step)
+        self._writer.flush()
+
+    def close(self):
+        if self._writer:
+            self._writer.close()
+
+
+class WandbTracker:
+    """A run of Weights & Biases; a resumed run goes on under its id, which is kept in the run's folder."""
+
+    def __init__(self, folder: os.PathLike, project: str = "dglke_frugal"):
+        try:
+            import wandb
+        except ImportError as error:
+            raise _missing("wandb") from error
+        self._wandb, self._folder, self._project = wandb, Path(folder), project
+        self._run = None
+
+    def start(self, config, step):
+        id_file = self._folder / "wandb_id"
+        run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
+        self._run = self._wandb.init(
+            project=self._project, dir=str(self._folder), config=dict(config), id=run_id, resume="allow"
+        )
+        id_file.write_text(self._run.id, encoding="utf-8")
+
+    def log(self, metrics, step):
+        self._run.log({name: float(value) for name, value in metrics.items()}, step=step)
+
+    def close(self):
+        if self._run:
+            self._run.finish()
+
+
+class Trackers:
+    """Several trackers as one."""
+
+    def __init__(self, trackers: Sequence[Tracker]):
+        self._trackers = list(trackers)
+
+    def start(self, config, step):
+        for tracker in self._trackers:
+            tracker.start(config, step)
+
+    def log(self, metrics, step):
+        for tracker in self._trackers:
+            tracker.log(metrics, step)
+
+    def close(self):
+        for tracker in self._trackers:
+            tracker.close()
+
+
+MakeTracker = Callable[[Path], Tracker]  # from the run's folder
+
+OPTIONAL: Dict[str, MakeTracker] = {
+    "tensorboard": lambda folder: TensorBoardTracker(folder / "tensorboard"),
+    "wandb": WandbTracker,
+}
+
+
+def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Tracker:
+    """metrics.jsonl in the run's folder, the optional trackers of these names, and those that `more` makes.
+
+    Raises InputError for an unknown name or one whose package is not installed.
+    """
+    folder = Path(run_folder)
+    unknown = [name for name in names if name not in OPTIONAL]
+    if unknown:
+        raise InputError(f"there is no tracker {unknown[0]!r}; choose from {', '.join(OPTIONAL)}")
+    return Trackers([JsonLinesTracker(folder / "metrics.jsonl"), *(OPTIONAL[name](folder) for name in names),
+                     *(make(folder) for make in more)])
+
+
+def _missing(package: str) -> InputError:
+    return InputError(
+        f"the {package} tracker needs a package that is not installed; pip install 'dglke-frugal[{package}]'"
+    )

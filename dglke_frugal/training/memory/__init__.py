@@ -1,0 +1,1 @@
+"""What a run needs of host and device memory, and what there is."""

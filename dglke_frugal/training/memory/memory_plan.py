@@ -1,0 +1,329 @@
+"""How much memory and disk a run needs, part by part, against what there is: said before anything is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Dict, Optional
+
+from ...config import BatchConfig, TrainConfig, state_floats
+from ...errors import InputError
+from ...models import Model, RowDims, TorchModel, find_model
+from ..columns.column_config import own_config
+from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
+from ..step.step_config import KERNEL_MODELS
+from . import available_memory
+
+FLOAT = 4
+LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
+INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
+TORCH_BYTES = 250 << 20  # for a model of the user's own
+SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
+RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
+ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
+PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
+               "interpreter"}
+RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
+HOST, DEVICE, DISK = "host", "device", "disk"
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """What of a graph decides how much memory a run needs.
+
+    triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory.
+    """
+
+    entities: int
+    relations: int
+    triples: int
+    ranked: int = 0
+    id_bytes: int = 4
+    weighted: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes by place and part, and what is available by place: all that this process may take, None where unknown.
+
+    remedy: by place, what the user can do if it is not enough.
+    """
+
+    parts: Dict[str, Dict[str, int]]
+    available: Dict[str, Optional[int]]
+    remedy: Dict[str, str]
+
+    def bytes(self, place: str) -> int:
+        """What is needed in a place: host, device or disk."""
+        return sum(self.parts[place].values())
+
+    @property
+    def problem(self) -> Optional[str]:
+        """One sentence on the first place that has too little, with what would fit; None if all is well."""
+        for place, remedy in self.remedy.items():
+            what = "free disk space" if place == DISK else f"{place} memory"
+            need, have = _size(self.bytes(place)), _size(self.available[place])
+            return f"the run needs {need} of {what}, but can have {have}; {remedy}"
+        return None
+
+    def check(self) -> None:
+        """Raise InputError if the run needs more than there is."""
+        if self.problem:
+            raise InputError(self.problem)
+
+    def to_dict(self) -> dict:
+        """The plan as plain data, bytes by place."""
+        places = {place: {"parts": parts, "bytes": self.bytes(place), "available": self.available[place]}
+                  for place, parts in self.parts.items()}
+        return {**places, "fits": self.problem is None, "problem": self.problem}
+
+    def lines(self) -> list[str]:
+        """The plan as a table for people."""
+        lines = []
+        for place, parts in self.parts.items():
+            if not parts:
+                continue
+            lines += [f"{place:<8}{name:<28}{_size(size):>12}" for name, size in parts.items()]
+            available = self.available[place]
+            of = "" if available is None else f"   of {_size(available)}"
+            lines.append(f"{place:<8}{'in all':<28}{_size(self.bytes(place)):>12}{of}")
+        return lines
+
+
+def row_bytes(dim: int, dtype: str = "fp32", optimizer: str = "row_adagrad") -> int:
+    """Bytes of a host row: the embedding of elements `dtype`, its optimizer's state in float32, padding."""
+    floats = (dim if dtype == "fp32" else -(-dim // 2)) + state_floats(optimizer, dim)
+    return -(-floats // LINE_FLOATS) * LINE_FLOATS * FLOAT
+
+
+def largest_batch(batch: BatchConfig) -> int:
+    """Positives of a step at most, and negatives at most: whole chunks."""
+    if batch.against_all:
+        return batch.batch_size
+    return -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
+
+
+def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
+    """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
+    several.
+
+    rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back
+    per slot, or per row that any rank uses. Twice that, because the gradients of a row do not wrap around the end of
+    the ring.
+    """
+    step = 2 * (gradients + min(slots, ranks * rows)) * bytes_of_row
+    return max(step, min(8 * rows * bytes_of_row, RANK_STAGING_BYTES))
+
+
+def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
+    """Bytes of staging of all ranks and tables."""
+    ranks, edges = config.device.ranks, largest_batch(config.batch)
+    tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
+              (min(graph.relations, edges), edges, 0, dims.relation)]
+    if dims.projection:
+        tables.append((min(graph.relations, edges), 2 * edges, 0, dims.projection))
+    return ranks * sum(rank_staging_bytes(rows, gradients, cached, row_bytes(dim), ranks)
+                       for rows, gradients, cached, dim in tables)
+
+
+def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
+    """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
+    available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
+                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path))}
+    plan = MemoryPlan(_parts(config, graph), available, {})
+    short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
+    return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
+
+
+def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
+    """What of the plan lies on a device."""
+    return sum(_parts(config, graph)[DEVICE].values())
+
+
+def entity_row_bytes(config: TrainConfig) -> int:
+    """Bytes of an entity's row, in host memory and in a device's cache alike."""
+    model = config.model
+    dims = find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
+    return row_bytes(dims.entity, model.row_dtype, config.loss.optimizer)
+
+
+def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
+    ranks = config.device.ranks
+    parts = _parts_of(own_config(config), graph)
+    model = find_model(config.model.model_name)
+    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    for name in parts[HOST].keys() - {"triples"}:
+        parts[HOST][name] *= ranks
+    gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
+    for name in parts[DEVICE]:
+        parts[DEVICE][name] *= max(map(gpus.count, gpus))
+    if config.evaluation.valid or config.evaluation.test:
+        parts[HOST]["whole tables for evaluation"] = (
+            graph.entities * row_bytes(dims.entity) + graph.relations * row_bytes(dims.relation))
+    parts[DISK] = {name: size * ranks for name, size in parts[DISK].items()}
+    return parts
+
+
+def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    return _parts_of(config, replace(graph, relations=config.model.relation_rows(graph.relations)))
+
+
+def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    """graph: with as many relations as their table has rows."""
+    if config.device.parallel == "dims" and config.device.ranks > 1:
+        return _column_parts(config, graph)
+    model = find_model(config.model.model_name)
+    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),
+              "projection": (graph.relations, dims.projection)}
+    tables = {name: shape for name, shape in tables.items() if shape[1]}
+    optimizer = config.loss.optimizer
+    row = entity_row_bytes(config)
+    table_bytes = {f"{name} table": rows * (row if name == "entity" else row_bytes(dim, optimizer=optimizer))
+                   for name, (rows, dim) in tables.items()}
+    host = dict(table_bytes)
+    host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
+    device: Dict[str, int] = {}
+
+    positives, negatives = _batch(config)
+    distinct = min(graph.entities, 2 * positives + negatives)
+    if config.batch.against_all:
+        host["training step"] = _full_softmax_bytes(config, graph, dims)
+    else:
+        host["training step"] = _step_bytes(config, model, dims, positives, negatives)
+    if config.model.in_halves and config.device.gpu[0] < 0:
+        host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/rounded_rows.h
+    host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
+    if config.uses_engine:
+        slots = config.store.cache_slots(graph.entities, row)
+        staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
+        host["flush engine"] = (3 << 20) + staging + 200 * distinct
+        if config.writes_host_rows and config.device.gpu[0] >= 0:
+            host["flush engine"] += 4 * graph.entities  # where rows on their way home are (csrc/store/in_flight_rows.h)
+        host["cache index"] = 56 * slots
+        if config.store.cache_policy != "static":
+            host["cache index"] += 4 * graph.entities + 100 * slots
+        (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row
+    on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
+    if on_gpu:
+        if ranks == 1:
+            device.update({name: size for name, size in table_bytes.items()
+                           if name != "entity table" or not config.uses_engine})
+        device["training step"] = host.pop("training step")
+        if not config.batch.against_all:
+            device["training step"] = _device_step_bytes(config, model, dims, positives, distinct,
+                                                         device["training step"])
+    if config.evaluation.valid or config.evaluation.test:
+        queries = min(graph.ranked, RANKED_TOGETHER)
+        host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
+        host["evaluation"] += 3 * queries * dims.entity * FLOAT
+        if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
+            host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
+    host["interpreter"] = INTERPRETER_BYTES + (
+        TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.batch.against_all else 0)
+
+    if ranks > 1:
+        slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
+        if not on_gpu:
+            host["entity cache"] = slots * row_bytes(dims.entity)
+        for name in host.keys() & PER_PROCESS:
+            host[name] *= ranks
+        gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
+        for name in device:
+            device[name] *= max(map(gpus.count, gpus))  # ranks that share a GPU
+        host["updates of processes"] = updates_between_ranks(config, graph, dims, slots)
+
+    saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
+    states = sum(rows * state_floats(optimizer, dim) * FLOAT for rows, dim in tables.values())
+    disk = {} if config.run.no_save_emb else {"embeddings": saved}
+    if config.run.checkpoint_interval or config.run.early_stop_patience:
+        # The last one and the one that takes its place; the best one besides.
+        saved_by_halves = graph.entities * dims.entity * FLOAT // 2 if config.model.in_halves else 0
+        disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_halves + states)
+    elif disk:
+        disk["optimizer states"] = states
+    return {HOST: host, DEVICE: device, DISK: disk}
+
+
+def _batch(config: TrainConfig) -> tuple[int, int]:
+    """Positives and negatives of a step: whole chunks."""
+    positives, chunk = config.batch.batch_size, config.batch.neg_sample_size
+    if config.batch.against_all:
+        return positives, 0
+    if positives > chunk:
+        positives = -(-positives // chunk) * chunk
+    return positives, max(positives, chunk)
+
+
+def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
+    """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
+    chunk = min(positives, config.batch.neg_sample_size)
+    own = positives if config.batch.neg_deg_sample else 0
+    columns = config.batch.neg_sample_size + (chunk if own else 0)
+    factors = 4 if config.model.score_rule == "dglke" else 2  # vectors that a RESCAL gradient is kept as
+    relation = factors * dims.entity if model.name == "RESCAL" else dims.relation
+    floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
+    floats += positives * (columns + relation)
+    if dims.projection:
+        floats += positives * (dims.projection + dims.entity + dims.relation)
+    if isinstance(model, TorchModel):  # autograd keeps what it multiplied, for every pair of a positive and a negative
+        floats += 3 * positives * columns * dims.entity
+    return FLOAT * floats
+
+
+def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
+    """Buffers of training/full_softmax: a tile's scores and gradients, and vectors of queries and of the batch's rows,
+    counted as tensors, not measured."""
+    scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
+    positives = config.batch.batch_size
+    tile = tile_rows(positives, graph.entities, scores)
+    copies = 2 if config.loss.entity_dropout else 1
+    floats = positives * tile + copies * tile * dims.entity + graph.entities
+    return FLOAT * (floats + positives * (24 * dims.entity + 12 * dims.relation))
+
+
+def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
+    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of
+    three steps.
+
+    In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
+    directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
+    """
+    if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
+        kept, computed = entity_row_bytes(config), row_bytes(dims.entity)  # values on their way home; sums and records
+        return host_step + distinct * (3 * kept + 4 * computed) + 2 * positives * row_bytes(dims.relation)
+    pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
+    pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
+    return 2 * (2 * host_step + FLOAT * pairwise)
+
+
+def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -> str:
+    if place == DISK:
+        return "free some space, or give another --save_path"
+    if place == DEVICE and config.batch.against_all:
+        return ("--neg_sample_size all needs the whole table there: use a smaller --hidden_dim, --optimizer "
+                "row_adagrad, which has the least state, or a number of negatives")
+    if place == DEVICE:
+        return f"--cache_size {max(0, available - (512 << 20)) >> 20}MiB would fit"
+    fitting, too_much = 0, config.model.hidden_dim
+    while too_much - fitting > 1:
+        middle = (fitting + too_much) // 2
+        smaller = replace(config, model=replace(config.model, hidden_dim=middle))
+        if sum(_parts(_even(smaller), graph)[HOST].values()) <= available:
+            fitting = middle
+        else:
+            too_much = middle
+    if fitting < 2:
+        return "no --hidden_dim would fit: use a machine with more memory"
+    return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
+
+
+def _even(config: TrainConfig) -> TrainConfig:
+    """With an even --hidden_dim, which every model takes."""
+    hidden = max(2, config.model.hidden_dim - config.model.hidden_dim % 2)
+    return replace(config, model=replace(config.model, hidden_dim=hidden))
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB" if size >= 2**27 else f"{size / 2**20:.1f} MiB"

@@ -1,0 +1,1 @@
+"""Training by rows in several processes. See docs/ranks.md."""

@@ -1,0 +1,274 @@
+"""A run of several ranks, each a process: they train through host memory exactly as one would. See docs/ranks.md.
+
+Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree on, and writes all files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...data import KnowledgeGraph
+from ...errors import first_line
+from ...evaluation import SIDES, Evaluation
+from ...evaluation.ranking import Comparison
+from ...store.engine import EngineError
+from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
+from ..interrupt import Interrupt
+from ..log.tracker import MakeTracker, Trackers
+from ..ranker import Ranker
+from ..run_training import open_device
+from ..training_run import TrainingRun
+from .peers import Follower, Leader, Peers, RankError
+from .rank_report import RankReport
+from .rank_tables import RankTables, attach_tables, host_tables
+
+
+class DeviceFailure(RuntimeError):
+    """The device of this rank has failed; no other rank can go on."""
+
+
+class RankRun(TrainingRun):
+    """One rank's part in a run.
+
+    Everything that is not a step happens in a pause: all ranks stand between the same two steps, the tables are
+    drained, and nobody goes on before the leader does.
+    """
+
+    peers: Peers
+    tables: RankTables
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device,
+                 trackers: Sequence[MakeTracker] = ()):
+        super().__init__(config, graph, folder, device, trackers)
+        self.ranker = RankRanker(self)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which prints, saves and decides."""
+        return self.rank == 0
+
+    @property
+    def ahead(self) -> int:
+        """How many steps one rank may be ahead of another, at most."""
+        return self.config.store.lookahead
+
+    def __exit__(self, kind, error, trace):
+        if error is not None and not isinstance(error, SystemExit):
+            self.tables.fail(sentence_of(self.rank, error))
+        super().__exit__(kind, error, trace)
+
+    def _make_interrupt(self) -> Interrupt:
+        return AgreedInterrupt(self)
+
+    def _give_up(self, error: RuntimeError) -> None:
+        if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
+            raise error
+        raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {first_line(error)}") from error
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Between two steps of all ranks; pauses within a pause are the same one."""
+        if self.tables.still:
+            yield
+            return
+        self.tables.drain()
+        self.peers.barrier()
+        self.tables.still = True
+        yield
+        self.tables.still = False
+        self.summary["stopped_early"] = self.peers.barrier(self.summary["stopped_early"])
+
+    def checkpoint(self) -> None:
+        with self.pause():
+            if self.leads:
+                super().checkpoint()
+
+    def _validate(self) -> None:
+        with self.pause():
+            if self.leads:
+                super()._validate()
+            else:
+                self.ranker.rank("Valid", self.graph.valid, self.tables)
+
+    def _end_training(self) -> None:
+        """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
+        statistics = {name: store.statistics() for name, store in self.tables.stores.items()}
+        own = {name: self.tables.own_statistics(each) for name, each in statistics.items() if each is not None}
+        dims = {name: store.dim for name, store in self.tables.stores.items()}
+        training = self.summary["training"]
+        report = RankReport.of(self.rank, training["steps"], training["seconds"], own, dims)
+        self.tables.drain()
+        gathered = self.peers.gather(json.dumps(asdict(report)).encode())
+        if gathered is not None:
+            reports = [RankReport(**json.loads(part)) for part in gathered]
+            print("\n".join(each.line() for each in reports), flush=True)
+            self.summary["ranks"] = [each.to_dict() for each in reports]
+        self.peers.barrier()
+        self.tables.still = True
+        self.tables.close()
+
+
+class LeaderRun(RankRun):
+    """Rank 0."""
+
+    peers: Leader
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, processes, device,
+                 trackers: Sequence[MakeTracker]):
+        self._processes = processes
+        self._partition: EdgePartition = partition_of_run(folder, config.device.edge_partition, graph, processes.ranks)
+        self._peers: Optional[Leader] = None
+        super().__init__(config, graph, folder, device, trackers)
+        self.tables.still = True  # the others have not come yet
+
+    @property
+    def peers(self) -> Leader:
+        """The other ranks, once they are started."""
+        return self._peers
+
+    def _make_tables(self) -> RankTables:
+        return host_tables(self.config, self.graph, self._partition, self.device)
+
+    def _make_sampler(self, part=None, ranks: int = 1):
+        return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
+
+    def __exit__(self, kind, error, trace):
+        super().__exit__(kind, error, trace)
+        if self._peers is not None:
+            self._peers.close(failed=error is not None and not isinstance(error, SystemExit))
+
+    def train(self) -> None:
+        self._peers = self._processes.start()
+        self._peers.handshake(self._hello())
+        self._join()
+        self.tables.still = False
+        super().train()
+
+    def _hello(self) -> Dict[str, Any]:
+        """What the others have to know."""
+        self._parts = [SharedArray(part) for part in self._partition.parts or ()]
+        return {
+            "ranks": self._peers.ranks,
+            "pid": os.getpid(),
+            "flags": self.config.to_flags(),
+            "folder": str(self.folder),
+            "steps_done": self.steps_done,
+            "tables": self.tables.addresses(),
+            "parts": [part.address for part in self._parts],
+        }
+
+    def _join(self) -> None:
+        """What all ranks do together once they are there."""
+
+    def finish(self) -> None:
+        self._end_training()
+        super().finish()
+
+
+class FollowerRun(RankRun):
+    """Another rank than 0."""
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
+        self.rank, self.peers, self._hello = peers.rank, peers, hello
+        super().__init__(config, graph, Path(hello["folder"]), open_device(config, peers.rank))
+        self.steps_done = hello["steps_done"]
+        self.tracker = Trackers([])
+
+    def _make_tables(self) -> RankTables:
+        return attach_tables(self.config, self._hello["tables"], self.rank, self.device)
+
+    def _make_sampler(self, part=None, ranks: int = 1):
+        parts = self._hello["parts"]
+        return super()._make_sampler(SharedArray.attach(parts[self.rank]) if parts else None, self.peers.ranks)
+
+    def _say_batch_size(self) -> None:
+        pass
+
+    def train(self) -> None:
+        self._join()
+        super().train()
+
+    def _join(self) -> None:
+        """As the leader's."""
+
+    def _stop(self, interrupt) -> None:
+        raise SystemExit(interrupt.exit_code)
+
+    def finish(self) -> None:
+        self._end_training()
+        if self.config.evaluation.test:
+            self.ranker.rank("Test", self.graph.test, self.tables)
+
+
+class AgreedInterrupt(Interrupt):
+    """A signal to any rank, which all ranks meet after the same step. Ask once after each step."""
+
+    def __init__(self, run: RankRun):
+        super().__init__()
+        self._run = run
+
+    def __bool__(self) -> bool:
+        run = self._run
+        return run.peers.stops_after(run.steps_done, self.signal, run.ahead, run.config.run.max_step)
+
+    @property
+    def exit_code(self) -> int:
+        agreed = self._run.peers.stop_signal
+        return 128 + agreed if agreed else 0
+
+    def _announce(self) -> None:
+        if self._run.leads:  # for all
+            super()._announce()
+
+
+class RankRanker(Ranker):
+    """Each rank ranks a share of the triples; the leader puts the ranks together in their order."""
+
+    def __init__(self, run: RankRun):
+        super().__init__(run.config, run.graph, run.device)
+        self._run, self.shows = run, run.leads
+
+    def rank(self, mode, triples, tables):
+        with self._run.pause():
+            self._run.peers.barrier()
+            if self._run.leads:
+                return super().rank(mode, triples, tables)
+            return self._evaluate(self._share(triples), tables)
+
+    def _evaluate(self, triples, tables) -> Optional[Evaluation]:
+        peers = self._run.peers
+        protocol = self._protocol()
+        if protocol.sampling:  # which candidates a triple meets depends on its place among all triples
+            return super()._evaluate(triples, tables) if self._run.leads else None
+        shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]
+        own = shares[peers.rank]
+        compared = super()._evaluate(own, tables).compared if len(own[0]) else _nothing()
+        parts = peers.gather(b"".join(np.asarray(numbers, np.int64).tobytes() for side in SIDES
+                                      for numbers in (compared[side].better, compared[side].equal)))
+        return None if parts is None else Evaluation(triples, _joined(parts), protocol)
+
+
+def _nothing() -> Dict[str, Comparison]:
+    none = np.empty(0, np.int64)
+    return {side: Comparison(none, none, 0) for side in SIDES}
+
+
+def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
+    """Comparisons of all triples from the shares of the ranks, in rank order."""
+    numbers = [np.frombuffer(part, np.int64).reshape(len(SIDES), 2, -1) for part in parts]
+    return {
+        side: Comparison(*np.concatenate([share[i] for share in numbers], axis=1), 0) for i, side in enumerate(SIDES)
+    }
+
+
+def sentence_of(rank: int, error: BaseException) -> str:
+    """What the other ranks are told when one fails."""
+    return f"Rank {rank} stopped: {first_line(error)}"

@@ -1,0 +1,98 @@
+"""Training by several ranks, seen from rank 0 and from the processes of the others."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ... import _native
+from ...config import TrainConfig
+from ...errors import DeviceLost, InputError
+from ...store.engine import EngineError
+from ..available_threads import shortage_as_input_error
+from ..log.tracker import MakeTracker
+from ..parallel import settle
+from ..run_training import load, open_device, run_training, thread_count
+from .launch import find_processes
+from .peers import Follower, RankError
+from .rank_run import DeviceFailure, FollowerRun, LeaderRun, sentence_of
+
+ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
+
+
+def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
+    """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
+
+    Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
+    """
+    processes = find_processes(config)
+    config = replace(config, device=replace(config.device, num_proc=processes.ranks))
+    try:
+        if processes.rank > 0:
+            raise SystemExit(follow(processes.connect(), processes.rank))
+        config = settle(config)
+        leader, _ = run_classes(config)
+        device = open_device(config)
+        return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))
+    except (EngineError, RankError, DeviceFailure) as error:
+        sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
+        raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
+    finally:
+        processes.close()
+
+
+def run_classes(config: TrainConfig):
+    """The runs of rank 0 and of the others."""
+    if config.device.parallel != "dims":
+        return LeaderRun, FollowerRun
+    from ..columns.column_run import ColumnFollowerRun, ColumnLeaderRun  # here, because it takes torch's import time
+
+    return ColumnLeaderRun, ColumnFollowerRun
+
+
+def follow(connection: Connection, rank: int) -> int:
+    """A whole run as rank `rank` > 0. Returns the exit code of the process."""
+    peers = Follower(connection, rank)
+    try:
+        hello = peers.hello()
+        _end_with(hello["pid"])
+        config = TrainConfig.from_flags(hello["flags"])
+        with shortage_as_input_error():
+            _native.set_num_threads(thread_count(config))
+            _, follower = run_classes(config)
+            with follower(config, load(config), peers, hello) as run:
+                peers.ready()
+                run.train()
+                run.finish()
+        return 0
+    except SystemExit as stopped:
+        return int(stopped.code)
+    except (EngineError, RankError):
+        return 1  # another rank has failed, and says so
+    except BaseException as error:
+        if not isinstance(error, (InputError, DeviceFailure, KeyboardInterrupt)):
+            traceback.print_exc()
+        peers.tell_error(sentence_of(rank, error))
+        if isinstance(error, DeviceFailure):
+            DeviceLost(1).end_process()
+        return 1
+
+
+def _end_with(leader: int) -> None:
+    """End this process soon after the leader's, whatever it is doing then."""
+    process = os.pidfd_open(leader)
+
+    def watch():
+        select.select([process], [], [])
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

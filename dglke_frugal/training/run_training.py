@@ -1,0 +1,144 @@
+"""From flags to a finished run: load the graph, choose, plan, make the run, train, and say what was done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Optional
+
+from .. import _native
+from ..config import TrainConfig
+from ..data import KnowledgeGraph, load_graph
+from ..errors import InputError
+from ..score_rule import say_if_two_formulas
+from .cache_choice import cache_line, choose_cache
+from .final_state import last_state
+from .folder.run_folder import create_run_folder, read_result, write_flags
+from .lock import alone
+from .memory.memory_plan import HOST, GraphSize, plan_memory
+from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
+from .training_run import TrainingRun
+
+
+def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+    """As train, with the run that make_run(config, graph, folder) returns."""
+    if not resume:
+        return _carry_out(config, None, make_run)
+    if is_finished(resume, config):
+        return resume
+    with alone(resume):
+        return _carry_out(config, resume, make_run)
+
+
+def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+    began = time.perf_counter()
+    threads = thread_count(config)
+    _native.set_num_threads(threads)
+    warm_start = open_warm_start(config, resume)
+    with reading_lines() as read:
+        graph = load(config)
+        read.append(graph)
+    facts = graph_facts(graph)
+    if config.run.seed is None:
+        config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    chosen = choose_cache(config, graph_size(graph))
+    plan = plan_memory(chosen, graph_size(graph), resume)
+    plan.check()
+    if chosen != config:
+        print(cache_line(chosen, graph_size(graph)), flush=True)
+    folder = resume or create_run_folder(config)
+    say_if_two_formulas(config.model.model_name, config.model.score_rule)
+    with contextlib.ExitStack() as stack:
+        if not resume:
+            stack.enter_context(alone(folder))
+            write_flags(folder, config)
+        run = stack.enter_context(make_run(chosen, graph, folder))
+        if resume:
+            run.restore()
+            write_flags(folder, config)
+        run.keep_names()
+        lines = start_lines(config, graph, facts, run.step_triples, folder, warm_start is not None)
+        print("\n".join(lines), flush=True)
+        if warm_start:
+            run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
+        run.seconds["initialization"] = time.perf_counter() - began
+        print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
+        began = time.perf_counter()
+        run.train()
+        print(f"training takes {time.perf_counter() - began:.3f} seconds", flush=True)
+        run.summary["epochs"] = epochs(graph, run.step_triples, run.steps_done)
+        run.finish()
+        print("\n".join(end_lines(config, graph, folder, run.steps_done)), flush=True)
+    return folder
+
+
+def open_warm_start(config: TrainConfig, resume: Optional[Path]):
+    """The WarmStart of --init_from; None where it is not given, or the run is to go on from where it was."""
+    if not config.run.init_from or (resume and last_state(resume)):
+        return None
+    from .warm_start import WarmStart  # here, because few runs need what reads other runs
+
+    return WarmStart(config)
+
+
+def open_device(config: TrainConfig, rank: int = 0):
+    """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such
+    device."""
+    gpu = config.device.gpu_of(rank)
+    if gpu < 0:
+        return None
+    from ..store.device import CudaDevice  # here, because it takes torch's import time
+
+    return CudaDevice(gpu, graphs=config.device.cuda_graphs)
+
+
+def is_finished(folder: Path, config: TrainConfig) -> bool:
+    """Whether the run has nothing left to do, which is then said. InputError if it is asked for more and cannot."""
+    result = read_result(folder)
+    if result is None:
+        return False
+    steps, wanted = result["steps"], config.run.max_step
+    if wanted <= (result["max_step"] if result["stopped_early"] else steps):
+        print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
+        return True
+    if last_state(folder) is None:
+        raise InputError(f"{folder} is finished after {steps} steps and has nothing to go on from; train it again "
+                         "without --no_save_emb, or start a new run from its rows with --init_from")
+    return False
+
+
+def thread_count(config: TrainConfig) -> int:
+    """Threads of this process: --num_thread if there are several processes, else OMP_NUM_THREADS, else all cores."""
+    if config.device.parallel == "dims":  # threads of the host fill tables and put them together, and no more
+        return max(config.device.num_thread, len(os.sched_getaffinity(0)) // config.device.ranks)
+    if config.device.ranks > 1:
+        return config.device.num_thread
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
+
+
+def load(config: TrainConfig) -> KnowledgeGraph:
+    """The graph that the flags name. Raises InputError if it lacks triples that they ask for."""
+    graph = config.graph
+    loaded = load_graph(graph.dataset, graph.data_path, graph.format, graph.data_files, graph.delimiter,
+                        graph.has_edge_importance)
+    needed = {"--valid": (config.evaluation.valid, loaded.valid), "--test": (config.evaluation.test, loaded.test)}
+    for flag, (wanted, split) in needed.items():
+        if wanted and (split is None or not len(split)):
+            raise InputError(f"{flag} needs triples that {graph.dataset} does not have; leave it out or give them")
+    if not len(loaded.train):
+        raise InputError(f"{graph.dataset} has no training triples; give a training file that is not empty")
+    return loaded
+
+
+def graph_size(graph: KnowledgeGraph) -> GraphSize:
+    """What the memory plan needs to know of a graph."""
+    sizes = {split: len(triples) for split, triples in graph.splits.items()}
+    ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
+    return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
+                     graph.train.head.itemsize, graph.train.weight is not None)

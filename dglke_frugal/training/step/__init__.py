@@ -1,0 +1,1 @@
+"""One training step, on a processor or a device. See docs/step.md."""

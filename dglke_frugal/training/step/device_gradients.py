@@ -1,0 +1,156 @@
+"""Gradients of a step by its leaves, on a device: twin of csrc/step/gradients.h.
+
+Leaves are the rows as the step uses them: both ends and the relation of each positive, and each sampled negative.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import torch
+
+from ... import _native
+from ...models import TorchModel
+from ...models.device import DeviceModel
+from ...models.device.model import Positives
+from .device_batch import BatchForm
+from .device_loss import ScoreSlopes, score_slopes
+from .step_config import NO_SCORE, LossConfig
+
+
+class Leaves(NamedTuple):
+    """Rows, or their gradients. B positives in chunks, N negatives in all.
+
+    Rows that are matrices may be given as models.device.matrices.TableMatrices; their gradients are then Factors.
+    """
+
+    head: torch.Tensor  # (B, entity_dim)
+    tail: torch.Tensor  # (B, entity_dim)
+    relation: torch.Tensor  # (B, relation_dim)
+    negative: torch.Tensor  # (N, entity_dim), chunk after chunk
+    projection: Optional[torch.Tensor] = None  # (B, entity_dim * relation_dim): by the positive's own score (TransR)
+    projection_of_negatives: Optional[torch.Tensor] = None  # the same through the scores of its negatives
+
+
+class GradientPass:
+    """`run` gives the gradients of the loss without regularization, and the slopes they came from."""
+
+    def __init__(self, loss: LossConfig, degree_negatives: bool):
+        self._loss, self._degree_negatives = loss, degree_negatives
+
+    def run(self, form: BatchForm, rows: Leaves, weight: Optional[torch.Tensor]):
+        """Returns (Leaves, ScoreSlopes)."""
+        raise NotImplementedError
+
+    def _candidates(self, form: BatchForm, rows: Leaves) -> torch.Tensor:
+        """(chunks, columns, entity_dim): sampled negatives; with degree negatives the chunk's own side before them."""
+        negative = rows.negative.unflatten(0, (form.chunks, form.negatives))
+        if not self._degree_negatives:
+            return negative
+        own = rows.head if form.corrupt_head else rows.tail
+        return torch.cat([own.unflatten(0, (form.chunks, -1)), negative], 1)
+
+    def _without_own(self, form: BatchForm, values: torch.Tensor, instead: float = 0.0) -> torch.Tensor:
+        """values (chunks, C, columns) with `instead` where a positive meets its own corrupted side."""
+        if not self._degree_negatives:
+            return values
+        own = torch.eye(values.shape[1], values.shape[2], dtype=torch.bool, device=values.device)
+        return values.masked_fill(own, instead)
+
+    def _slopes(self, form: BatchForm, positive: torch.Tensor, scores: torch.Tensor, weight) -> ScoreSlopes:
+        scores = self._without_own(form, scores, NO_SCORE if self._loss.genre == "Softmax" else 0.0)
+        slopes = score_slopes(self._loss, positive, scores.flatten(0, 1), weight)
+        if not self._degree_negatives:
+            return slopes
+        return slopes._replace(negative=self._without_own(form, slopes.negative.view_as(scores)).flatten(0, 1))
+
+    def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> Leaves:
+        """of_candidates: gradients of _candidates; those of the chunk's own side are added to its positives' own."""
+        if self._degree_negatives:
+            size = form.positives // form.chunks
+            corrupted = corrupted + of_candidates[:, :size].flatten(0, 1)
+            of_candidates = of_candidates[:, size:]
+        head, tail = (corrupted, fixed) if form.corrupt_head else (fixed, corrupted)
+        return Leaves(head, tail, relation, of_candidates.flatten(0, 1), **projections)
+
+
+def _positives(form: BatchForm, rows: Leaves) -> Positives:
+    fixed, corrupted = (rows.tail, rows.head) if form.corrupt_head else (rows.head, rows.tail)
+    return Positives(fixed, rows.relation, corrupted, form.corrupt_head, rows.projection)
+
+
+class SharedPass(GradientPass):
+    """For all models in which a negative's row is compared as it is."""
+
+    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
+        super().__init__(loss, degree_negatives)
+        self._model = model
+
+    def run(self, form, rows, weight):
+        model, x = self._model, _positives(form, rows)
+        query, positive, saved = model.forward(x)
+        candidates, by_chunk = self._candidates(form, rows), query.unflatten(0, (form.chunks, -1))
+        scores, compared = model.compare.score(by_chunk, candidates)
+        slopes = self._slopes(form, positive, scores, weight)
+        by_score = slopes.negative.view_as(scores)
+        of_query, of_candidates = model.compare.gradients(by_chunk, candidates, by_score, compared)
+        gradients = model.backward(x, saved, slopes.positive[:, None], of_query.flatten(0, 1))
+        return self._collect(form, *gradients, of_candidates), slopes
+
+
+class ProjectedPass(GradientPass):
+    """For TransR, which projects every negative for each positive."""
+
+    GROUP = 8  # positives at most whose matrices lie side by side, so that products are large, and many
+
+    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
+        super().__init__(loss, degree_negatives)
+        self._model = model
+
+    def run(self, form, rows, weight):
+        model, x = self._model, _positives(form, rows)
+        products, relation = model.products, model.shape.relation_dim
+        matrices, (query, positive, saved) = model.matrices(x), model.forward(x)
+        candidates = self._candidates(form, rows)
+        columns, size = candidates.shape[1], form.positives // form.chunks
+        group = max(count for count in range(1, self.GROUP + 1) if size % count == 0)
+        groups = (form.chunks, size // group)
+        # Groups of positives that share a projecting product: each with its own copy of its chunk's negatives.
+        candidates = candidates[:, None].expand(*groups, -1, -1).flatten(0, 1)
+        side_by_side = matrices.side_by_side(group)
+        projected = products.bmm(candidates, side_by_side)
+
+        pairs, distances = projected.view(-1, columns, group, relation), query.new_empty(form.positives, columns)
+        _native.projected_distances(query, pairs, distances, products.stream)
+        scores = (model.shape.gamma - distances).view(form.chunks, size, columns)
+        slopes = self._slopes(form, positive, scores, weight)
+        of_query, of_projected = torch.empty_like(query), projected
+        _native.projected_gradients(query, slopes.negative.neg(), pairs, of_query, products.stream)
+
+        of_candidates = products.bmm(of_projected, side_by_side.transpose(1, 2)).unflatten(0, groups).sum(1)
+        of_matrices = products.bmm(candidates.transpose(1, 2), of_projected).unflatten(2, (group, relation))
+        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
+        fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
+        return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
+                             projection_of_negatives=of_negatives), slopes
+
+
+class AutogradPass(GradientPass):
+    """For a user's own model: autograd differentiates its scores, all else is as for the others."""
+
+    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool):
+        super().__init__(loss, degree_negatives)
+        self._model = model
+
+    def run(self, form, rows, weight):
+        leaves = Leaves(*(x if x is None else x.detach().requires_grad_() for x in rows))
+        with torch.enable_grad():
+            positive = self._model.score(leaves.head, leaves.relation, leaves.tail)
+            chunked = {name: getattr(leaves, name).unflatten(0, (form.chunks, -1))[:, :, None]
+                       for name in ("head", "relation", "tail")}
+            chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, leaves)[:, None]
+            scores = self._model.score(chunked["head"], chunked["relation"], chunked["tail"])
+        slopes = self._slopes(form, positive.detach(), scores.detach(), weight)
+        inputs = leaves[:4]
+        by_score = [slopes.positive, slopes.negative.view_as(scores)]
+        found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)
+        return Leaves(*(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(inputs, found))), slopes

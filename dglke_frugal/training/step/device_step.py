@@ -1,0 +1,140 @@
+"""One training step on a device: rows in, updated rows out, no synchronisation with the host and no autograd.
+
+The same code runs on the CPU (arrays in host memory) and on CUDA. Shapes are fixed and addresses stay, so that on CUDA
+a step is one graph per direction of corruption; losses are summed on the device and read when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from ... import _native
+from ...store.device import Device, Event
+from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
+from ...store.plan_kernels import update_tables
+from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
+from .device_kernels import KernelGradients
+from .losses import Losses
+from .step_config import KERNEL_MODELS, StepConfig
+
+
+class DeviceStep:
+    """Trains on batches, one after the other, with rows that DeviceRows bring."""
+
+    def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None,
+                 make_gradients: Optional[Callable] = None):
+        """matmul: "fp32", "tf32" or "bf16", see models.device.products. exchange: the StepExchange of a rank that has
+        some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
+        instead of what suits `config`, with the methods of KernelGradients."""
+        self._device, self._matmul = device, matmul
+        self._sums = device.zeros(4, dtype=np.float64)  # positive, negative, regularization, total
+        self._exchange, self._make_gradients = exchange, make_gradients
+        self._steps = 0
+        self._departed = deque(maxlen=STEPS_ON_DEVICE)  # events behind the last steps, of whatever shape
+        self._compute(config)
+
+    def _compute(self, config: StepConfig) -> None:
+        """From now on, steps of this configuration."""
+        device, exchange, matmul = self._device, self._exchange, self._matmul
+        self._config, self._learning_rate = config, config.learning_rate
+        if self._make_gradients is not None:
+            self._gradients = self._make_gradients(config, device, self._sums)
+        elif exchange is not None:
+            from ..columns.device_columns import ColumnGradients  # here, because others do not need it
+
+            self._gradients = ColumnGradients(config, device, self._sums, exchange)
+        elif config.model in KERNEL_MODELS and matmul == "fp32":
+            self._gradients = KernelGradients(config, device, self._sums)
+        else:
+            from .device_torch import TorchGradients  # here, because others do not need it
+
+            self._gradients = TorchGradients(config, device, self._sums, matmul)
+        self._shaped: Dict[Tuple, _ShapedStep] = {}
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Of the coming steps, whose work is recorded anew: the rate is part of it. Waits for the device."""
+        self._device.synchronize()
+        self._compute(replace(self._config, learning_rate=rate))
+
+    def run_rows(self, batch: _native.Batch, *tables: DeviceRows) -> None:
+        """Enqueue the step of `batch` on the running step's rows: entities, relations and, for TransR, projections."""
+        shape = (len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
+        if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
+            self._shaped[shape] = _ShapedStep(self, batch, tables)
+        after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
+        self._departed.append(self._shaped[shape].run(batch, after))
+        self._steps += 1
+        if self._exchange is not None:
+            self._exchange.check()
+
+    def take_losses(self) -> Losses:
+        """Means over the steps since the last call. Waits for the device."""
+        taken = []
+
+        def work():
+            taken.append(self._sums.to("cpu", copy=True))
+            self._sums.zero_()
+
+        self._device.submit(work)
+        self._device.synchronize()
+        count, self._steps = max(1, self._steps), 0
+        return Losses(*(value / count for value in taken[0].tolist()))
+
+
+class _ShapedStep:
+    """Steps of batches of one shape: their buffers, and their repeatable work."""
+
+    def __init__(self, step: DeviceStep, batch: _native.Batch, tables: Tuple[DeviceRows, ...]):
+        self._device, self._tables, self._learning_rate = step._device, tables, step._learning_rate
+        form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
+        sizes = [min(tables[0].table.rows, 2 * form.positives + form.chunks * form.negatives)]
+        sizes += [min(rows.table.rows, form.positives) for rows in tables[1:]]
+        layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
+            (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
+        in_place = step._gradients.in_place(tables)
+        self._transfer = BlockTransfer(self._device, layout, tables, in_place)
+        self._works = [
+            self._make_works(block, step._gradients.of_block(form, block, tables)) for block in self._transfer.blocks
+        ]
+        self._departures = [self._make_departure(block) for block in self._transfer.blocks]
+
+    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
+        """What is submitted for a step in a block, by its direction of corruption."""
+        entity, relation = at.fields["counts"].split(1)
+        counts = entity, relation, relation
+
+        def compute(corrupt_head: bool):
+            entries = gradients(corrupt_head)
+            updates = [rows.update(plan, records, entry, count)
+                       for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries, counts)
+                       if records is not None]
+            if updates:
+                update_tables(updates, self._learning_rate, self._device.stream)
+            for rows, plan in zip(self._tables, at.plans):
+                rows.publish(plan)
+
+        return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
+
+    def _make_departure(self, at: DeviceBlock) -> Callable[[], None]:
+        departures = [rows.departure(plan) for rows, plan in zip(self._tables, at.plans)]
+
+        def work():
+            for depart in departures:
+                depart()
+
+        return work
+
+    def run(self, batch: _native.Batch, after: Optional[Event]) -> Event:
+        """Enqueue the step, which arrives behind `after`. Returns the event behind its departure."""
+        block = self._transfer.send(batch, after)
+        for rows in self._tables:  # with everything ready that does not need them
+            rows.wait()
+        self._device.submit(self._works[block][batch.corrupt_head])
+        departed = self._device.depart(self._departures[block])
+        for rows in self._tables:
+            rows.leave(departed)
+        return departed

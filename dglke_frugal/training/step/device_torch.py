@@ -1,0 +1,141 @@
+"""The gradients of a step by torch operations: for one's own models, for rounded products, and for models that have no
+kernels (device_kernels.py). Not the CPU's bits, but near them."""
+from __future__ import annotations
+
+from typing import Callable, List, Optional, Sequence
+
+import torch
+
+from ...models import TorchModel, find_model
+from ...models.device import make_device_model
+from ...models.device.matrices import Factors, TableMatrices
+from ...models.device.model import ModelShape
+from ...models.device.products import Products, set_matmul
+from ...store.device import Device
+from ...store.device_rows import DeviceRows
+from ...store.plan_kernels import segment_sums
+from .device_batch import BatchForm, DeviceBlock
+from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
+from .device_loss import is_regularized, penalty
+from .step_config import StepConfig
+
+ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
+MATRIX_TABLES = {"RESCAL": RELATIONS, "TransR": PROJECTIONS}  # rows are matrices, far larger than what an edge needs
+
+
+def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
+    """What computes the gradients of `config`: closed forms, or autograd for one's own model. stream: the device's."""
+    model = find_model(config.model)
+    if isinstance(model, TorchModel):
+        model.gamma, model.range = config.gamma, config.embedding_range
+        return AutogradPass(model, config.loss, config.degree_negatives)
+    shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
+                       config.score_rule)
+    closed = make_device_model(model.name, shape, Products(matmul, stream))
+    make = ProjectedPass if model.name == "TransR" else SharedPass
+    return make(closed, config.loss, config.degree_negatives)
+
+
+class TorchGradients:
+    """Computes the gradients of any model."""
+
+    def __init__(self, config: StepConfig, device: Device, sums: torch.Tensor, matmul: str):
+        """sums: (4,) float64 in device memory, to which losses are added. matmul: see models.device.products."""
+        set_matmul(matmul)
+        self._config, self._device, self._sums = config, device, sums
+        self._pass = make_gradient_pass(config, matmul, device.stream)
+        self._matrix_table = MATRIX_TABLES.get(config.model)
+
+    def in_place(self, tables: Sequence[DeviceRows]) -> Optional[int]:
+        """Which table's rows are read and updated where they lie, and neither gathered nor updated by DeviceRows."""
+        table = self._matrix_table
+        return None if table is None or tables[table].resident is None else table
+
+    def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
+        """A function that computes the gradients of the batch in a block, whose direction of corruption it is told.
+
+        It is called in submitted work; it gathers the block's records, adds the losses to the sums, and returns the
+        entries of each table as DeviceRows.update takes them. It updates itself the table that is `in_place`.
+        """
+        matrices = self._matrices(at) if at.in_place is not None else None
+
+        def compute(corrupt_head: bool):
+            for rows, plan, records in zip(tables, at.plans, at.records):
+                if records is not None:
+                    rows.gather(plan, records)
+            return self._compute(form._replace(corrupt_head=corrupt_head), at, matrices)
+
+        return compute
+
+    def _matrices(self, at: DeviceBlock) -> TableMatrices:
+        config, batch = self._config, at.fields
+        shape = config.entity_dim, config.relation_dim if at.in_place == PROJECTIONS else config.entity_dim
+        return TableMatrices(at.resident, at.plans[at.in_place].rows, shape, batch["relation_offset"],
+                             batch["relation_occurrence"], batch["relation_slot"], self._device.stream)
+
+    def _compute(self, form: BatchForm, at: DeviceBlock, matrices: Optional[TableMatrices]) -> List[list]:
+        config, batch = self._config, at.fields
+        dims = config.entity_dim, config.relation_dim, config.entity_dim * config.relation_dim
+        rows = [None if records is None else records[:, :dim] for records, dim in zip(at.records, dims)]
+
+        def read(table: int, slots: str):
+            return matrices if table == at.in_place else rows[table].index_select(0, batch[slots])
+
+        leaves = Leaves(*(read(ENTITIES if name != "relation" else RELATIONS, f"{name}_slot")
+                          for name in ("head", "tail", "relation", "negative")))
+        if len(rows) == 3:
+            leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
+        gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
+
+        sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
+        ends = torch.cat([gradients.head, gradients.tail])
+        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
+        regularization = 0.0
+        if is_regularized(config.loss):
+            # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
+            reads = (batch["sum_offset"] + batch["negative_offset"]).diff()
+            regularization = self._penalize(rows[ENTITIES], reads,
+                                            [(sums, None), (gradients.negative, batch["negative_slot"])])
+            if at.in_place != RELATIONS:
+                regularization += self._penalize(rows[RELATIONS], batch["relation_offset"].diff(),
+                                                 [(gradients.relation, batch["relation_slot"])])
+        entries = [
+            [(sums, batch["sum_offset"], batch["sum_order"]),
+             (gradients.negative, batch["negative_offset"], batch["negative_occurrence"])],
+            [gradients.relation],
+            [gradients.projection, gradients.projection_of_negatives],
+        ]
+        if matrices is not None:
+            regularization += self._update(matrices, entries[at.in_place], batch, at.in_place == RELATIONS)
+        self._count(slopes, regularization)
+        by_edge = batch["relation_offset"], batch["relation_occurrence"]
+        return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
+
+    def _penalize(self, rows: torch.Tensor, times: torch.Tensor, entries) -> torch.Tensor:
+        """Adds the penalty's gradient to entries (gradient, slots of its rows), and returns the penalty, () float64.
+
+        times: how often each of `rows` counts.
+        """
+        amounts, slopes = penalty(self._config.loss, rows)
+        for gradient, slots in entries:
+            gradient += slopes if slots is None else slopes.index_select(0, slots)
+        return (amounts.double() * times).sum()
+
+    def _update(self, matrices: TableMatrices, entries: List[Factors], batch, penalized: bool):
+        """Updates the table that is in place, and returns its penalty: 0 or () float64."""
+        loss, rate = self._config.loss, self._config.learning_rate
+        if not (penalized and is_regularized(loss)):
+            matrices.update(entries, rate)
+            return 0.0
+        norm, coefficient = float(loss.regularization_norm), loss.regularization_coefficient
+        amounts = matrices.update(entries, rate, norm, coefficient * norm)
+        return coefficient * (amounts * batch["relation_offset"].diff()).sum()
+
+    def _count(self, slopes, regularization) -> None:
+        if slopes.positive_loss is None:
+            self._sums[3] += slopes.negative_loss + regularization
+        else:
+            self._sums[0] += slopes.positive_loss
+            self._sums[1] += slopes.negative_loss
+            self._sums[3] += 0.5 * (slopes.positive_loss + slopes.negative_loss) + regularization
+        self._sums[2] += regularization

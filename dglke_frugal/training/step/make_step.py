@@ -1,0 +1,30 @@
+"""The step that computes a configuration, on a processor or a device."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...models import TorchModel, find_model
+from .native_step import native_step
+from .step_config import StepConfig
+
+
+def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None, device=None,
+              matmul: str = "fp32", exchange=None, own_model: Optional[TorchModel] = None):
+    """The step that computes `config`: native_step, with its `threads` and `instruction_set`.
+
+    For a user's own model (models.TorchModel) an AutogradStep, and with a `device` (a store.device.Device) a
+    DeviceStep, whose products have the precision `matmul`, and with an `exchange` (a StepExchange) the one of a rank
+    that has some columns; all have the same run_rows. `own_model`: the instance, if it is shared with who ranks it.
+    Raises ValueError if the dimensions do not fit the model, or for less than one thread.
+    """
+    if device is not None:
+        from .device_step import DeviceStep  # here, because it takes torch's import time
+
+        return DeviceStep(config, device, matmul, exchange)
+    model = own_model or find_model(config.model)
+    if isinstance(model, TorchModel):
+        from .autograd_step import AutogradStep  # here, because it takes torch's import time
+
+        return AutogradStep(config, model)
+    return native_step(config, threads, instruction_set)

@@ -1,0 +1,55 @@
+"""What a training step computes: the model, the loss, the optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import _native
+
+LOSS_GENRES = {
+    "Logsigmoid": _native.LossGenre.SOFTPLUS,
+    "Logistic": _native.LossGenre.SOFTPLUS,
+    "BCE": _native.LossGenre.SOFTPLUS,  # with labels 1 and 0 it is the same function, and here it cannot overflow
+    "Hinge": _native.LossGenre.HINGE,
+    "Softmax": _native.LossGenre.SOFTMAX,
+}
+NO_SCORE = -1e30  # low enough that a softmax gives no share of it
+SCORE_RULES = {"textbook": _native.ScoreRule.TEXTBOOK, "dglke": _native.ScoreRule.DGLKE}
+# Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
+KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The loss of a run, with DGL-KE's names and defaults. See csrc/loss/loss.h for the formulas.
+
+    config.check refuses a user's combinations that make no sense.
+    """
+
+    genre: str = "Logsigmoid"
+    margin: float = 1.0
+    pairwise: bool = False
+    adversarial: bool = False
+    temperature: float = 1.0
+    regularization_coefficient: float = 2e-6
+    regularization_norm: float = 3
+
+    @property
+    def joint(self) -> bool:
+        """Whether a positive and its negatives have one loss between them, rather than one each."""
+        return self.pairwise or self.genre == "Softmax"
+
+
+@dataclass(frozen=True)
+class StepConfig:
+    """What a step computes: the model, the length of its rows in floats, the loss, the optimizer."""
+
+    model: str
+    entity_dim: int
+    relation_dim: int
+    gamma: float
+    embedding_range: float
+    learning_rate: float
+    loss: LossConfig = LossConfig()
+    degree_negatives: bool = False
+    score_rule: str = "textbook"  # see score_rule.py

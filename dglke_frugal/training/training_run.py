@@ -1,0 +1,347 @@
+"""One training run: tables, loop, checkpoints, validations, files."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import time
+from functools import cached_property
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from .. import hardware
+from ..config import TrainConfig
+from ..data import KnowledgeGraph, Triples
+from ..data.fingerprint import Fingerprint
+from ..data.name_maps import keep_name_maps
+from ..errors import DeviceLost, InputError, first_line
+from ..evaluation import Metrics
+from ..models import find_model
+from .batches.sampler import Sampler, SamplerConfig
+from .final_state import last_state, load_state, remove_final_state, save_final_state
+from .folder.checkpoint import CheckpointFolder
+from .folder.run_folder import CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, identity, write_config, write_result
+from .interrupt import Interrupt
+from .log.report import Report
+from .log.tracker import MakeTracker, make_tracker
+from .loop import TrainingLoop
+from .memory import available_memory
+from .overview import chance_line
+from .plateau import Plateau
+from .ranker import Ranker
+from .step.make_step import make_step
+from .step.step_config import LossConfig, StepConfig
+from .tables import Tables, hot_entities
+
+
+class TrainingRun:
+    """One training run in its folder; a context manager that ends its threads and closes its files.
+
+    Attributes:
+        steps_done: trained steps, over all parts of a run that was resumed.
+        seconds: by what they were spent on; "training" is over all parts too.
+        summary: what is written as result.json in the end.
+    """
+
+    rank = 0  # the number in front of the lines of this process
+
+    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None,
+                 trackers: Sequence[MakeTracker] = ()):
+        """device: a store.device.Device that steps compute on; without one, csrc/step does."""
+        self.config, self.graph, self.folder, self.device = config, graph, folder, device
+        self.steps_done = 0
+        self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
+        self.validations_since_best = 0
+        self.plateau = Plateau(config.run.lr_patience, config.run.lr_factor, config.loss.lr)
+        self.seconds: Dict[str, float] = {"training": 0.0}
+        self.summary: Dict[str, Any] = {"stopped_early": False, "validation": None, "test": None}
+        self.tables = self._make_tables()
+        self.sampler = self._make_sampler()
+        self._say_batch_size()
+        self.own_model = self._make_own_model()
+        self.step = self._make_step()
+        self.checkpoints = CheckpointFolder(folder / CHECKPOINTS)
+        self.ranker = Ranker(config, graph, device, self.own_model)
+        self.tracker = make_tracker(folder, config.run.trackers, trackers)
+
+    def _make_own_model(self):
+        if not self.config.model.is_own:
+            return None
+        from .own_model import make_own_model  # here, because it takes torch's import time
+
+        return make_own_model(self.config)
+
+    def _make_tables(self) -> Tables:
+        config, graph = self.config, self.graph
+        return Tables.create(config, graph.n_entities, config.model.relation_rows(graph.n_relations), config.run.seed,
+                             hot_entities(graph) if config.uses_engine else None, self.device)
+
+    def _make_sampler(self, part=None, ranks: int = 1) -> Sampler:
+        config, graph = self.config, self.graph
+        return Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
+                       SamplerConfig(config.batch.batch_size, config.batch.negatives, config.run.seed, self.rank,
+                                     ranks, graph.n_relations if config.model.reciprocal else 0,
+                                     threads=config.store.sampler_threads),
+                       weight=graph.train.weight, part=part)
+
+    def _make_step(self):
+        now = replace(step_config(self.config), learning_rate=self.plateau.learning_rate)
+        return make_step(now, device=self.device, matmul=self.config.device.matmul,
+                         own_model=self.own_model)
+
+    def _make_interrupt(self) -> Interrupt:
+        return Interrupt()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tracker.close()
+        self.checkpoints.close()
+        self.tables.close()
+
+    def _say_batch_size(self):
+        batch, used = self.config.batch, self.sampler.batch_size
+        wanted, negatives = batch.batch_size, batch.neg_sample_size
+        if used > wanted:
+            print(f"batch size ({wanted}) is incompatible to the negative sample size ({negatives}). "
+                  f"Change the batch size to {used}")
+        elif used < wanted:
+            print(f"batch size ({wanted}) is larger than the training set ({len(self.graph.train)} triples). "
+                  f"Change the batch size to {used}")
+
+    # ---- checkpoints
+
+    def restore(self) -> None:
+        """Continue from the last checkpoint of the folder; from the start if there is none. Raises InputError."""
+        checkpoint = last_state(self.folder)
+        if checkpoint is None:
+            print(f"{self.folder} has no checkpoint yet; starting at step 0")
+            return
+        checkpoint.check_config(self._identity, apart_from=DATA_KEYS)
+        check_data(self.folder, checkpoint.config, self._fingerprint)
+        if checkpoint.step > self.config.run.max_step:
+            raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
+                             f"{self.config.run.max_step}; give a larger one")
+        load_state(checkpoint, self.tables, self._own_arrays(), self.folder, self._stem)
+        self.steps_done, state = checkpoint.step, checkpoint.state
+        self.best, self.validations_since_best = state["best"], state["validations_since_best"]
+        if self.plateau.restore(state.get("plateau")):
+            self._change_learning_rate()
+        self.seconds["training"] = state["training_seconds"]
+        (self.folder / RESULT_FILE).unlink(missing_ok=True)
+        print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
+
+    def keep_names(self) -> None:
+        """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
+        if not self.config.run.no_save_emb:
+            self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
+
+    def checkpoint(self) -> None:
+        """Write the state after the finished steps."""
+        arrays = {**self.tables.arrays(), **self._own_arrays()}
+        self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
+
+    def _own_arrays(self) -> Dict[str, Any]:
+        """What a model of one's own has learned besides its rows."""
+        return getattr(self.step, "state_arrays", dict)()
+
+    def _state(self) -> Dict[str, Any]:
+        return {"best": self.best, "validations_since_best": self.validations_since_best,
+                **({"plateau": self.plateau.state()} if self.plateau.patience else {}),
+                "training_seconds": self.seconds["training"]}
+
+    @property
+    def step_triples(self) -> int:
+        """Positive triples of a step of all ranks together."""
+        return self.sampler.batch_size * self.config.device.ranks
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.config.graph.dataset}_{self.config.model.model_name}"
+
+    @cached_property
+    def _identity(self) -> Dict[str, Any]:
+        return identity(self.config, self._fingerprint)
+
+    @cached_property
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint.of(self.graph)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        return bool(self.config.run.checkpoint_interval or self.config.run.early_stop_patience)
+
+    # ---- training
+
+    def train(self) -> None:
+        """Run the steps that are left, with validations and checkpoints on the way. InputError if the loss diverges."""
+        run = self.config.run
+        self.tracker.start(self.config.to_flags(), self.steps_done)
+        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step,
+                            self.config.store.lookahead)
+        report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank,
+                        step_config(self.config).loss.joint)
+        earlier, began = self.seconds["training"], time.perf_counter()
+        with self._make_interrupt() as interrupt:
+            try:
+                for losses in loop:
+                    self.steps_done += 1
+                    self.seconds["training"] = earlier + time.perf_counter() - began
+                    self._check_finite(0.0 if losses is None else losses.total)
+                    report.step(self.steps_done)
+                    self._check_finite(report.losses.get("loss", 0.0))
+                    with report.paused():
+                        if self._validation_is_due():
+                            self._validate()
+                            loop.step = self.step
+                        if run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0:
+                            self.checkpoint()
+                    if interrupt or self.summary["stopped_early"]:
+                        break
+            except RuntimeError as error:
+                if self.device is None:
+                    raise
+                self._give_up(error)
+            finally:
+                report.close(self.steps_done)
+            self._check_finite(report.losses.get("loss", 0.0))
+            self.summary["training"] = report.totals()
+            if self._keeps_checkpoints or interrupt:
+                self.checkpoint()
+            if interrupt and not self.summary["stopped_early"]:
+                self._stop(interrupt)
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise InputError(
+                f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
+                "more --regularization_coef"
+            )
+
+    def _give_up(self, error: RuntimeError) -> None:
+        """The device has failed: the tables are of no one step any more, but checkpoints are."""
+        last = self.checkpoints.last()
+        remedy = "there is no checkpoint to go on from; --checkpoint_interval writes some" if last is None else (
+            f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
+        sys.stderr.write(f"training stopped in step {self.steps_done + 1}: {first_line(error)}; {remedy}\n")
+        raise DeviceLost(1) from error
+
+    def _stop(self, interrupt) -> None:
+        again = f"dglke_train --resume {shlex.quote(str(self.folder))}"
+        sys.stderr.write(f"stopped after step {self.steps_done}; go on with: {again}\n")
+        raise SystemExit(interrupt.exit_code)
+
+    def _validation_is_due(self) -> bool:
+        evaluation = self.config.evaluation
+        return evaluation.valid and self.steps_done % evaluation.eval_interval == 0
+
+    def _validate(self) -> None:
+        """Rank the validation triples, and find out whether the run has stopped improving."""
+        began = time.perf_counter()
+        metrics = self.ranker.rank("Valid", self.graph.valid, self.tables)
+        print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
+        self._track("valid", metrics)
+        patience = self.config.run.early_stop_patience
+        better = self.best is None or metrics.mrr > self.best["MRR"]
+        lowered = self.plateau.validated(better)
+        if better:
+            self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
+            if self._keeps_checkpoints:
+                self.checkpoint()
+                self.checkpoints.mark_best(self.steps_done)
+        else:
+            self.validations_since_best += 1
+        self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
+        if patience and self.validations_since_best >= patience:
+            print(f"stopping early: {patience} validations without a better MRR than {self.best['MRR']:.6f}")
+            self.summary["stopped_early"] = True
+        if lowered and not self.summary["stopped_early"]:
+            print(f"{self.plateau.patience} validations without a better MRR than {self.best['MRR']:.6f}: the learning "
+                  f"rate is now {self.plateau.learning_rate:.6g}")
+            self._change_learning_rate()
+        if self.plateau.patience:
+            self.tracker.log({"train/lr": self.plateau.learning_rate}, self.steps_done)
+
+    def _change_learning_rate(self) -> None:
+        """Between two steps: let the coming ones have that of the plateau."""
+        if hasattr(self.step, "set_learning_rate"):
+            self.step.set_learning_rate(self.plateau.learning_rate)
+        else:  # that of csrc/step keeps nothing from one step to the next
+            self.step = self._make_step()
+
+    def _track(self, split: str, metrics: Metrics) -> None:
+        self.tracker.log({f"{split}/{name}": value for name, value in metrics.named().items()}, self.steps_done)
+
+    # ---- results
+
+    def finish(self) -> None:
+        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError."""
+        if self.config.run.early_stop_patience:
+            self._take_best()
+        if not self.config.run.no_save_emb:
+            self.save()
+        if self.best is not None and not self.config.evaluation.test:
+            self._compare_with_chance("validation", self.best["MRR"], self.graph.valid)
+        self._write_result()  # from here on the training is done, whatever happens to the test
+        if self.config.evaluation.test:
+            began = time.perf_counter()
+            metrics = self.ranker.rank("Test", self.graph.test, self.tables)
+            self.seconds["testing"] = time.perf_counter() - began
+            print(f"testing takes {self.seconds['testing']:.3f} seconds", flush=True)
+            self._track("test", metrics)
+            self.summary["test"] = metrics.named()
+            self._compare_with_chance("test", metrics.mrr, self.graph.test)
+            self._write_result()
+
+    def _compare_with_chance(self, what: str, mrr: float, triples: Triples) -> None:
+        """Say of a model that ranks as if at random that it does. what: whose MRR it is."""
+        found = self.ranker.chance(mrr, triples)
+        if found is not None:
+            self.summary["chance"] = {"of": what, "MRR": found.mrr, "near": found.near}
+        if found is not None and found.near:
+            print(chance_line(self.config, what, mrr, found.mrr), flush=True)
+
+    def _write_result(self) -> None:
+        run = self.config.run
+        write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
+                                   "best_validation": self.best, "seconds": self.seconds,
+                                   "hardware": hardware.describe([gpu for gpu in self.config.device.gpu if gpu >= 0]),
+                                   "peak_host_bytes": available_memory.peak_host_bytes()})
+
+    def _take_best(self) -> None:
+        best = self.checkpoints.best()
+        if best is not None and best.step != self.steps_done:
+            print(f"taking the tables of step {best.step}, which had the best validation MRR")
+            self.tables.drain()
+            self.tables.close()  # or what a device still holds would come home over the best
+            best.load_into({**self.tables.arrays(), **self._own_arrays()})
+
+    def save(self) -> None:
+        """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
+        print(f"Save model to {self.folder}")
+        remove_final_state(self.folder)
+        self.tables.save(self.folder, self._stem)
+        if self.own_model is not None:
+            from .own_model import save_own_model
+
+            save_own_model(self.own_model, self.folder, self._stem)
+        write_config(self.folder, self.config, self.graph, self._fingerprint)
+        if not self._keeps_checkpoints:
+            save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                             self._state())
+
+
+def step_config(config: TrainConfig) -> StepConfig:
+    """The step that the flags describe."""
+    model = find_model(config.model.model_name)
+    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    loss = config.loss
+    return StepConfig(
+        model.name, dims.entity, dims.relation, config.model.gamma,
+        model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
+        LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
+                   loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
+        config.batch.neg_deg_sample, config.model.score_rule)

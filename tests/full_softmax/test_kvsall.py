@@ -1,0 +1,86 @@
+"""KvsAll: queries with all their answers, against the formulas over dense labels."""
+import numpy as np
+import pytest
+import torch
+from devices import device  # noqa: F401
+from full_softmax.oracle import Oracle
+from full_softmax.steps import RELATIONS, Trained, make_config, make_tables
+
+from dglke_frugal.data import KnowledgeGraph, Triples
+from dglke_frugal.training.batches.sampler import SamplerConfig
+from dglke_frugal.training.full_softmax import tile_products
+from dglke_frugal.training.full_softmax.queries import Queries, QuerySampler
+from dglke_frugal.training.full_softmax.targets import AllAnswers
+
+ENTITIES = 1100
+
+
+@pytest.fixture
+def graph():
+    """Few known entities, so that queries have many answers; some triples stand there twice."""
+    random = np.random.default_rng(1)
+    head, tail = random.integers(0, 9, 400), random.integers(0, ENTITIES, 400)
+    tail[::3] = random.integers(0, 9, len(tail[::3]))
+    relation = random.integers(0, RELATIONS, 400)
+    head, relation, tail = (np.append(column, column[:20]) for column in (head, relation, tail))
+    return KnowledgeGraph("g", ENTITIES, RELATIONS, Triples(head, relation, tail))
+
+
+def answers_of(graph, known, relation, corrupt_head):
+    """As a set, by looking at every triple."""
+    train = graph.train
+    sides = (train.tail, train.head) if corrupt_head else (train.head, train.tail)
+    return {int(a) for k, r, a in zip(sides[0], train.relation, sides[1]) if (k, r) == (known, relation)}
+
+
+@pytest.mark.parametrize("corrupt_head", [False, True])
+def test_queries_and_their_answers(graph, corrupt_head):
+    queries, train = Queries.of(graph, corrupt_head), graph.train
+    known = train.tail if corrupt_head else train.head
+    assert sorted({(int(k), int(r)) for k, r in zip(known, train.relation)}) == [divmod(int(key), RELATIONS)
+                                                                              for key in queries.key]
+    for number, (key, triple) in enumerate(zip(queries.key, queries.triple)):
+        found = queries.answer[queries.offset[number] : queries.offset[number + 1]]
+        assert list(found) == sorted(answers_of(graph, *divmod(int(key), RELATIONS), corrupt_head))
+        assert (known[triple], train.relation[triple]) == divmod(int(key), RELATIONS)
+
+
+def test_every_epoch_has_each_query_once(graph):
+    queries = Queries.of(graph, False), Queries.of(graph, True)
+    sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3))
+    steps = -(-len(queries[0].key) // 16)
+    seen = []
+    with sampler.batches(0) as batches:
+        for step in range(2 * steps):
+            batch = next(batches)
+            assert batch.step == step and batch.corrupt_head == bool(step % 2)
+            if step % 2 == 0:
+                seen += list(batch.head * RELATIONS + batch.relation)
+    assert sorted(seen) == list(queries[0].key)
+    with sampler.batches(5) as batches:  # a resumed run goes on with the same ones
+        np.testing.assert_array_equal(next(batches).head, sampler.batch(5).head)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
+def test_against_autograd(model, smoothing, graph, device, monkeypatch):  # noqa: F811
+    for products in (tile_products.HostProducts, tile_products.DeviceProducts):
+        monkeypatch.setattr(products, "tile_floats", 0)
+    config = make_config(model, kvsall=True, label_smoothing=smoothing, learning_rate=0.02)
+    tables = make_tables(config, ENTITIES)
+    queries = Queries.of(graph, False), Queries.of(graph, True)
+    trained = Trained(config, tables, device, targets=AllAnswers(device, queries, ENTITIES, RELATIONS, smoothing))
+    oracle = Oracle(config, *(table.embeddings for table in tables))
+    sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3))
+    for number in range(4):
+        batch = sampler.batch(number)
+        labels = torch.zeros(len(batch), ENTITIES, dtype=torch.float64)
+        for row, (known, relation) in zip(labels, zip(batch.tail if batch.corrupt_head else batch.head,
+                                                      batch.relation)):
+            row[list(answers_of(graph, known, relation, batch.corrupt_head))] = 1
+        if smoothing:
+            labels = (1 - smoothing) * labels + 1 / ENTITIES
+        labels /= labels.sum(1, keepdim=True)
+        np.testing.assert_allclose(trained.run(batch, number), oracle.step(batch, number, labels), rtol=2e-5)
+        for table, expected in zip(tables, oracle.tables):
+            np.testing.assert_allclose(table.embeddings, expected.numpy(), rtol=0, atol=1e-4)

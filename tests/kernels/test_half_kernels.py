@@ -1,0 +1,100 @@
+"""The row kernels on rows in halves, on the CPU and (marked cuda) on a device, against the CPU's own rows of a step."""
+
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.store.half_embeddings import HalfEmbeddings
+from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_HOST_ROW, gather_rows, return_rows, update_tables
+
+ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
+DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]
+
+
+def random_table(dim, element, rows=ROWS, seed=0):
+    rng = np.random.default_rng([dim, seed])
+    table = _native.HostTable(rows, dim, element=element)
+    HalfEmbeddings(table)[:] = rng.normal(size=(rows, dim)) / 8
+    table.state[:] = rng.random(rows) * (rng.random(rows) < 0.8)
+    return table
+
+
+def records_of(table, ids):
+    """Rows as a step computes with them."""
+    stride = -(-(table.dim + 1) // 32) * 32
+    records = np.zeros((len(ids), stride), np.float32)
+    records[:, : table.dim] = HalfEmbeddings(table)[ids]
+    records[:, table.dim] = table.state[ids]
+    return records
+
+
+def plan(rng):
+    rows = np.sort(rng.choice(ROWS, USED, replace=False)).astype(np.int64)
+    source = np.where(rng.random(USED) < 0.4, rng.permutation(USED) % SLOTS, FROM_HOST).astype(np.int32)
+    return rows, source
+
+
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("dim", DIMS)
+def test_rows_are_gathered_in_floats(machine, dim, element):
+    rng = np.random.default_rng(dim)
+    table, cache = random_table(dim, element), random_table(dim, element, SLOTS, 1)
+    rows, source = plan(rng)
+    there, host = machine.put(cache.records), machine.shared(table)
+    for part, wanted in (("all", source == source), ("host", source == FROM_HOST), ("cache", source != FROM_HOST)):
+        expected = np.where((source == FROM_HOST)[:, None], records_of(table, rows),
+                            records_of(cache, np.maximum(source, 0)))
+        records = machine.put(np.full(expected.shape, -1, np.float32))
+        gather_rows(dim, host, there, machine.put(rows), machine.put(source), records, machine.stream,
+                    part=part, element=element)
+        found = machine.get(records)[:, : dim + 1]
+        np.testing.assert_array_equal(found[wanted], expected[wanted, : dim + 1])
+        assert (found[~wanted] == -1).all()
+
+
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("dim", DIMS)
+def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, element):
+    """Into slots, from where they return, and into host rows; of a few rows many occurrences."""
+    rng = np.random.default_rng(dim)
+    table, expected = random_table(dim, element), random_table(dim, element)
+    seed, number, step = 2**33 + 5, 2, 1_000_003
+    rows, _ = plan(rng)
+    entries, given = [], []
+    for entry in range(2):
+        counts = rng.integers(0, 4, USED)
+        counts[: 6 : entry + 1] = rng.integers(5, 700, 6 // (entry + 1))
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        gradients = rng.normal(size=(offset[-1], dim)).astype(np.float32)
+        entries.append((machine.put(gradients), machine.put(offset), None))
+        given.append((np.repeat(rows, counts), gradients))
+    in_steps = _native.RoundedRows(_native.DirectRows(expected), seed, number)
+    in_steps.announce(step, rows)
+    in_steps.begin(step)
+    for ids, gradients in given:
+        in_steps.apply_entry(ids, gradients, LEARNING_RATE)
+    in_steps.end()
+
+    cache = machine.put(np.zeros((USED, table.stride), np.float32))
+    leave = np.where(rng.random(USED) < 0.5, TO_CACHE, TO_HOST_ROW).astype(np.uint8)
+    target = np.where(leave == TO_CACHE, np.arange(USED), rows)
+    host, device_rows = machine.shared(table), machine.put(rows)
+    rounding = (element, seed, number, machine.put(np.array([step])), device_rows)
+    update_tables([(dim, host, cache, None, machine.put(leave), machine.put(target),
+                    machine.put(records_of(table, rows)), entries, None, rounding)], LEARNING_RATE, machine.stream)
+    returned = np.where(leave == TO_CACHE, TO_HOST_ROW, TO_CACHE).astype(np.uint8)
+    return_rows(table.embedding_floats, host, cache, device_rows, machine.put(returned), machine.put(np.arange(USED)),
+                machine.stream)
+    machine.get(cache)
+    np.testing.assert_array_equal(table.halves, expected.halves)
+    np.testing.assert_array_equal(table.state, expected.state)
+
+
+def test_halves_that_would_leave_as_gradients_are_refused():
+    table = random_table(8, "fp16")
+    with pytest.raises(ValueError, match="leave as gradients"):
+        update_tables([(8, table.records, None, np.zeros(64, np.float32), np.array([2], np.uint8), np.array([0]),
+                        np.zeros((1, 32), np.float32), [], None, ("fp16", 1, 0, np.array([0]), np.array([0])))], 0.1)
+    with pytest.raises(ValueError, match="as far apart as rows of floats"):
+        gather_rows(8, table.records, None, np.array([0]), np.array([-1], np.int32), np.zeros((1, 64), np.float32),
+                    element="fp16")

@@ -1,0 +1,57 @@
+"""What a run says of how its ranks share the work."""
+from dataclasses import replace
+
+import pytest
+
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.errors import InputError
+from dglke_frugal.training import parallel
+
+SLOWER = "on the CPU was slower"
+
+
+def config(**device):
+    base = TrainConfig.from_flags({"model_name": "TransE_l2", "dataset": "FB15k", "hidden_dim": 400})
+    return replace(base, device=replace(base.device, **device))
+
+
+def said_of(given):
+    lines = []
+    return parallel.settle(given, lines.append).device.parallel, lines
+
+
+@pytest.mark.parametrize("mode", ["auto", "rows"])
+def test_several_processes_on_the_cpu_are_told_of_threads(mode):
+    chosen, (line,) = said_of(config(num_proc=48, parallel=mode))
+    assert chosen == "rows" and line.startswith("--num_proc 48 " + SLOWER)
+    assert "leave --num_proc out" in line and "OMP_NUM_THREADS=48" in line
+
+
+def test_one_process_is_told_nothing_of_threads():
+    assert said_of(config())[1] == []
+
+
+def test_a_run_of_several_processes_says_so_once(ranks):
+    _, output = ranks.run("--num_proc", 2, "--max_step", 2)
+    assert output.count("--num_proc 2 " + SLOWER) == 1
+    _, output = ranks.run("--max_step", 2)
+    assert SLOWER not in output
+
+
+def test_a_run_by_columns_says_what_they_gained_elsewhere(ranks):
+    ranks.gpu = "devices.Device()"
+    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--max_step", 2)
+    (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
+    assert "through host memory" in line or "through peer access" in line
+    assert "times as many triples/s as one" in line
+
+
+def test_what_is_known_of_columns_depends_on_link_and_cache():
+    assert len({parallel.known_gain(True, True), parallel.known_gain(True, False),
+                parallel.known_gain(False, True)}) == 3
+    assert parallel.known_gain(False, False) == parallel.known_gain(False, True)
+
+
+def test_columns_that_cannot_be_are_refused():
+    with pytest.raises(InputError, match="needs GPUs"):
+        said_of(config(num_proc=2, parallel="dims"))

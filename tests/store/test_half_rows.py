@@ -1,0 +1,249 @@
+"""Rows in halves against numpy, which shares nothing with them: its own Philox, and rounding in float64."""
+import itertools
+
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.config import CACHE_POLICIES
+from dglke_frugal.errors import InputError
+from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.half_embeddings import HalfEmbeddings, Rounding
+
+ELEMENTS = {"fp16": (10, -14, 65504.0), "bf16": (7, -126, (2 - 2.0**-7) * 2.0**127)}  # digits, least exponent, largest
+
+
+def philox(key, low, high):
+    """Philox4x32-10 (Salmon et al., SC 2011) of a key and counters, uint64 arrays: (4, n) uint32 values as uint64."""
+    mask = np.uint64(0xFFFFFFFF)
+    halves = [low & mask, low >> np.uint64(32), high & mask, high >> np.uint64(32)]
+    keys = [key & 0xFFFFFFFF, key >> 32]
+    for _ in range(10):
+        one, two = halves[0] * np.uint64(0xD2511F53), halves[2] * np.uint64(0xCD9E8D57)
+        halves = [(two >> np.uint64(32)) ^ halves[1] ^ np.uint64(keys[0]), two & mask,
+                  (one >> np.uint64(32)) ^ halves[3] ^ np.uint64(keys[1]), one & mask]
+        keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return np.stack(halves)
+
+
+def noise(seed, table, step, row, dim):
+    """(dim,) numbers of 16 bits, as docs/half_rows.md defines them."""
+    columns = np.arange(dim)
+    block = (columns // 256 * 32 + columns % 32).astype(np.uint64)
+    low = np.uint64(table << 56 | row << 24) + block
+    words = philox(seed, low, np.full(dim, 4 << 32 | step, np.uint64))
+    vector = columns // 32 % 8
+    return (words[vector // 2, columns] >> (16 * (vector % 2)).astype(np.uint64) & np.uint64(0xFFFF)).astype(np.float64)
+
+
+def rounded(values, numbers, element):
+    """float32 values at random to a neighbouring half, as float32; in float64, where all of it is exact."""
+    digits, least, largest = ELEMENTS[element]
+    size = np.abs(values.astype(np.float64))
+    exponent = np.maximum(np.frexp(np.where(size == 0, 1, size))[1] - 1, least)
+    units = size / 2.0 ** (exponent - digits)
+    whole = np.floor(units)
+    rest = units - whole
+    if element == "fp16":
+        normal = rest * 8192 + np.floor(numbers / 8) >= 8192
+        up = np.where(size < 2.0**least, rest * 65536 > numbers, normal)
+    else:
+        up = rest * 65536 + numbers >= 65536
+    return np.copysign(np.minimum((whole + up) * 2.0 ** (exponent - digits), largest), values).astype(np.float32)
+
+
+def mean_square(gradient):
+    """Of one row, by the store's own update of a table of floats, whose order of sums is tested elsewhere."""
+    table = _native.HostTable(1, len(gradient))
+    table.apply_entry(np.zeros(1, np.int64), gradient[None], 0.0)
+    return table.state[0]
+
+
+class Oracle:
+    """Row-wise Adagrad in float32, with one rounding at the end of a row's step."""
+
+    def __init__(self, table, state, element, seed, number):
+        self.table, self.state, self.element, self.seed, self.number = table, state, element, seed, number
+
+    def step(self, step, entries, learning_rate):
+        ids = np.unique(np.concatenate([ids for ids, _ in entries]))
+        rows = self.table[ids].copy()
+        for which, gradients in entries:
+            places = np.searchsorted(ids, which)
+            for row, gradient in zip(which, gradients):
+                self.state[row] += mean_square(gradient)
+            for place, row, gradient in zip(places, which, gradients):
+                deviation = np.sqrt(self.state[row]) + np.float32(1e-10)
+                rows[place] += np.float32(-learning_rate) * gradient / deviation
+        for row, values in zip(ids, rows):
+            self.table[row] = rounded(values, noise(self.seed, self.number, step, int(row), len(values)), self.element)
+
+
+def entries_of(rng, rows, dim, sizes=(9, 6)):
+    scale = 10.0 ** rng.integers(-4, 1)
+    return [(rng.integers(0, rows, size), (scale * rng.normal(size=(size, dim))).astype(np.float32)) for size in sizes]
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("dim", [1, 7, 50, 256, 400, 601])
+def test_a_step_computes_in_floats_and_rounds_once(element, dim):
+    seed, table, rows, first = 2**40 + 17, 3, 23, 5
+    store = EmbeddingStore(rows, dim, 0.1, rounding=Rounding(element, seed, table))
+    store.init_uniform(0.5, 1, 0)
+    oracle = Oracle(store.embeddings[:], np.zeros(rows, np.float32), element, seed, table)
+    rng = np.random.default_rng(dim)
+    for step in range(first, first + 4):
+        entries = entries_of(rng, rows, dim)
+        store.steps.announce(step, np.unique(np.concatenate([ids for ids, _ in entries])))
+        store.begin(step)
+        store.apply(entries)
+        oracle.step(step, entries, 0.1)
+        np.testing.assert_array_equal(store.embeddings[:], oracle.table, err_msg=f"step {step}")
+        np.testing.assert_array_equal(store.state, oracle.state)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_start_values_are_the_nearest_halves(element):
+    store, plain = EmbeddingStore(40, 33, 0.1, rounding=Rounding(element, 1, 0)), EmbeddingStore(40, 33, 0.1)
+    for each in (store, plain):
+        each.init_uniform(0.5, 7, 2)
+    halves, floats = store.embeddings[:], plain.embeddings.astype(np.float64)
+    digits, least, _ = ELEMENTS[element]
+    unit = 2.0 ** (np.maximum(np.frexp(floats)[1] - 1, least) - digits)
+    assert (np.abs(halves - floats) <= unit / 2).all() and (halves != floats).any()
+    if element == "fp16":
+        np.testing.assert_array_equal(store.stored, plain.embeddings.astype(np.float16))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_a_small_update_moves_rows_in_expectation(element):
+    """An update of a fiftieth of the distance of halves, which rounding to nearest would lose every time."""
+    rows, dim, start = 4000, 64, 0.25
+    unit = start * 2.0 ** -ELEMENTS[element][0]
+    found = []
+    for seed in (1, 2):
+        store = EmbeddingStore(rows, dim, unit / 50, rounding=Rounding(element, seed, 0))
+        store.embeddings[:] = np.full(dim, start, np.float32)
+        everything = np.arange(rows)
+        for step in range(3):
+            store.steps.announce(step, everything)
+            store.begin(step)
+            store.apply([(everything, np.full((rows, dim), -1, np.float32))])
+        found.append(store.embeddings[:])
+    assert (found[0] != found[1]).any()
+    for table in found:
+        moved = (table.astype(np.float64) - start) / unit
+        assert set(np.unique(moved)) <= {0.0, 1.0, 2.0, 3.0}
+        expected = sum(1 / np.sqrt(step + 1) for step in range(3)) / 50  # Adagrad's steps, of gradients of one size
+        error = np.sqrt(expected / table.size)
+        assert abs(moved.mean() - expected) < 5 * error
+
+
+def test_a_step_reads_what_it_has_written_in_floats():
+    store = EmbeddingStore(2, 4, 2.0**-13, rounding=Rounding("fp16", 1, 0))
+    store.embeddings[:] = np.ones(4, np.float32)
+    store.steps.announce(0, np.arange(2))
+    store.begin(0)
+    ids = np.zeros(1, np.int64)
+    store.steps.apply_entry(ids, np.ones((1, 4), np.float32), 2.0**-13)
+    np.testing.assert_array_equal(store.gather(ids), np.full((1, 4), 1 - 2.0**-13, np.float32))  # no half is that
+    store.steps.end()
+
+
+ROWS, DIM, STEPS, LEARNING_RATE = 300, 20, 40, 0.05
+
+
+def train(store, lookahead):
+    """Gradients depend on what was read, so that a stale read shows for ever."""
+    rng = np.random.default_rng(1)
+    steps = [[(np.minimum((rng.random(size) ** 3 * ROWS).astype(np.int64), ROWS - 1),
+               rng.normal(size=(size, DIM)).astype(np.float32)) for size in (30, 20)] for _ in range(STEPS)]
+    announced = 0
+    for step, entries in enumerate(steps):
+        while announced < min(STEPS, step + lookahead + 1):
+            store.steps.announce(announced, np.unique(np.concatenate([ids for ids, _ in steps[announced]])))
+            announced += 1
+        store.begin(step)
+        store.apply([(ids, gradients + store.gather(ids)) for ids, gradients in entries])
+        if step == STEPS // 2:
+            store.drain()
+    store.drain()
+    return np.array(store.stored), np.array(store.state)
+
+
+@pytest.fixture(scope="module", params=ELEMENTS)
+def expected(request):
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, rounding=Rounding(request.param, 9, 0))
+    store.init_uniform(0.5, 1, 0)
+    return request.param, train(store, 1)
+
+
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+def test_no_setting_changes_a_bit(expected, policy):
+    element, tables = expected
+    ways = itertools.product((0, 1, ROWS // 20, ROWS), (1, 10), (1, 3), (("p2f", "staging"), ("sync", "host_row")))
+    before = _native.num_threads()
+    try:
+        for slots, lookahead, threads, (mode, path) in ways:
+            _native.set_num_threads(threads)
+            store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],
+                                   rounding=Rounding(element, 9, 0),
+                                   flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads,
+                                                        slots=slots, policy=policy, value_path=path))
+            store.init_uniform(0.5, 1, 0)
+            found = train(store, lookahead)
+            store.close()
+            for one, other in zip(found, tables):
+                np.testing.assert_array_equal(one, other, err_msg=f"{slots} {lookahead} {threads} {mode} {path}")
+    finally:
+        _native.set_num_threads(before)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_files_are_float32_and_come_back_as_they_were(element, tmp_path):
+    store = EmbeddingStore(100, 33, 0.1, rounding=Rounding(element, 1, 0))
+    store.init_uniform(0.5, 1, 0)
+    store.save(tmp_path / "rows.npy")
+    saved = np.load(tmp_path / "rows.npy")
+    assert saved.dtype == np.float32
+    np.testing.assert_array_equal(saved, store.embeddings[:])
+    again = EmbeddingStore(100, 33, 0.1, rounding=Rounding(element, 2, 0))
+    again.load(tmp_path / "rows.npy")
+    np.testing.assert_array_equal(again.stored, store.stored)
+    assert store.nbytes == 100 * 128  # 17 floats with the state, in one line; in float32 two lines
+
+
+def test_float32_is_what_others_see():
+    store = EmbeddingStore(50, 6, 0.1, rounding=Rounding("fp16", 1, 0))
+    rows = store.embeddings
+    assert isinstance(rows, HalfEmbeddings) and rows.shape == (50, 6) and len(rows) == 50
+    rows[10:20] = np.arange(60, dtype=np.float32).reshape(10, 6)
+    np.testing.assert_array_equal(rows[12:14], np.arange(12, 24, dtype=np.float32).reshape(2, 6))
+    np.testing.assert_array_equal(rows[[19, 10]], np.array([np.arange(54, 60), np.arange(6)], np.float32))
+    np.testing.assert_array_equal(store.gather(np.array([11])), np.arange(6, 12, dtype=np.float32)[None])
+    assert rows[60:70].shape == (0, 6)
+    with pytest.raises(IndexError):
+        rows[[50]]
+    with pytest.raises(IndexError, match="neighbours"):
+        rows[::2]
+
+
+def test_rows_in_halves_are_not_taken_for_floats():
+    table = _native.HostTable(5, 8, element="fp16")
+    ids, values = np.arange(2), np.ones((2, 8), np.float32)
+    for wrong in (lambda: table.embeddings, lambda: table.apply_entry(ids, values, 0.1),
+                  lambda: _native.gather_ids(table, ids, values)):
+        with pytest.raises(ValueError, match="in halves"):
+            wrong()
+    rows = _native.DirectRows(table)
+    rows.announce(0, ids)
+    rows.begin(0)
+    with pytest.raises(ValueError, match="in halves"):
+        rows.gather(ids, values)
+    with pytest.raises(ValueError, match="no halves"):
+        _native.RoundedRows(_native.DirectRows(_native.HostTable(5, 8)), 1, 0)
+    with pytest.raises(ValueError, match="bf16, fp16, fp32"):
+        _native.HostTable(5, 8, element="fp8")
+    store = EmbeddingStore(5, 8, 0.1, rounding=Rounding("fp16", 1, 0))
+    with pytest.raises((ValueError, RuntimeError, InputError)):
+        store.apply([(ids, values)])  # outside of a step there is no step to round by

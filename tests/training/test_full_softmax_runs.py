@@ -1,0 +1,95 @@
+"""Whole runs by a softmax over all entities: they learn, go on where they were, and say what does not go together."""
+import json
+
+import pytest
+from training.conftest import tables
+
+from dglke_frugal.cli.train import main
+from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
+from dglke_frugal.config import TrainConfig
+
+ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--batch_size", 128,
+       "--max_step", 40, "--log_interval", 20, "-rc", 0.01]
+KINDS = {
+    "1vsall": [],
+    "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
+    "adam": ["--optimizer", "adam", "--lr", 0.01, "--entity_dropout", 0.3, "--relation_dropout", 0.2],
+    "adagrad": ["--optimizer", "adagrad", "--regularizer", "n3"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_resumed_runs_have_the_same_bits(runs, kind):
+    whole = runs(*ALL, *KINDS[kind])
+    part = runs(*ALL, *KINDS[kind], "--max_step", 17)
+    runs.resume(part, "--max_step", 40)
+    assert tables(part) == tables(whole)
+
+
+@pytest.mark.parametrize("kind", ["1vsall", "adagrad"])
+def test_checkpoints_hold_the_optimizer(runs, kind):
+    whole = runs(*ALL, *KINDS[kind])
+    part = runs(*ALL, *KINDS[kind], "--max_step", 20, "--checkpoint_interval", 10, "--valid", "--eval_interval", 10)
+    runs.resume(part, "--max_step", 40)
+    assert tables(part) == tables(whole)
+
+
+def test_a_warm_start_leaves_another_optimizer_s_states(runs):
+    first = runs(*ALL, "--optimizer", "adagrad")
+    for optimizer, said in (("adagrad", True), ("adam", False)):
+        folder = runs(*ALL, "--optimizer", optimizer, "--init_from", first, "--max_step", 3)
+        assert json.loads((folder / "result.json").read_text())["init_from"]["optimizer_states"] == said
+
+
+def test_it_learns(runs):
+    folder = runs(*ALL, "--max_step", 400, "--hidden_dim", 32, "--lr", 0.1, "--optimizer", "adagrad", "--test")
+    sampled = runs("--model_name", "ComplEx", "--max_step", 400, "--hidden_dim", 32, "--lr", 0.1, "--test")
+    found, other = (json.loads((each / "result.json").read_text())["test"]["MRR"] for each in (folder, sampled))
+    assert found > other
+
+
+def test_sampled_softmax_learns(runs):
+    flags = ["--max_step", 400, "--hidden_dim", 32, "--lr", 0.1, "--valid", "--eval_interval", 200]
+    folder = runs(*flags, "--loss_genre", "Softmax")
+    untrained = runs(*flags, "--loss_genre", "Softmax", "--lr", 1e-9)
+    found, start = (json.loads((each / "result.json").read_text())["validation"]["MRR"] for each in (folder, untrained))
+    assert found > 2 * start
+
+
+@pytest.mark.parametrize("flags, said", [
+    (["--model_name", "TransE_l2"], "one product of matrices"),
+    (["--loss_genre", "Logsigmoid"], "add --loss_genre Softmax"),
+    (["-adv"], "leave it out"),
+    (["-m", 2], "leave it out"),
+    (["-pw"], "--pairwise does not go with --loss_genre Softmax"),
+    (["--num_proc", 2], "one process"),
+    (["--flush", "p2f"], "leave --flush"),
+    (["--cache_ratio", 0.1], "leave --flush"),
+    (["--neg_deg_sample"], "leave it out"),
+    (["--model_name", "DistMult", "--regularizer", "n3"], "complex numbers"),
+    (["--entity_dropout", 1], "below 1"),
+    (["--label_smoothing", 0.1], "--labels kvsall"),
+    (["--neg_sample_size", "most"], "neither a number nor all"),
+    (["--neg_sample_size", 64, "--optimizer", "adam"], "--neg_sample_size all"),
+    (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all"),
+])
+def test_what_does_not_go_together(runs, flags, said, capsys):
+    arguments, folder = runs.arguments(*ALL, *flags)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not folder.exists()
+
+
+def test_a_table_that_does_not_fit_the_device():
+    flags = {"neg_sample_size": "all", "loss_genre": "Softmax", "model_name": "ComplEx", "hidden_dim": 1000,
+             "gpu": [0], "optimizer": "adagrad"}
+    needed = {}
+    for optimizer in ("row_adagrad", "adagrad", "adam"):
+        plan = plan_memory(TrainConfig.from_flags({**flags, "optimizer": optimizer}), GraphSize(10**6, 500, 10**7))
+        needed[optimizer] = plan.bytes("device")
+        floats = 1000 * {"row_adagrad": 1, "adagrad": 2, "adam": 3}[optimizer]
+        assert plan.parts["device"]["entity table"] >= 10**6 * floats * 4
+        assert plan.parts["device"]["training step"] < 10**6 * 1024 * 4 / 10  # far from a score for each pair
+    assert needed["row_adagrad"] < needed["adagrad"] < needed["adam"]

@@ -1,0 +1,186 @@
+"""--row_dtype: runs whose entity rows are kept in halves."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from devices import CUDA, STREAMS, make_device
+from training.conftest import tables
+
+from dglke_frugal import _native
+from dglke_frugal.cli import flags as cli_flags
+from dglke_frugal.cli.main import main
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.evaluation import EmbeddingModel, Protocol, Sampling, evaluate
+from dglke_frugal.store.half_embeddings import HalfEmbeddings
+from dglke_frugal.training.trainer import train
+
+STEPS = ["--max_step", 60, "--log_interval", 20]
+MODELS = {"TransE_l2": ["-adv"], "RotatE": ["-de"], "ComplEx": ["--neg_deg_sample"],
+          "TransR": ["--hidden_dim", 8], "RESCAL": ["--hidden_dim", 8]}
+
+
+def on_device(runs, kind, *flags, resume=None):
+    arguments, folder = runs.arguments(*flags)
+    own, rest = cli_flags.split(arguments)
+    config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+    return train(config, resume, device=make_device(kind))
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("model", MODELS)
+def test_no_setting_of_the_store_changes_a_bit(runs, monkeypatch, model, dtype):
+    flags = ["--row_dtype", dtype, "--model_name", model, *MODELS[model], *STEPS]
+    expected = tables(runs(*flags))
+    assert expected != tables(runs(*flags[2:]))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    for store in (["--flush", "p2f", "--cache_ratio", 0.05], ["--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3],
+                  ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lru", "--lookahead", 30]):
+        assert tables(runs(*flags, *store)) == expected, store
+
+
+@pytest.mark.parametrize("kind", ["cpu", "queued", *STREAMS, CUDA])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_device_gives_the_same_tables(runs, kind, dtype):
+    flags = ["--row_dtype", dtype, "--model_name", "ComplEx", *STEPS]
+    expected = tables(runs(*flags))
+    stores = [["--flush", "none"], ["--flush", "p2f", "--cache_ratio", 0.05, "--host_write", "direct"],
+              ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lru", "--host_write", "direct"]]
+    if kind not in STREAMS:  # those are for rows that wait at no gate
+        stores.append(["--flush", "sync", "--cache_ratio", 0.3, "--host_write", "staged"])
+    for store in stores:
+        assert tables(on_device(runs, kind, *flags, *store)) == expected, store
+
+
+@pytest.mark.parametrize("model", ["TransR", "RESCAL"])
+def test_torch_computes_with_rows_in_halves(runs, model):
+    flags = ["--row_dtype", "fp16", "--model_name", model, *MODELS[model], *STEPS]
+    expected = runs(*flags)
+    folders = [on_device(runs, "cpu", *flags, *store)
+               for store in (["--flush", "none"], ["--flush", "p2f", "--cache_ratio", 0.1, "--host_write", "direct"])]
+    assert tables(folders[0]) == tables(folders[1])
+    for path in sorted(expected.glob("*.npy")):
+        wanted, found = np.load(path), np.load(folders[0] / path.name)
+        # A last digit that differs may round to the other neighbour.
+        unit = np.maximum(np.abs(wanted), 2.0**-14) * 2.0**-10 + 1e-4
+        assert np.mean(np.abs(found - wanted) <= 2 * unit) >= 0.99, path.name
+
+
+@pytest.mark.parametrize("device", [None, "queued"])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_run_goes_on_with_the_rows_that_it_had(runs, dtype, device):
+    flags = ["--row_dtype", dtype, "--flush", "p2f", "--cache_ratio", 0.1, "--host_write", "direct"]
+
+    def run(*more, resume=None):
+        if device:
+            return on_device(runs, device, *flags, *more, resume=resume)
+        return runs.resume(resume, *more) if resume else runs(*flags, *more)
+
+    whole = tables(run("--max_step", 50))
+    kept = run("--max_step", 30, "--checkpoint_interval", 10)
+    (checkpoint,) = kept.glob("checkpoints/step-*")
+    assert np.load(checkpoint / "entity.npy", mmap_mode="r").itemsize == 2
+    final = run("--max_step", 30)
+    for folder in (kept, final):  # from the checkpoint, and from saved tables with optimizer states beside them
+        if device:
+            on_device(runs, device, *flags, "--max_step", 50, resume=folder)
+        else:
+            runs.resume(folder, "--max_step", 50)
+        assert tables(folder) == whole
+
+
+def test_files_are_float32_that_halves_hold(runs):
+    folder = runs("--row_dtype", "fp16", *STEPS)
+    entities = np.load(folder / "small_TransE_l2_entity.npy")
+    assert entities.dtype == np.float32
+    np.testing.assert_array_equal(entities, entities.astype(np.float16).astype(np.float32))
+    relations = np.load(folder / "small_TransE_l2_relation.npy")
+    assert (relations != relations.astype(np.float16)).any()
+
+
+@pytest.mark.parametrize("model, flags", [
+    ("TransE_l2", ["--hidden_dim", 64, "--lr", 0.25, "-rc", 1e-9]),
+    ("ComplEx", ["--hidden_dim", 64, "--gamma", 20, "-rc", 1e-6]),
+])
+def test_what_is_learned_is_near(runs, model, flags):
+    found = {}
+    for dtype in ("fp32", "fp16", "bf16"):
+        folder = runs("--row_dtype", dtype, "--model_name", model, *flags, "-adv", "--max_step", 2000, "--test")
+        found[dtype] = json.loads((folder / "result.json").read_text())["test"]["MRR"]
+    assert found["fp32"] > 0.6
+    assert abs(found["fp16"] - found["fp32"]) < 0.006 and abs(found["bf16"] - found["fp32"]) < 0.012, found
+
+
+def test_ranks_are_those_of_the_saved_tables(runs):
+    folder = runs("--row_dtype", "bf16", *STEPS, "--test")
+    sampled = runs("--row_dtype", "bf16", *STEPS, "--test", "--neg_sample_size_eval", 50)
+    for each, flags in ((folder, []), (sampled, ["--neg_sample_size_eval", "50", "--batch_size_eval", "8"])):
+        trained = json.loads((each / "result.json").read_text())["test"]
+        assert trained["MRR"] > 0
+        assert (each / "small_TransE_l2_entity.npy").exists()
+    assert tables(folder) == tables(sampled)
+
+
+def test_the_best_rows_are_taken_and_others_are_started_from(runs):
+    flags = ["--row_dtype", "fp16", "--max_step", 60, "--valid", "--eval_interval", 20, "--eval_percent", 0.05]
+    best = runs(*flags, "--early_stop_patience", 1, "--lr", 0.5)
+    assert np.load(best / "small_TransE_l2_entity.npy").dtype == np.float32
+    warm = runs("--row_dtype", "fp16", "--max_step", 0, "--init_from", best)
+    np.testing.assert_array_equal(np.load(warm / "small_TransE_l2_entity.npy"),
+                                  np.load(best / "small_TransE_l2_entity.npy"))
+
+
+@pytest.mark.parametrize("flags, sentence", [
+    (["--num_proc", "2"], "--row_dtype fp16 is for one process, and there would be 2"),
+    (["--gpu", "0", "1"], "--row_dtype fp16 is for one process, and there would be 2"),
+    (["--gpu", "0", "--host_read", "copy"], "leave --host_read copy out"),
+    (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
+    (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla"),
+])
+def test_what_halves_do_not_have_is_refused(runs, capsys, flags, sentence):
+    arguments, folder = runs.arguments("--row_dtype", "fp16", *STEPS, *flags)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", *arguments])
+    assert stopped.value.code == 2 and sentence in capsys.readouterr().err
+    assert not folder.exists()
+
+
+def test_other_rows_cannot_be_gone_on_with(runs, capsys):
+    folder = runs("--row_dtype", "fp16", *STEPS)
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 70, "--row_dtype", "fp32")
+    assert stopped.value.code == 2
+    assert 'row_dtype was "fp16" and is not given' in capsys.readouterr().err
+
+
+def test_the_plan_counts_halves(capsys):
+    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--json"]
+    found = {}
+    for dtype in ("fp32", "fp16", "bf16"):
+        main(["plan", *sizes, "--row_dtype", dtype])
+        found[dtype] = json.loads(capsys.readouterr().out)["host"]["parts"]
+    assert found["fp32"]["entity table"] == 1664 * 10**6
+    assert found["fp16"]["entity table"] == found["bf16"]["entity table"] == 896 * 10**6
+    assert found["fp16"]["relation table"] == found["fp32"]["relation table"]
+
+
+@pytest.mark.parametrize("model", ["TransE_l2", "TransE_l1", "DistMult", "TransR"])
+def test_a_table_too_large_for_the_device_is_ranked_by_blocks(model):
+    """As evaluation.device leaves one in host memory; the device is the CPU here."""
+    rng = np.random.default_rng(0)
+    table = _native.HostTable(80, 8, element="bf16")
+    table.init_uniform(-1, 1, 1, 0)
+    halves = HalfEmbeddings(table)
+    relation = rng.normal(size=(5, 8)).astype(np.float32)
+    projection = rng.normal(size=(5, 64)).astype(np.float32) if model == "TransR" else None
+    triples = tuple(rng.integers(0, bound, 30) for bound in (80, 5, 80))
+    found = [evaluate(EmbeddingModel(model, 12.0, 8, entity, relation, projection, device), triples,
+                      protocol=protocol, show=False).metrics()
+             for entity, device, protocol in ((halves, torch.device("cpu"), Protocol(known="kept")),
+                                              (halves[:], None, Protocol(known="kept")))]
+    assert found[0] == found[1]
+    sampled = Protocol(known="kept", sampling=Sampling(20, 4))
+    found = [evaluate(EmbeddingModel(model, 12.0, 8, entity, relation, projection), triples, protocol=sampled,
+                      show=False).metrics() for entity in (halves, halves[:])]
+    assert found[0] == found[1]

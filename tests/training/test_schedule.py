@@ -1,0 +1,157 @@
+"""A learning rate that falls on a plateau, early stopping on a device, and start values: the same bits whatever the
+store, and in a resumed run."""
+
+import json
+
+import numpy as np
+import pytest
+from devices import make_device
+from scipy import stats
+from training.conftest import logged, tables
+
+from dglke_frugal import _native
+from dglke_frugal.cli import flags as cli_flags
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.training import training_run
+from dglke_frugal.training.plateau import Plateau
+from dglke_frugal.training.trainer import train
+
+PLATEAU = ["--valid", "--eval_interval", 20, "--eval_percent", 0.05, "--lr_patience", 1, "--lr_factor", 0.3, "--lr", 2]
+
+
+@pytest.fixture
+def on_device(runs):
+    """Trains on the CPU as a device with the given flags; returns the run's folder."""
+
+    def run(*flags):
+        arguments, folder = runs.arguments(*flags)
+        own, rest = cli_flags.split(arguments)
+        config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+        return train(config, None, device=make_device("cpu"))
+
+    return run
+
+
+def test_the_rule():
+    plateau = Plateau(2, 0.5, 1.0)
+    lowered = [plateau.validated(better) for better in (True, False, True, False, False, False, False, False, True)]
+    assert lowered == [False, False, False, False, True, False, True, False, False]
+    assert plateau.learning_rate == 0.25
+    again = Plateau(2, 0.5, 1.0)
+    assert again.restore(json.loads(json.dumps(plateau.state()))) and again.learning_rate == 0.25
+    assert not again.validated(False) and again.validated(False)
+    assert not Plateau(0, 0.5, 1.0).restore(None)
+
+
+def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatch):
+    rates = []
+    make = training_run.make_step
+    monkeypatch.setattr(training_run, "make_step", lambda config, **rest: (rates.append(config.learning_rate),
+                                                                           make(config, **rest))[1])
+    folder = runs("--max_step", 200, *PLATEAU)
+    rate, best, expected = 2, -1.0, []
+    for (step, mrr), (at, said) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):
+        best, rate = max(best, mrr), rate * (1 if mrr > best else 0.3)
+        expected.append(rate)
+        assert step == at and said == pytest.approx(rate)
+    changes = list(dict.fromkeys([2, *expected]))
+    assert len(changes) > 2 and rates == pytest.approx(changes)
+    assert capsys.readouterr().out.count("the learning rate is now") == len(changes) - 1
+
+
+def test_no_store_and_no_interruption_changes_a_bit(runs, on_device):
+    expected = tables(runs("--max_step", 160, *PLATEAU))
+    assert expected != tables(runs("--max_step", 160, *PLATEAU, "--lr_factor", 0.9))
+    for flags in (["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "sync", "--cache_ratio", 1]):
+        assert tables(runs("--max_step", 160, *PLATEAU, *flags)) == expected
+        assert tables(on_device("--max_step", 160, *PLATEAU, *flags)) == expected
+    for steps in (75, 120):  # between two validations, and at one
+        folder = runs("--max_step", steps, *PLATEAU, "--checkpoint_interval", 50)
+        assert tables(runs.resume(folder, "--max_step", 160)) == expected
+
+
+@pytest.mark.parametrize("flush", [["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "none"]])
+def test_a_device_too_ends_with_the_best_tables(runs, on_device, flush):
+    """What the device holds of the last step must not come home over the best."""
+    flags = ["--max_step", 4000, "--valid", "--eval_interval", 25, "--lr", 3, "--early_stop_patience", 2, "--test"]
+    expected, found = runs(*flags), on_device(*flags, *flush)
+    results = [json.loads((folder / "result.json").read_text()) for folder in (expected, found)]
+    assert results[0]["stopped_early"] and results[0]["best_validation"] == results[1]["best_validation"]
+    assert tables(found) == tables(expected)
+    assert results[0]["test"] == results[1]["test"]
+
+
+@pytest.mark.parametrize(
+    "flags, says",
+    [
+        (["--lr_patience", 2], "--lr_patience watches the validation metrics; add --valid"),
+        (["--lr_patience", 2, "--valid"], "--lr_patience watches validations, and there are none"),
+        (["--lr_factor", 1], "--lr_factor is 1.0; give a factor between 0 and 1"),
+        (["--lr_patience", 1, "--valid", "--eval_interval", 1, "--num_proc", 2], "of one process alone"),
+        (["--init_scale", 0], "--init_scale is 0.0; give a number above 0"),
+        (["--trainer", "dglke", "--init", "normal"], "--init cannot be used with --trainer dglke"),
+        (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1], "--lr_patience cannot be used with --trainer dglke"),
+    ],
+)
+def test_what_does_not_go_together(runs, capsys, flags, says):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 5, *flags)
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
+
+
+def start(runs, *flags):
+    folder = runs("--max_step", 0, *flags)
+    return {path.stem.split("_")[-1]: np.load(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def test_start_values_are_what_the_flag_says(runs):
+    uniform = start(runs)
+    assert all(np.array_equal(rows, start(runs, "--init", "uniform")[name]) for name, rows in uniform.items())
+    assert np.abs(uniform["entity"]).max() == pytest.approx(14 / 20, rel=1e-3)
+    assert np.abs(start(runs, "--init_scale", 0.25)["entity"]).max() == pytest.approx(0.25, rel=1e-3)
+    normal = start(runs, "--init", "normal", "--init_scale", 0.5)
+    for name, rows in normal.items():
+        assert stats.kstest(rows.ravel()[:20000] / 0.5, "norm").pvalue > 1e-3
+        assert np.abs(np.corrcoef(rows[:300], rowvar=False) - np.eye(20)).max() < 0.3
+    assert not np.array_equal(normal["entity"][:300], normal["relation"][:300])
+    assert start(runs, "--init", "normal")["entity"].std() == pytest.approx(1e-3, rel=0.02)
+    for name, rows in start(runs, "--init", "xavier").items():
+        bound = np.sqrt(6 / sum(rows.shape))
+        assert np.abs(rows).max() == pytest.approx(bound, rel=1e-2) and stats.kstest(
+            rows.ravel()[:5000], "uniform", (-bound, 2 * bound)).pvalue > 1e-3
+
+
+def test_phases_stay_uniform(runs):
+    rotate = ["--model_name", "RotatE", "-de"]
+    plain, normal = start(runs, *rotate), start(runs, *rotate, "--init", "normal")
+    assert np.array_equal(plain["relation"], normal["relation"])
+    assert not np.array_equal(plain["entity"], normal["entity"])
+
+
+@pytest.mark.parametrize("init", ["normal", "xavier"])
+def test_start_values_depend_on_neither_threads_nor_store(runs, on_device, init, monkeypatch):
+    flags = ["--max_step", 30, "--init", init]
+    expected = tables(runs(*flags))
+    for threads, store in ((1, ["--flush", "p2f", "--cache_ratio", 0.2]), (3, ["--flush", "none"])):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        assert tables(runs(*flags, *store)) == expected
+        assert tables(on_device(*flags, *store)) == expected
+
+
+def test_another_start_is_another_run(runs, capsys):
+    folder = runs("--max_step", 5, "--checkpoint_interval", 5, "--init", "normal")
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 9, "--init", "xavier")
+    assert stopped.value.code == 2 and 'init was "normal" and is "xavier"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ranges", [[(0, 7)], [(0, 3), (7, 4)], [(5, 6)]])
+def test_slices_of_columns_start_as_the_whole_table(ranges):
+    whole = _native.HostTable(40, 11, False)
+    whole.init_normal(0.3, 5, 1)
+    part = _native.HostTable(40, sum(count for _, count in ranges), False)
+    part.init_normal(0.3, 5, 1, 11, ranges)
+    columns = [column for first, count in ranges for column in range(first, first + count)]
+    np.testing.assert_array_equal(part.embeddings, whole.embeddings[:, columns])
+    with pytest.raises(ValueError, match="do not fill a row"):
+        part.init_normal(0.3, 5, 1, 11, [(0, 1)])
