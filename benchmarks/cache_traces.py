@@ -13,7 +13,7 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 
 BATCH, NEGATIVES, LOOKAHEAD = 1000, 200, 10
 SHARES = (0.01, 0.05, 0.1)

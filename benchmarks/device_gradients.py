@@ -25,8 +25,9 @@ import torch
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device import CudaDevice
-from dglke_frugal.store.plan_kernels import FROM_HOST, LEAVE_CACHE, update_tables
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, update_tables
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 from . import result_file
 from .device_step import kernel_microseconds, rates
@@ -54,7 +55,7 @@ class Case:
         sources = [torch.full(ids.shape, FROM_HOST, dtype=torch.int32, device="cuda") for ids in self.ids]
         self.reads = [(dim, table, None, ids, source, "all")
                       for dim, table, ids, source in zip(self.dims, tables, self.ids, sources)]
-        self.leave = [torch.full(ids.shape, LEAVE_CACHE, dtype=torch.uint8, device="cuda") for ids in self.ids]
+        self.leave = [torch.full(ids.shape, TO_CACHE, dtype=torch.uint8, device="cuda") for ids in self.ids]
         self.records = [device.zeros(len(ids), table.shape[1]) for ids, table in zip(self.ids, tables)]
         self.gradients_of = [device.zeros(rows, dim) for rows, dim in (
             (len(batch.entities), self.dims[0]), (len(batch.negative), self.dims[0]), (len(batch), self.dims[1]))]

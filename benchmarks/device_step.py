@@ -26,8 +26,8 @@ from dglke_frugal.config import MATMULS
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store.device import CudaDevice, Device
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, ResidentRows
-from dglke_frugal.training.device_step import DeviceStep
-from dglke_frugal.training.step import LossConfig, StepConfig
+from dglke_frugal.training.step.device_step import DeviceStep
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 from . import result_file
 from .train_step import BATCH, ENTITIES, FLAGS, HIDDEN, NEGATIVES, RELATIONS, make_batches

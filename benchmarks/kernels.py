@@ -18,7 +18,7 @@ from benchmarks.cache_traces import policy_table
 from dglke_frugal import _native
 from dglke_frugal.store.cache_index import make_index
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, LEAVE_HOST_ROW, LEAVE_VALUE, gather_rows, pack_host_rows, update_tables,
+    FROM_HOST, TO_HOST_ROW, TO_VALUE, gather_rows, pack_host_rows, update_tables,
 )
 
 from . import result_file
@@ -190,7 +190,7 @@ def updates(device, count, dim=400, occurrences=2):
         rows = (dim, host, None, staging, leaves, target, records, entries, None)
         return lambda: update_tables([rows], 0.1, device.stream)
 
-    to_staging, to_host = update(LEAVE_VALUE, staged), update(LEAVE_HOST_ROW, device_rows)
+    to_staging, to_host = update(TO_VALUE, staged), update(TO_HOST_ROW, device_rows)
 
     def flush():
         table.records[rows] = staging_table.records

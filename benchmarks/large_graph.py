@@ -1,6 +1,7 @@
 """A large generated graph from its files to its metrics, in planned memory.
 
     python -m benchmarks.large_graph --json FILE [--entities 20000000] [--triples 100000000] [--hidden_dim 95]
+                                     [--row_dtype fp16] [--gpu 0]
 
 Writes a skewed graph in Freebase's layout (relations and held-out triples in Freebase's proportions), then trains 200
 steps and tests against sampled candidates by the command line, in a process of its own. peak_over_plan compares the
@@ -19,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from dglke_frugal.config import ROW_DTYPES
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 
 from . import result_file
@@ -33,13 +35,14 @@ def swapped_out() -> int:
     return int(pages[1]) * 4096 if pages else 0
 
 
-def train(data: Path, runs: Path, hidden_dim: int) -> dict:
+def train(data: Path, runs: Path, hidden_dim: int, row_dtype: str, gpu: int) -> dict:
     """Train and test in a process of its own; returns its result.json."""
     command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", str(data)]
     command += ["--save_path", str(runs), "--model_name", "TransE_l2", "--hidden_dim", str(hidden_dim), "--gamma", "10"]
     command += ["--lr", "0.1", "-rc", "1e-9", "-adv", "--batch_size", "1000", "--neg_sample_size", "200", "--seed", "1"]
     command += ["--max_step", str(STEPS), "--log_interval", str(STEPS // 4), "--test", "--no_save_emb"]
     command += ["--neg_sample_size_eval", "1000", "--batch_size_eval", "1000", "--eval_percent", "0.05"]
+    command += ["--row_dtype", row_dtype, "--gpu", str(gpu)]
     subprocess.run(command, check=True)
     return json.loads((runs / "TransE_l2_Freebase_0" / "result.json").read_text(encoding="utf-8"))
 
@@ -50,6 +53,8 @@ def main() -> None:
     parser.add_argument("--entities", type=int, default=20_000_000, help="(%(default)s)")
     parser.add_argument("--triples", type=int, default=100_000_000, help="to train on (%(default)s)")
     parser.add_argument("--hidden_dim", type=int, default=95, help="(%(default)s)")
+    parser.add_argument("--row_dtype", choices=ROW_DTYPES, default="fp32", help="(%(default)s)")
+    parser.add_argument("--gpu", type=int, default=-1, help="-1: the CPU (%(default)s)")
     parser.add_argument("--folder", type=Path, help="where graph and run go, about 25 bytes a triple (a temporary one)")
     options = parser.parse_args()
     held_out = options.triples // 18
@@ -59,11 +64,12 @@ def main() -> None:
         graph = SyntheticGraph(options.entities, relations, options.triples, held_out, held_out, skew=0.9)
         write(graph, Path(folder), "Freebase")
         made = time.perf_counter()
-        run = train(Path(folder), Path(folder) / "ckpts", options.hidden_dim)
+        run = train(Path(folder), Path(folder) / "ckpts", options.hidden_dim, options.row_dtype, options.gpu)
         whole = time.perf_counter() - made
     result = {
         "entities": options.entities, "relations": relations, "triples": options.triples,
-        "hidden_dim": options.hidden_dim, "steps": run["steps"], "generate_seconds": made - began, "run_seconds": whole,
+        "hidden_dim": options.hidden_dim, "row_dtype": options.row_dtype, "gpu": options.gpu, "steps": run["steps"],
+        "generate_seconds": made - began, "run_seconds": whole,
         "load_and_initialize_seconds": run["seconds"]["initialization"],
         "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
         "test_seconds": run["seconds"]["testing"], "test": run["test"],

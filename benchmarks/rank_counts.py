@@ -11,7 +11,7 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.data.synthetic import SyntheticGraph
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 
 STEPS = 10
 LARGE = SyntheticGraph(20_000_000, 15_000, 5_000_000)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.recipes --json FILE --data_path P [--runs fb15k/complex ...] [--gpu N] [--at_once N]
 
-Each run is `dglke_train --config recipes/FOLDER/NAME.yaml`; metrics are of all test triples, filtered, against all
+Each run is `dglke_train --preset FOLDER/NAME`; metrics are of all test triples, filtered, against all
 entities, ties pessimistic. Published levels: DGL-KE's own on one V100 for fb15k (examples/README.md of its repository
 at e00bccf), LibKGE's for wn18rr, fb15k_237 and fb15k/rescal (README.md of its repository: 1vsAll or KvsAll training,
 reciprocal relations and a search over hundreds of settings, so another way of training than negative sampling). Runs
@@ -26,7 +26,6 @@ from pathlib import Path
 from . import result_file
 
 CACHE_RATIO = "0.05"  # on a GPU, where by default a table that fits would lie there as a whole
-RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 TRANSR = ["fb15k/transr", "fb15k_237/transr", "wn18rr/transr"]  # nobody publishes a level for it
 PUBLISHED_MRR = {
     "fb15k/transe_l1": 0.672, "fb15k/transe_l2": 0.649, "fb15k/distmult": 0.696, "fb15k/complex": 0.757,
@@ -40,8 +39,7 @@ PUBLISHED_MRR = {
 def train(name, flags, threads):
     """Metrics of one recipe's run, and how long it took."""
     with tempfile.TemporaryDirectory() as folder:
-        file = RECIPES / f"{name}.yaml"
-        command = [sys.executable, "-m", "dglke_frugal", "train", "--config", str(file), "--save_path", folder, *flags]
+        command = [sys.executable, "-m", "dglke_frugal", "train", "--preset", name, "--save_path", folder, *flags]
         ended = subprocess.run(
             command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)}
         )

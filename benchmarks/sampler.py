@@ -28,7 +28,7 @@ import time
 
 import numpy as np
 
-from dglke_frugal.training.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from dglke_frugal.training.batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 
 from . import result_file
 

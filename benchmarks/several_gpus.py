@@ -9,6 +9,7 @@ log but the first, added over ranks, times the batch of a rank.
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives [two_gpus_over_one_fb15k] [two_gpus_over_one_fb15k_no_peer]
 [frugal_over_vanilla_two_gpus]. models: ComplEx and RotatE there [two_gpus_over_one_complex] [two_gpus_over_one_rotate].
 large: N entities (20 million) by 400 behind a cache of 5 % [two_gpus_over_one_20m] [two_gpus_over_one_20m_no_peer].
+shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 """
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from dglke_frugal.data.synthetic import SyntheticGraph, write
 from . import result_file
 from .train import BATCH, NEGATIVES, RECIPES
 
-PARTS = ("fb15k", "models", "large")
+PARTS = ("fb15k", "models", "large", "shares")
+SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
 SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
@@ -40,11 +42,13 @@ LARGE_TRIPLES = 2_000_000
 TOOK = re.compile(r"\[proc (\d+)\]\[Train\] (\d+) steps take ([0-9.]+) seconds")
 
 
-def measure(flags, model, steps, threads):
-    """One leg: its rate, or why there is none."""
+def measure(flags, model, steps, threads, share=1):
+    """One leg: its rate, or why there is none. share: see `shares` above."""
+    batch, dim = BATCH * share, int(RECIPES[model][RECIPES[model].index("--hidden_dim") + 1]) // share
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dglke_frugal", "train", *map(str, flags), "--model_name", model,
-                   *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES),
+                   *RECIPES[model], "--hidden_dim", str(dim), "-adv", "--batch_size", str(batch),
+                   "--neg_sample_size", str(NEGATIVES),
                    "--max_step", str(steps), "--log_interval", str(steps // INTERVALS), "--no_save_emb",
                    "--save_path", folder]
         began = time.perf_counter()
@@ -62,7 +66,7 @@ def measure(flags, model, steps, threads):
     said = [line for line in done.stdout.splitlines() if line.startswith(("--parallel", "host rows")) or
             "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
-    return {"steps_per_second": rate, "triples_per_second": rate * BATCH, "said": said, "last_interval": parts[:3],
+    return {"steps_per_second": rate, "triples_per_second": rate * batch, "said": said, "last_interval": parts[:3],
             "seconds": time.perf_counter() - began}
 
 
@@ -80,10 +84,10 @@ class Legs:
         self._path, self._report, self._gpus = path, report, [str(gpu) for gpu in gpus]
         self._threads = len(os.sched_getaffinity(0))
 
-    def leg(self, part, name, flags, model="TransE_l2", steps=6000, alone=False):
-        """alone: on the first GPU."""
+    def leg(self, part, name, flags, model="TransE_l2", steps=6000, alone=False, share=1):
+        """alone: on the first GPU. share: as for measure."""
         gpus = self._gpus[:1] if alone else self._gpus
-        result = measure([*flags, "--gpu", *gpus], model, steps, self._threads // len(gpus))
+        result = measure([*flags, "--gpu", *gpus], model, steps, self._threads // len(gpus), share)
         self._report.setdefault(part, {})[name] = result
         rate = result["triples_per_second"]
         print(f"{part} {name:20s} {f'{rate:,.0f} triples/s' if rate else result['reason'][-300:]}", flush=True)
@@ -124,18 +128,21 @@ def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
                 legs.leg("fb15k", name, [*graph, *flags], alone=True)
             for name, flags in SEVERAL.items():
                 legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000)
-        if "models" in parts:
-            for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
-                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps, alone=True)
-                legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps)
-        if "fb15k" in parts and vanilla:
-            legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(len(gpus)),
-                                          "--num_thread", "1"], steps=200)
         if "large" in parts:
             made.join()
             flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED]
             legs.leg("large", "one", flags, steps=5000, alone=True)
             for name, more in (("columns", []), ("columns_no_peer", ["--peer", "off"])):
                 legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000)
+        if "models" in parts:
+            for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
+                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps, alone=True)
+                legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps)
+        for share in SHARES if "shares" in parts else ():
+            legs.leg("shares", str(share), [*graph, *ONE["one_on_device"], "--sampler_threads", 4 * share],
+                     steps=4000 // share + 2000, alone=True, share=share)
+        if "fb15k" in parts and vanilla:
+            legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(len(gpus)),
+                                          "--num_thread", "1"], steps=200)
     legs.write()
     print({key: report[key] for key, *_ in KEYS}, flush=True)

@@ -30,7 +30,7 @@ import numpy as np
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.synthetic import SyntheticGraph, write
-from dglke_frugal.training.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 
 from . import result_file, train_step
 from .training_run import run

@@ -6,10 +6,11 @@
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
 with the table on the device [step_us_on_device], and behind 5 % without graphs, with values staged, with host rows
-copied, with tf32 and bf16; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA
-graph (compiled_torch.py), over ours there [device_step_over_compiled_torch]. models: all eight models, behind a cache of 5 %.
-large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], beside DGL-KE with --mix_cpu_gpu
-[frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
+copied, with tf32 and bf16, and with rows in halves [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it
+on the device, by torch.compile and a CUDA graph (compiled_torch.py), over ours there [device_step_over_compiled_torch].
+models: all eight models, behind a cache of 5 %.
+large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in halves
+[step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
 
 A leg that cannot run (DGL-KE without a DGL for CUDA) is null, with the end of what it said as its reason.
 """
@@ -43,9 +44,12 @@ FRUGAL = {
     "frugal_sync": [*CACHED, "--flush", "sync"],
     "frugal_tf32": [*CACHED, "--matmul", "tf32"],
     "frugal_bf16": [*CACHED, "--matmul", "bf16"],
+    "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
+    "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"],
 }
 KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vanilla_mix", "step_us_on_device",
-        "step_us_fb15k_5", "step_us_20m_5", "device_step_over_compiled_torch", "stall_share")
+        "step_us_fb15k_5", "step_us_fb15k_5_fp16", "step_us_20m_5", "step_us_20m_5_fp16",
+        "device_step_over_compiled_torch", "stall_share")
 
 
 def measure(flags, model, options, interval):
@@ -124,6 +128,7 @@ def main():
             report["device_step_over_compiled_torch"] = over(legs, "frugal_on_device", "compiled_torch")
             report["step_us_on_device"] = microseconds(legs, "frugal_on_device")
             report["step_us_fb15k_5"] = microseconds(legs, "frugal")
+            report["step_us_fb15k_5_fp16"] = microseconds(legs, "frugal_fp16_rows")
             report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
         if "models" in options.part:
             for model in RECIPES:
@@ -136,11 +141,12 @@ def main():
             report["entities"] = options.entities
             flags = ["--dataset", large.name, "--format", "udd_hrt", "--data_path", str(path), "--data_files",
                      "entities.tsv", "relations.tsv", "train.tsv", "valid.tsv", "test.tsv"]
-            for name in ("frugal", "frugal_staged", "frugal_copy", "frugal_sync"):
+            for name in ("frugal", "frugal_fp16_rows", "frugal_staged", "frugal_copy", "frugal_sync"):
                 leg("large", name, [*flags, *FRUGAL[name]], "TransE_l2", 500)
             leg("large", "vanilla_mix", [*flags, "--backend", "vanilla", "--mix_cpu_gpu"], "TransE_l2", 20)
             report["frugal_over_vanilla_mix"] = over(report.setdefault("large", {}), "frugal", "vanilla_mix")
             report["step_us_20m_5"] = microseconds(report["large"], "frugal")
+            report["step_us_20m_5_fp16"] = microseconds(report["large"], "frugal_fp16_rows")
     result_file.write(options.json, report)
     print({name: report.get(name) for name in KEYS})
 

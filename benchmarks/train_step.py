@@ -27,7 +27,8 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
-from dglke_frugal.training.step import LossConfig, StepConfig, make_step
+from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 from . import result_file
 
