@@ -23,10 +23,9 @@ from .result_file import MACHINE
 
 HERE = Path(__file__).parent
 MANY = 8  # numbers of a list that are written out; of more, there are the least, the middle and the largest
-LOST = ("45daae87c7", "97b62ce90d")  # commits of copies of trees, which are in no history
 NO_CLEAN_ORIGIN = (
-    "**No clean origin:** these figures are of a tree with changes that were not committed, or of a commit that is in "
-    "no history; they are to be measured again."
+    "**No clean origin:** these figures are of a tree with changes that were not committed; they are to be measured "
+    "again."
 )
 ABOUT = (
     "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
@@ -38,7 +37,7 @@ ABOUT = (
 def has_clean_origin(facts: Mapping[str, Any]) -> bool:
     """Whether all of a result was measured on commits that can be had again. facts: its machine."""
     commits = [facts.get("commit"), *facts.get("earlier_commits", ())]
-    return all(commit and not commit.endswith(("+", "unknown")) and commit not in LOST for commit in commits)
+    return all(commit and not commit.endswith(("+", "unknown")) for commit in commits)
 
 
 def benchmarks() -> Dict[str, Tuple[str, str]]:

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds and runs the tests of threads, engine and sampler under the thread sanitizer and the address sanitizer, and
-# checks clang's thread-safety analysis. For CI: any report fails.
+# Builds and runs the tests of threads, engine, batches and exchange under the thread sanitizer and the address
+# sanitizer, and checks clang's thread-safety analysis. For CI: any report fails.
 # Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build/sanitizers}
+broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*'  # those race: that is what is broken
 
 if command -v clang++ > /dev/null; then
   for file in "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp; do
@@ -16,15 +17,19 @@ else
   exit 1
 fi
 
+export TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
+run() {
+  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange test_parallel; do
+    timeout 400 "$build/$1/csrc/tests/$test" --gtest_brief=1 --gtest_filter="-$broken" || return 1
+  done
+  echo "$1 sanitizer: clean"
+}
+
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  cmake --build "$build/$sanitizer" --target test_engine test_sampler test_parallel > /dev/null
-  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 "$build/$sanitizer/csrc/tests/engine/test_engine" \
-    --gtest_brief=1 --gtest_filter='-*BrokenVariant*:*EngineMutation*'  # those race: that is what is broken
-  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 \
-    "$build/$sanitizer/csrc/tests/sampler/test_sampler" --gtest_brief=1 --gtest_filter='BatchStream*:BatchRing*:Shared*'
-  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1 timeout 300 "$build/$sanitizer/csrc/tests/test_parallel" \
-    --gtest_brief=1
-  echo "$sanitizer sanitizer: clean"
+  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_parallel > /dev/null
 done
+run thread & # beside the other one: each keeps about one core busy
+run address,undefined
+wait $!
