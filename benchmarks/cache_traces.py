@@ -2,8 +2,9 @@
 
 Batches are DGL-KE's: 1000 positives without replacement from shuffled epochs, 1000 uniform negatives. A row counts once
 per batch, as it is read. FB15k and wn18rr are the graphs themselves; the Freebase-like trace draws positives from 2 M
-entities with weight rank^-0.9, which puts 53, 67 and 74 % of them on 1, 5 and 10 % of the entities. The first third of
-a trace fills the cache and is not counted.
+entities with weight rank^-0.9, which puts 53, 67 and 74 % of them on 1, 5 and 10 % of the entities. The trace with drift
+is the same but that each step shifts the ranks by 10, so that other entities are hot a hundred steps later; its static
+set has those that the whole trace uses most. The first third of a trace fills the cache and is not counted.
 """
 from __future__ import annotations
 
@@ -44,14 +45,19 @@ def graph_trace(path, steps):
     return offsets, rows, np.argsort(-degree, kind="stable"), entities
 
 
-def zipf_trace(steps):
+def zipf_trace(steps, drift=0):
+    """drift: ranks by which each step shifts who is hot."""
     rng = np.random.default_rng(5)
     by_rank = rng.permutation(ZIPF_ROWS)
     share = np.cumsum(np.arange(1, ZIPF_ROWS + 1) ** -ZIPF_EXPONENT)
     share /= share[-1]
-    offsets, rows = joined([np.unique(np.concatenate([by_rank[np.searchsorted(share, rng.random(2 * BATCH))],
-                                                      rng.integers(0, ZIPF_ROWS, BATCH)])) for _ in range(steps)])
-    return offsets, rows, by_rank, ZIPF_ROWS
+    uses, batches = np.zeros(ZIPF_ROWS, np.int64), []
+    for step in range(steps):
+        positives = by_rank[(np.searchsorted(share, rng.random(2 * BATCH)) + drift * step) % ZIPF_ROWS]
+        np.add.at(uses, positives, 1)
+        batches.append(np.unique(np.concatenate([positives, rng.integers(0, ZIPF_ROWS, BATCH)])))
+    offsets, rows = joined(batches)
+    return offsets, rows, np.argsort(-uses, kind="stable") if drift else by_rank, ZIPF_ROWS
 
 
 def policy_table(data_path, steps):
@@ -64,6 +70,7 @@ def policy_table(data_path, steps):
         else:
             print(f"policies on {name}: not measured, there is no {file}")
     traces["freebase_like"] = zipf_trace(steps)
+    traces["freebase_like_with_drift"] = zipf_trace(steps, drift=10)
     table = {}
     for name, (offsets, rows, hot, entities) in traces.items():
         table[name] = {}

@@ -173,10 +173,12 @@ class RunConfig:
     """How long the run is, what it says and what it leaves behind.
 
     lr_patience, lr_factor: after so many validations without a better MRR the learning rate is multiplied by this.
+    save_dtype: what the file of the saved entities holds.
     """
 
     save_path: str = "ckpts"
     no_save_emb: bool = False
+    save_dtype: str = "fp32"
     max_step: int = 80000
     log_interval: int = 1000
     seed: Optional[int] = None
@@ -358,6 +360,7 @@ def check(config: TrainConfig) -> None:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     _check_halves(config)
+    _check_saved(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
         raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
@@ -384,6 +387,13 @@ def _check_model(model: ModelConfig) -> None:
             raise InputError(
                 f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither"
             )
+
+
+def _check_saved(config: TrainConfig) -> None:
+    """What files can hold."""
+    if config.run.save_dtype == "bf16":
+        raise InputError("--save_dtype bf16: .npy files have no such type; use fp16, or fp32, which holds what bf16 rows "
+                         "are to the bit")
 
 
 def _check_halves(config: TrainConfig) -> None:

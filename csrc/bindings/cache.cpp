@@ -1,4 +1,5 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <vector>
@@ -9,8 +10,8 @@
 #include "cache/cache_index.h"
 #include "cache/digest_index.h"
 #include "cache/direct_index.h"
+#include "cache/named_policy.h"
 #include "cache/replay.h"
-#include "cache/scored_policy.h"
 #include "engine/simple_policies.h"
 
 namespace frugal {
@@ -83,11 +84,11 @@ void restore(CacheIndex& index, const Vector<Key>& keys, const Vector<Slot>& slo
 nb::dict replay_cache(const std::string& policy, std::int64_t row_count, std::int64_t slots,
                       const Vector<std::int64_t>& hot_rows, const Vector<std::int64_t>& offsets,
                       const Vector<std::int64_t>& rows, std::int64_t horizon, std::int64_t measured_from) {
-  std::unique_ptr<CachePolicy> cache;
+  std::shared_ptr<CachePolicy> cache;
   if (policy == "static")
-    cache = std::make_unique<StaticHotSet>(std::span(hot_rows.data(), hot_rows.size()));
+    cache = std::make_shared<StaticHotSet>(std::span(hot_rows.data(), hot_rows.size()));
   else
-    cache = std::make_unique<ScoredPolicy>(row_count, slots, eviction_named(policy));
+    cache = make_named_policy(policy, row_count, slots);
   const ReplayResult result =
       replay(*cache, row_count, {offsets.data(), offsets.size()}, {rows.data(), rows.size()}, horizon, measured_from);
   nb::dict counts;
@@ -179,13 +180,8 @@ void bind_cache(nb::module_& module) {
             new (self) DigestIndex(capacity, policy_named(policy));
           },
           "capacity"_a, "policy"_a);
-  nb::class_<ScoredPolicy, CachePolicy>(module, "ScoredPolicy", "Evicts the row with the lowest score of its set.")
-      .def(
-          "__init__",
-          [](ScoredPolicy* self, std::int64_t rows, std::int64_t slots, const std::string& name) {
-            new (self) ScoredPolicy(rows, slots, eviction_named(name));
-          },
-          "rows"_a, "slots"_a, "name"_a);
+  module.def("named_cache_policy", &make_named_policy, "name"_a, "rows"_a, "slots"_a,
+             "The CachePolicy lru, lfu, epoch_lru, epoch_lfu or next_use, for a cache of `slots` of a table's `rows`.");
   module.def(
       "replay_cache", &replay_cache, "policy"_a, "row_count"_a, "slots"_a, "hot_rows"_a, "offsets"_a, "rows"_a,
       "horizon"_a, "measured_from"_a,

@@ -30,7 +30,7 @@ class FrequencySketch {
     for (int k = 0; k < kCounters; ++k) lowest = std::min<std::uint32_t>(lowest, line[place(hashed, k)]);
     if (lowest == kMost) return lowest;
     for (int k = 0; k < kCounters; ++k)  // raising only the lowest ones keeps the others' error down
-      if (line[place(hashed, k)] == lowest) ++line[place(hashed, k)];
+      line[place(hashed, k)] += line[place(hashed, k)] == lowest;
     return lowest + 1;
   }
 

@@ -1,88 +1,64 @@
 #include "cache/scored_policy.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 namespace frugal {
 namespace {
 
-ScorePolicy score_policy(Eviction eviction) {
-  switch (eviction) {
-    case Eviction::kLru:
-      return ScorePolicy::kLru;
-    case Eviction::kLfu:
-      return ScorePolicy::kLfu;
-    case Eviction::kEpochLru:
-      return ScorePolicy::kEpochLru;
-    case Eviction::kEpochLfu:
-      return ScorePolicy::kEpochLfu;
-    case Eviction::kNextUse:
-      return ScorePolicy::kCustomized;
-  }
-  throw std::invalid_argument("no such eviction");
-}
-
-bool counts(Eviction eviction) {
-  return eviction == Eviction::kLfu || eviction == Eviction::kEpochLfu || eviction == Eviction::kNextUse;
-}
-
-// Any use in sight outweighs any number of uses in the past.
-Score next_use_score(std::int64_t next_use, std::uint32_t count) {
-  if (next_use == kNever) return count;
-  return static_cast<Score>(kNever - next_use) | Score{1} << 63;
-}
+constexpr std::uint32_t kInSight = std::uint32_t{1} << 31;
+constexpr std::uint32_t kMostUses = kInSight - 1, kMostUsesOfEpoch = 0xffff;
 
 }  // namespace
-
-Eviction eviction_named(const std::string& name) {
-  if (name == "lru") return Eviction::kLru;
-  if (name == "lfu") return Eviction::kLfu;
-  if (name == "epoch_lru") return Eviction::kEpochLru;
-  if (name == "epoch_lfu") return Eviction::kEpochLfu;
-  if (name == "next_use") return Eviction::kNextUse;
-  throw std::invalid_argument("no cache policy '" + name + "'; there are lru, lfu, epoch_lru, epoch_lfu and next_use");
-}
 
 ScoredPolicy::ScoredPolicy(std::int64_t rows, std::int64_t slots, Eviction eviction, std::int64_t epoch_steps)
     : eviction_(eviction),
       epoch_steps_(epoch_steps),
-      index_(rows, static_cast<Slot>(std::min<std::int64_t>(slots, std::numeric_limits<Slot>::max())),
-             score_policy(eviction)),
-      misses_(counts(eviction) ? static_cast<std::uint64_t>(std::min(rows, 8 * slots)) : 0),
-      count_(eviction == Eviction::kNextUse ? index_.capacity() : 0) {
+      sets_(rows, slots),
+      misses_(static_cast<std::uint64_t>(std::min(rows, 8 * slots))),
+      count_(static_cast<std::size_t>(wants_next_use() ? sets_.slots() : 0)) {
   if (epoch_steps < 1) throw std::invalid_argument("an epoch has at least one step");
 }
 
+// Any use in sight outweighs any number of uses in the past, and any use in this epoch those in another.
+ScoredSets::Score ScoredPolicy::score(std::uint32_t count, std::int64_t step, std::int64_t next_use) const {
+  switch (eviction_) {
+    case Eviction::kNextUse:
+      return next_use == kNever ? count : kInSight | (kMostUses - static_cast<std::uint32_t>(next_use));
+    case Eviction::kEpochLfu:
+      return static_cast<std::uint32_t>(std::min<std::int64_t>(step / epoch_steps_, 0xffff)) << 16 |
+             std::min(count, kMostUsesOfEpoch);
+    case Eviction::kLfu:
+      break;
+  }
+  return count;
+}
+
 void ScoredPolicy::touch(std::int64_t, std::int32_t slot, std::int64_t step, std::int64_t next_use) {
-  advance(step);
-  index_.touch(slot, wants_next_use() ? next_use_score(next_use, ++count_[slot]) : 1);
+  std::uint32_t count = wants_next_use() ? count_[static_cast<std::size_t>(slot)] : sets_.score(slot);
+  if (eviction_ == Eviction::kEpochLfu) count &= kMostUsesOfEpoch;
+  count += count < kMostUses;
+  if (wants_next_use()) count_[static_cast<std::size_t>(slot)] = count;
+  sets_.touch(slot, score(count, step, next_use), step);
 }
 
 void ScoredPolicy::prefetch(std::int64_t row) const {
-  if (counts(eviction_)) misses_.prefetch(row);
-  index_.prefetch(row);
+  misses_.prefetch(row);
+  sets_.prefetch(row);
 }
 
 void ScoredPolicy::prefetch_slot(std::int32_t slot) const {
-  index_.prefetch(slot);
-  if (wants_next_use()) __builtin_prefetch(&count_[slot], 1);
+  sets_.prefetch_slot(slot);
+  if (wants_next_use()) __builtin_prefetch(&count_[static_cast<std::size_t>(slot)], 1);
 }
 
 Admission ScoredPolicy::admit(std::int64_t row, std::int64_t step, std::int64_t next_use) {
-  advance(step);
-  const std::uint32_t count = counts(eviction_) ? misses_.count(row) : 1;
-  const Upsert upsert = index_.insert_and_evict(row, wants_next_use() ? next_use_score(next_use, count) : count);
-  if (wants_next_use() && upsert.slot != kNoSlot) count_[upsert.slot] = count;
-  return {upsert.slot, upsert.evicted};
+  const std::uint32_t count = misses_.count(row);
+  const Admission admission = sets_.insert(row, score(count, step, next_use), step);
+  if (wants_next_use() && admission.accepted()) count_[static_cast<std::size_t>(admission.slot)] = count;
+  return admission;
 }
 
-void ScoredPolicy::release(std::int64_t, std::int32_t slot) { index_.free(slot); }
-
-void ScoredPolicy::advance(std::int64_t step) {
-  if (step == index_.clock().time) return;
-  index_.set_time(step);
-  index_.set_epoch(static_cast<std::uint32_t>(step / epoch_steps_));
-}
+void ScoredPolicy::release(std::int64_t, std::int32_t slot) { sets_.release(slot); }
 
 }  // namespace frugal

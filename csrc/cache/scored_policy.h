@@ -1,33 +1,28 @@
-// The engine's cache policies that evict by score: LRU, LFU, their epoch variants, and next use.
+// The engine's cache policies that evict by score: LFU, its variant by epochs, and next use.
 //
 // Next use is Belady's rule as far as the lookahead sees: the row whose next use is furthest away goes first. Rows that
-// no step in sight uses are all equally far, so among them the least often used goes; a row that comes in without a use
-// in sight has to be worth more than the one it would put out.
+// no step in sight uses are all equally far, so among them the least often used goes. Whatever comes in has to be worth
+// more than what it puts out.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
 
 #include "cache/frequency_sketch.h"
-#include "cache/set_index.h"
+#include "cache/scored_sets.h"
 #include "engine/cache_policy.h"
 
 namespace frugal {
 
-enum class Eviction { kLru, kLfu, kEpochLru, kEpochLfu, kNextUse };
-
-// "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use"; throws std::invalid_argument for another name.
-Eviction eviction_named(const std::string& name);
+enum class Eviction { kLfu, kEpochLfu, kNextUse };
 
 class ScoredPolicy final : public CachePolicy {
  public:
-  // rows: of the table. slots >= 1, cut to `rows`. epoch_steps >= 1: steps of an epoch, for the epoch variants.
+  // rows: of the table. slots >= 1, cut to `rows`. epoch_steps >= 1: steps of an epoch, for epoch_lfu.
   ScoredPolicy(std::int64_t rows, std::int64_t slots, Eviction eviction, std::int64_t epoch_steps = kEpochSteps);
 
   static constexpr std::int64_t kEpochSteps = 1000;
 
-  std::int64_t slots() const override { return index_.capacity(); }
+  std::int64_t slots() const override { return sets_.slots(); }
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
   void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
   void prefetch(std::int64_t row) const override;
@@ -36,12 +31,12 @@ class ScoredPolicy final : public CachePolicy {
   void release(std::int64_t row, std::int32_t slot) override;
 
  private:
-  void advance(std::int64_t step);
+  ScoredSets::Score score(std::uint32_t count, std::int64_t step, std::int64_t next_use) const;
 
   const Eviction eviction_;
   const std::int64_t epoch_steps_;
-  SetIndex index_;
-  FrequencySketch misses_;            // how often each row was offered to admit(); empty if the scores need no counts
+  ScoredSets sets_;
+  FrequencySketch misses_;           // how often each row was offered to admit()
   LargeArray<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
 };
 

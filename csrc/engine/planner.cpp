@@ -48,7 +48,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   directory_.reserve(static_cast<std::size_t>(std::min(slots, config.rows)));
   const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
                                               [](const auto& cache) { return cache->wants_next_use(); });
-  if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_);
+  if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_, config.horizon);
   bytes_ = static_cast<std::int64_t>(cached_.bytes() + directory_.bytes() +
                                      static_cast<std::size_t>(slots) * sizeof(Slot));
 }
@@ -116,7 +116,6 @@ void Planner::decide(std::int64_t step) {
   else
     visit_together();
   admit_candidates();
-  if (next_use_) next_use_->forget(step);
   finish();
 }
 
@@ -216,7 +215,7 @@ void Planner::pull_back(std::int64_t row, const Place& place) {
 }
 
 // When all hits of the step are known, so that none of them is evicted. The policies answer for all candidates before
-// anything moves, so that the memory which moving touches is there.
+// anything moves, so that the memory which moving touches can be asked for some rows ahead.
 void Planner::admit_candidates() {
   if (!caching_) {
     for (const User& user : candidates_) send_value(user.rank, user.index);
@@ -233,18 +232,24 @@ void Planner::admit_candidates() {
       send_value(user.rank, user.index);
       continue;
     }
-    const auto& slots = slots_[static_cast<std::size_t>(user.rank)];
-    if (admission.slot >= static_cast<std::int64_t>(slots.size()))
+    if (admission.slot >= static_cast<std::int64_t>(slots_[static_cast<std::size_t>(user.rank)].size()))
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
-    __builtin_prefetch(&slots[static_cast<std::size_t>(admission.slot)], 1);
-    directory_.prefetch(part(user.rank).rows[user.index]);
-    if (admission.evicted_row >= 0) {
-      directory_.prefetch(admission.evicted_row);
-      cached_.prefetch(admission.evicted_row);
-    }
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(user.rank)][static_cast<std::size_t>(admission.slot)], 1);
     admitted_.push_back({user, admission});
   }
   for (const Admitted& admitted : admitted_) take_in(admitted);
+  // The directory in loops of its own, each with one line to wait for: no row comes in that leaves with the same step.
+  const auto row_of = [&](const Admitted& admitted) FRUGAL_REQUIRES(thread_) {
+    return part(admitted.user.rank).rows[admitted.user.index];
+  };
+  for (std::size_t a = 0; a < admitted_.size(); ++a) {
+    if (a + kPrefetch < admitted_.size()) prefetch_directory(admitted_[a + kPrefetch].admission.evicted_row);
+    if (admitted_[a].admission.evicted_row >= 0) leave(admitted_[a].admission.evicted_row);
+  }
+  for (std::size_t a = 0; a < admitted_.size(); ++a) {
+    if (a + kPrefetch < admitted_.size()) directory_.prefetch(row_of(admitted_[a + kPrefetch]));
+    enter(row_of(admitted_[a]), {admitted_[a].user.rank, admitted_[a].admission.slot});
+  }
 }
 
 void Planner::prefetch_candidate(std::size_t candidate) {
@@ -252,19 +257,21 @@ void Planner::prefetch_candidate(std::size_t candidate) {
   config_.caches[static_cast<std::size_t>(soon.rank)]->prefetch(part(soon.rank).rows[soon.index]);
 }
 
+void Planner::prefetch_directory(std::int64_t row) {
+  if (row < 0) return;
+  directory_.prefetch(row);
+  cached_.prefetch(row);
+}
+
+// The plan and the slot; the directory follows.
 void Planner::take_in(const Admitted& admitted) {
   const auto& [user, admission] = admitted;
   Slot& slot = slots_[static_cast<std::size_t>(user.rank)][static_cast<std::size_t>(admission.slot)];
   if (slot.row != admission.evicted_row || (slot.row >= 0 && slot.since == step_))
     throw std::logic_error("A cache policy evicted a row that is not in the slot, or that the same step uses.");
-  if (slot.row >= 0) {
-    leave(slot.row);
-    write_back(user.rank, admission.slot, kNever);
-  }
+  if (slot.row >= 0) write_back(user.rank, admission.slot, kNever);
   const Part& mine = part(user.rank);
-  const std::int64_t row = mine.rows[user.index];
-  slot = {row, step_};
-  enter(row, {user.rank, admission.slot});
+  slot = {mine.rows[user.index], step_};
   mine.plan(user.index, RowDestination::kCache, admission.slot);
 }
 
@@ -406,7 +413,7 @@ void Planner::finish() {
 }
 
 std::int64_t Planner::next_use(std::int32_t rank, std::int64_t index) const {
-  return next_use_ ? next_use_->after(rank, step_, index) : kNever;
+  return next_use_ ? next_use_->after(rank, index) : kNever;
 }
 
 StepOperations& Planner::operations_of(std::int64_t row) const {

@@ -81,6 +81,7 @@ class Planner {
   void pull_back(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
   void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
+  void prefetch_directory(std::int64_t row) FRUGAL_REQUIRES(thread_);
   void enter(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
   void leave(std::int64_t row) FRUGAL_REQUIRES(thread_);
   void take_in(const Admitted& admitted) FRUGAL_REQUIRES(thread_);

@@ -82,9 +82,11 @@ class RowMap {
     std::int64_t row = kEmpty;
     Value value{};
   };
+  static constexpr std::size_t kCellsOfLine = 64 % sizeof(Cell) == 0 ? 64 / sizeof(Cell) : 1;
 
   static std::size_t capacity_for(std::size_t expected) { return std::bit_ceil(expected * 4 / 3 + 16); }
-  std::size_t home(std::int64_t row) const { return hash_row(row) >> shift_; }
+  // Where a search begins: with the first cell of a line, so that it seldom needs a second line.
+  std::size_t home(std::int64_t row) const { return hash_row(row) >> shift_ & ~(kCellsOfLine - 1); }
 
   void rebuild(std::size_t capacity) {
     LargeArray<Cell> old = std::exchange(cells_, LargeArray<Cell>(capacity));

@@ -55,6 +55,9 @@ def new_flags() -> argparse.ArgumentParser:
                        help="how entity rows are kept in host memory and caches, and travel: fp16 and bf16 take half "
                             "of the memory and of the bus; steps compute in fp32, and round at random what they store, so "
                             "that the numbers are no longer DGL-KE's (%(default)s)")
+    group.add_argument("--save_dtype", choices=ROW_DTYPES, default="fp32",
+                       help="what the file of the saved entities holds: fp16 takes half of the disk, and rounds rows that "
+                            "are kept in fp32 to the nearest; relations stay in fp32 (%(default)s)")
     group.add_argument("--checkpoint_interval", type=int, default=0, metavar="STEPS",
                        help="write a checkpoint every so many steps, and at the end (default: only when interrupted)")
     group.add_argument("--resume", metavar="RUN_DIR",

@@ -96,8 +96,9 @@ def _refuse(own, why, *names):
 
 
 def _refuse_halves(own, why):
-    if own.row_dtype != "fp32":
-        raise InputError(f"--row_dtype {own.row_dtype} cannot be used with {why}; leave one of the two out")
+    for name in ("row_dtype", "save_dtype"):
+        if getattr(own, name) != "fp32":
+            raise InputError(f"--{name} {getattr(own, name)} cannot be used with {why}; leave one of the two out")
 
 
 def _vanilla(own, argv):

@@ -88,7 +88,7 @@ def is_reciprocal(folder: PathLike) -> bool:
 
 
 def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
-    """Memory-map a float32 table (rows, dim) that np.save wrote.
+    """A table (rows, dim) that np.save wrote: float32 is memory-mapped, float16 (--save_dtype) read as float32.
 
     check_values: look for NaN and infinite numbers, which reads the whole file once.
 
@@ -104,13 +104,13 @@ def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
         ) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"cannot read {path}: {error}; copy it again from the run that wrote it") from error
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype != np.float32:
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype not in (np.float32, np.float16):
         found = f"{table.dtype} of shape {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
-        raise InputError(f"{path} holds {found}; an embedding table is float32 with one row per id")
+        raise InputError(f"{path} holds {found}; an embedding table is float32 or float16 with one row per id")
     if 0 in table.shape:
         raise InputError(f"{path} is empty (shape {table.shape}); copy it again from the run that wrote it")
-    if not table.flags.c_contiguous:
-        table = np.ascontiguousarray(table)
+    if table.dtype == np.float16 or not table.flags.c_contiguous:
+        table = np.ascontiguousarray(table, np.float32)
     if check_values:
         rows = max(1, _CHECK_BYTES // table[0].nbytes)
         for begin in range(0, len(table), rows):

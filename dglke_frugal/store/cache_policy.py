@@ -18,4 +18,4 @@ def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[in
         if hot_rows is None:
             raise ValueError("the static policy needs to know which rows are hot")
         return _native.StaticHotSet(np.ascontiguousarray(hot_rows[:slots], np.int64))
-    return _native.ScoredPolicy(rows, slots, name)
+    return _native.named_cache_policy(name, rows, slots)

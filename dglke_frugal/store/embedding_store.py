@@ -12,6 +12,7 @@ from ..files import replace_file
 from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
 from .half_embeddings import Rounding, embeddings_of, rounded_rows, stored_embeddings
 
+_SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
@@ -210,10 +211,11 @@ class EmbeddingStore:
             self.steps.close()
             self.steps, self._on_device = _native.DirectRows(self._table), False
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the embeddings as a C-contiguous float32 .npy file, without a second copy of the table in memory."""
+    def save(self, path: str | os.PathLike, dtype: str = "fp32") -> None:
+        """Write the embeddings as a C-contiguous .npy file of float32, or with "fp16" of float16, without a second copy
+        of the table in memory."""
         self.drain()
-        write_rows(path, self.embeddings)
+        write_rows(path, self.embeddings, dtype)
 
     def load(self, path: str | os.PathLike) -> None:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
@@ -226,13 +228,21 @@ def direct_rows(table: _native.HostTable, rounding: Optional[Rounding]):
     return rounded_rows(_native.DirectRows(table), rounding)
 
 
-def write_rows(path: str | os.PathLike, table) -> None:
-    """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file."""
+def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> None:
+    """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
+    with "fp16", of float16."""
     with replace_file(path) as file:
-        header = {"descr": "<f4", "fortran_order": False, "shape": table.shape}
+        header = {"descr": _SAVED[dtype], "fortran_order": False, "shape": table.shape}
         np.lib.format.write_array_header_1_0(file, header)
         for block in _blocks(*table.shape):
-            file.write(np.ascontiguousarray(table[block]))
+            rows = table[block]
+            file.write(np.ascontiguousarray(to_float16(rows) if dtype == "fp16" else rows))
+
+
+def to_float16(values: np.ndarray) -> np.ndarray:
+    """The nearest float16; finite numbers beyond the largest become that one, as where rows are kept in halves."""
+    largest = np.float32(np.finfo(np.float16).max)
+    return np.where(np.isfinite(values), np.clip(values, -largest, largest), values).astype("<f2")
 
 
 def read_rows(path: str | os.PathLike, table) -> None:

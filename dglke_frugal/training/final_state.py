@@ -50,6 +50,13 @@ def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, st
     state.load_into({**_states(tables), **own})
 
 
+def reads_halves(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> bool:
+    """Whether load_state takes the entities from a file that --save_dtype fp16 has written."""
+    if state.path.parent.name == CHECKPOINTS:
+        return False
+    return np.load(tables.files(folder, stem)["entity"], mmap_mode="r", allow_pickle=False).dtype == np.float16
+
+
 def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:
     """The states (rows,) float32 that belong to a run's saved tables, by table, memory-mapped; None if it has none."""
     checkpoints = CheckpointFolder(folder / CHECKPOINTS)

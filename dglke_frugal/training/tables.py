@@ -134,10 +134,10 @@ class Tables:
         endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}
         return {name: folder / f"{stem}{endings[name]}.npy" for name in self.stores}
 
-    def save(self, folder: Path, stem: str) -> None:
-        """Write the tables. Raises InputError."""
+    def save(self, folder: Path, stem: str, entity_dtype: str = "fp32") -> None:
+        """Write the tables, entities as float32 or with "fp16" as float16. Raises InputError."""
         for name, file in self.files(folder, stem).items():
-            self.stores[name].save(file)
+            self.stores[name].save(file, entity_dtype if name == "entity" else "fp32")
 
     def load(self, folder: Path, stem: str) -> None:
         """Read what `save` has written; optimizer states are set to 0. Raises InputError."""

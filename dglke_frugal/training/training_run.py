@@ -20,7 +20,7 @@ from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from ..models import find_model
 from .batches.sampler import Sampler, SamplerConfig
-from .final_state import last_state, load_state, remove_final_state, save_final_state
+from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
 from .folder.checkpoint import CheckpointFolder
 from .folder.run_folder import CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, identity, write_config, write_result
 from .interrupt import Interrupt
@@ -126,6 +126,9 @@ class TrainingRun:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
                              f"{self.config.run.max_step}; give a larger one")
         load_state(checkpoint, self.tables, self._own_arrays(), self.folder, self._stem)
+        if self.config.model.row_dtype != "fp16" and reads_halves(checkpoint, self.tables, self.folder, self._stem):
+            print("its entities were saved by --save_dtype fp16, so that it goes on from rounded rows; checkpoints "
+                  "(--checkpoint_interval) keep all bits")
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
         if self.plateau.restore(state.get("plateau")):
@@ -323,7 +326,7 @@ class TrainingRun:
         """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
         print(f"Save model to {self.folder}")
         remove_final_state(self.folder)
-        self.tables.save(self.folder, self._stem)
+        self.tables.save(self.folder, self._stem, self.config.run.save_dtype)
         if self.own_model is not None:
             from .own_model import save_own_model
 

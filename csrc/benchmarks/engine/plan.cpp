@@ -1,10 +1,10 @@
 // What it costs to decide a step: the planner's threads alone, and what the training thread pays beside them. Nobody
 // computes: a rank sleeps between its calls, so that planner and flush threads have the cores. Prints one JSON object.
 //
-//   engine_plan [--rows 20000000] [--path host_row|staging] [--policy static|lru|next_use] [--share 5] [--steps 1000]
+//   engine_plan [--rows 20000000] [--path host_row|staging] [--policy NAME] [--share 5] [--steps 1000]
 //               [--pause 150] [--ranks 1] [--executors RANKS] [--threads 0]
 //
-// --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
+// --policy: static, lru, lfu, epoch_lru, epoch_lfu or next_use. --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
 // batches a step joins. --executors: threads that run the steps by one plan (the first one's times are printed).
 // --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count.
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "benchmarks/engine/sparse_table.h"
 #include "benchmarks/engine/timing.h"
 #include "benchmarks/engine/traces.h"
-#include "cache/scored_policy.h"
+#include "cache/named_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 #include "store/in_flight_rows.h"
@@ -31,7 +31,7 @@ constexpr std::int64_t kMaxRows = 2 * kPositives + kNegatives;  // of one rank's
 std::shared_ptr<CachePolicy> make_policy(const std::string& name, std::int64_t rows,
                                          const std::vector<std::int64_t>& hot) {
   if (name == "static") return std::make_shared<StaticHotSet>(hot);
-  return std::make_shared<ScoredPolicy>(rows, static_cast<std::int64_t>(hot.size()), eviction_named(name));
+  return make_named_policy(name, rows, static_cast<std::int64_t>(hot.size()));
 }
 
 // Steps that use each of `hot` once.

@@ -2,7 +2,11 @@
 // have registered.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <mutex>
+#include <random>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -68,6 +72,53 @@ TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
                 {'a', 1, 0, 2}, {'a', 2, 0, 1}, {'a', 9, 0, 2}, {'t', 2, 1, 3}, {'t', 1, 2, 3}, {'a', 9, 2, kNever}}));
   port.plan(4);  // asked for: planned without looking further
   EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));
+}
+
+// Enough rows and steps for buckets to overflow and for uses to go out of date; nothing is told beyond the horizon.
+TEST(NextUse, IsWhatACountByHandSaysForManySteps) {
+  constexpr std::int64_t kSteps = 300, kRows = 5000;
+  const auto policy = std::make_shared<Recorder>();
+  Shape shape;
+  shape.ranks = 1;
+  shape.slots = 0;
+  shape.rows = kRows;
+  shape.lookahead = 6;
+  shape.horizon = 4;
+  const RowLayout layout = RowLayout::for_dim(shape.dim);
+  std::vector<float> table = initial_table(shape, layout);
+  EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
+  config.max_rows_per_step = 400;
+  config.staging_bytes = 0;  // by the rows of a step
+  config.caches = {policy};
+  std::mt19937 random(3);
+  std::vector<std::vector<std::int64_t>> steps;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    std::set<std::int64_t> rows;  // some steps use few rows, some all that there may be
+    const auto count = random() % 3 == 0 ? std::size_t{400} : random() % 50;
+    while (rows.size() < count) rows.insert(static_cast<std::int64_t>(random() % (random() % 2 ? kRows : 600)));
+    steps.emplace_back(rows.begin(), rows.end());
+  }
+  Engine engine(config);
+  RankPort& port = engine.port(0);
+  std::int64_t registered = 0;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    for (; registered < kSteps && registered <= s + shape.lookahead; ++registered)
+      port.register_step(registered, steps[static_cast<std::size_t>(registered)], {});
+    port.plan(s);
+    for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s))
+      port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+    port.wait_gate(s);
+    port.publish(s);
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> told;
+  for (const auto& [kind, row, step, next_use] : policy->calls()) told[{step, row}] = next_use;
+  for (std::int64_t s = 0; s < kSteps; ++s)
+    for (const std::int64_t row : steps[static_cast<std::size_t>(s)]) {
+      std::int64_t expected = kNever;
+      for (std::int64_t later = std::min(s + shape.horizon, kSteps - 1); later > s; --later)
+        if (std::ranges::binary_search(steps[static_cast<std::size_t>(later)], row)) expected = later;
+      ASSERT_EQ((told.at({s, row})), expected) << "row " << row << " of step " << s;
+    }
 }
 
 TEST(NextUse, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {

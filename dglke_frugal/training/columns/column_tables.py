@@ -129,10 +129,10 @@ class ColumnTables(RankTables):
         self.drain()
         return {name: self.whole(name) for name in self.slices}
 
-    def save(self, folder: Path, stem: str) -> None:
+    def save(self, folder: Path, stem: str, entity_dtype: str = "fp32") -> None:
         self.drain()
         for name, file in self.files(folder, stem).items():
-            write_rows(file, self.whole(name))
+            write_rows(file, self.whole(name), entity_dtype if name == "entity" else "fp32")
 
     def load(self, folder: Path, stem: str) -> None:
         self.drain()

@@ -236,10 +236,12 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
 
     saved = sum(rows * dim * FLOAT for rows, dim in tables.values())
     states = sum(rows * state_floats(optimizer, dim) * FLOAT for rows, dim in tables.values())
-    disk = {} if config.run.no_save_emb else {"embeddings": saved}
+    half_of_entities = graph.entities * dims.entity * FLOAT // 2
+    embeddings = saved - (half_of_entities if config.run.save_dtype == "fp16" else 0)
+    disk = {} if config.run.no_save_emb else {"embeddings": embeddings}
     if config.run.checkpoint_interval or config.run.early_stop_patience:
         # The last one and the one that takes its place; the best one besides.
-        saved_by_halves = graph.entities * dims.entity * FLOAT // 2 if config.model.in_halves else 0
+        saved_by_halves = half_of_entities if config.model.in_halves else 0
         disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_halves + states)
     elif disk:
         disk["optimizer states"] = states
