@@ -57,7 +57,7 @@ class Trained:
     def run(self, batch, number):
         """Returns the loss."""
         run_step(self.step, number, batch, self.rows)
-        losses = self.step.take_losses()
+        losses = self.losses = self.step.take_losses()
         for rows in self.rows:
             rows.drain()
         return losses.total
