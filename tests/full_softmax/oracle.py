@@ -75,8 +75,8 @@ class Oracle:
                                                        entities.shape[1])
             sides = {fixed_name: fixed[:, None], answer_name: answer[:, None]}
             each = relations * kept(config.relation_dropout, *drop, "relations", *relations.shape)
-            of_relations = torch.cat([score(sides["head"], row[None, None].expand(len(batch), 1, -1), sides["tail"], None,
-                                            None) for row in each], 1)
+            of_relations = torch.cat([score(sides["head"], row.expand(len(batch), 1, -1), sides["tail"], None, None)
+                                      for row in each], 1)
             unlikely = -of_relations.log_softmax(-1).gather(1, ids["relation"][:, None])[:, 0]
             self.relation_loss = (weight * unlikely).mean().item()
             loss = loss + config.relation_prediction * (weight * unlikely).mean()

@@ -48,7 +48,8 @@ def test_scores_beyond_simple_s_bounds(device):  # noqa: F811
 @pytest.mark.parametrize("model", ["ComplEx", "RESCAL"])
 def test_dropout(model, device):  # noqa: F811
     """Of both ends of a triple, and of all relations."""
-    assert_agrees(make_config(model, entity_dropout=0.4, relation_dropout=0.3, seed=77, relation_prediction=0.7), device)
+    rates = {"entity_dropout": 0.4, "relation_dropout": 0.3, "seed": 77}
+    assert_agrees(make_config(model, relation_prediction=0.7, **rates), device)
 
 
 @pytest.mark.parametrize("model", ["ComplEx", "RESCAL"])

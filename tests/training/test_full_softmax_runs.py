@@ -13,6 +13,7 @@ ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size"
 KINDS = {
     "1vsall": [],
     "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
+    "kvsall with inverses": ["--labels", "kvsall", "--label_smoothing", 0.1, "--reciprocal"],
     "adam": ["--optimizer", "adam", "--lr", 0.01, "--entity_dropout", 0.3, "--relation_dropout", 0.2],
     "adagrad": ["--optimizer", "adagrad", "--regularizer", "n3"],
     "relations": ["--relation_prediction", 0.5, "--reciprocal", "--optimizer", "adam", "--relation_dropout", 0.2],

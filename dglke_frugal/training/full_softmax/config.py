@@ -75,8 +75,6 @@ def check_full_softmax(config: TrainConfig) -> None:
     if config.model.in_halves:
         raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
                          "out")
-    if config.model.reciprocal and loss.labels == "kvsall":
-        raise InputError("--labels kvsall does not know inverse relations so far; leave --reciprocal out")
     if device.ranks > 1:
         raise InputError("--neg_sample_size all trains in one process so far; leave --num_proc out and give one --gpu")
     if config.batch.neg_deg_sample:
