@@ -53,11 +53,12 @@ class TableSoftmax:
         self.aside = zeros(shape.in_batch, shape.dim)
         self._slots = zeros(shape.rows + 1, dtype=np.int32)  # of a row among the batch's, and -1 for others
         self._numbers = zeros(shape.in_batch, dtype=np.int32)
-        self._largest, self._total, self._wanted = (zeros(shape.queries) for _ in range(3))
+        self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
         device.submit(self._fill)
 
     def _fill(self) -> None:
         self._slots.fill_(-1)
+        self._no_sums[0] = _native.LEAST_SCORE
         self._numbers.copy_(torch.arange(len(self._numbers)))
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
@@ -70,16 +71,13 @@ class TableSoftmax:
         """
         self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
         products, stream = self._products, self._device.stream
-        self._largest.fill_(_native.LEAST_SCORE)
-        self._total.zero_()
-        self._wanted.zero_()
+        largest, total, wanted = self._sums.copy_(self._no_sums)
         for first, tile in self._tiles(table, step):
             scores = self._scores[:, : len(tile)]
             products.scores(self.query, tile, scores)
-            _native.softmax_add_tile(scores, first, self._bound, targets, self._largest, self._total, self._wanted,
-                                     stream)
-        log_sum = self._largest + self._total.log()
-        loss = ((log_sum - self._wanted).double() * scale).sum()
+            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream)
+        log_sum = largest + total.log()
+        loss = ((log_sum - wanted).double() * scale).sum()
 
         slope_scale = scale if weight == 1.0 else weight * scale
         of_query = self._of_query.zero_()
