@@ -3,11 +3,13 @@ quality.
 
     python -m benchmarks.full_softmax --json FILE [--sizes 14k 123k 2500k] [--matmul tf32] [--skip_torch]
     python -m benchmarks.full_softmax --json FILE --data FOLDER --graph wn18rr --dim 200 --epochs 50 --matmul tf32
+    python -m benchmarks.full_softmax --json FILE --data FOLDER --graph FB15k-237 --dim 200 --epochs 1 --gpu -1
 
 A step is two batches of 1000, one of each direction. Figures, by size: ms of a step here and in PyTorch (the same
 loss, penalty and optimizer, compiled, in TF32), their quotient, TFLOP/s (four products a batch: scores twice, and both
 gradients), and the peak of device memory beside tables and states, over the entity table. With --graph: MRR and hits of
-the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of training.
+the test triples, filtered, ties against us, heads ranked as tails of inverse relations, and seconds of training; on the
+CPU also GFLOP/s of the steps, beside those of a product of PyTorch's of a batch with all entities, before and after.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ class Trainer:
     """Tables with one step after the other."""
 
     def __init__(self, device, triples, entities, relations, dim, matmul, batch=BATCH, inverse=0, seed=1,
-                 coefficient=COEFFICIENT, rate=RATE):
+                 coefficient=COEFFICIENT, rate=RATE, relation_prediction=0.0):
         loss = LossConfig("Softmax", regularization_coefficient=3 * coefficient)
         step = StepConfig("ComplEx", dim, dim, 12.0, 1.0, rate, loss)
-        config = FullSoftmaxConfig(step, optimizer="adagrad", regularizer="n3")
+        config = FullSoftmaxConfig(step, optimizer="adagrad", regularizer="n3",
+                                   relation_prediction=relation_prediction)
         self.device = device
         floats = state_floats("adagrad", dim)
         self.tables = [_native.HostTable(rows, dim, False, floats) for rows in (entities, relations)]
@@ -172,6 +175,17 @@ def ranks_of(entities, relations, triples, known, batch=500):
     return torch.cat(ranks).double()
 
 
+def product_gflops(entities, dim, batch, seconds=2.0):
+    """GFLOP/s of torch.mm on the CPU, (batch, dim) times (dim, entities): the median of what fits into `seconds`."""
+    query, table, out = torch.rand(batch, dim), torch.rand(entities, dim), torch.empty(batch, entities)
+    took, began = [], time.perf_counter()
+    while len(took) < 3 or time.perf_counter() - began < seconds:
+        start = time.perf_counter()
+        torch.mm(query, table.t(), out=out)
+        took.append(time.perf_counter() - start)
+    return 2e-9 * batch * entities * dim / sorted(took)[len(took) // 2]
+
+
 def train(options):
     """Figures of one training run to its end."""
     entities, relations, splits = load_graph(options.data / options.graph)
@@ -179,20 +193,27 @@ def train(options):
     splits = {name: with_inverses(triples, relations) for name, triples in splits.items()}
     device = CudaDevice(options.gpu) if options.gpu >= 0 else HostDevice()
     trainer = Trainer(device, columns, entities, 2 * relations, options.dim, options.matmul, options.batch, relations,
-                      options.seed, options.coefficient, options.rate)
-    steps = options.epochs * trainer.sampler.steps_per_epoch
+                      options.seed, options.coefficient, options.rate, options.relation_prediction)
+    steps = options.steps or options.epochs * trainer.sampler.steps_per_epoch
+    products = [product_gflops(entities, options.dim, options.batch)] if options.gpu < 0 else []
     began = time.perf_counter()
     with trainer.sampler.batches(0) as batches:
         for step in range(steps):
             trainer.run(next(batches))
     loss = trainer.step.take_losses().total
     seconds = time.perf_counter() - began
+    flop = 8 * options.batch * entities * options.dim * steps
+    on_cpu = {}
+    if products:
+        products.append(product_gflops(entities, options.dim, options.batch))
+        on_cpu = {"threads": torch.get_num_threads(), "gflops": 1e-9 * flop / seconds, "torch_product_gflops": products}
     known = [tuple(triple) for triples in splits.values() for triple in triples.tolist()]
     ranks = ranks_of(*trainer.embeddings(), splits["test"], known)
     return {"entities": entities, "dim": options.dim, "batch": options.batch, "epochs": options.epochs, "steps": steps,
             "coefficient": options.coefficient, "lr": options.rate, "matmul": options.matmul, "seed": options.seed,
             "training_s": seconds, "us_per_step": 1e6 * seconds / steps, "loss": loss,
-            "tflops": 8e-12 * options.batch * entities * options.dim * steps / seconds,
+            "relation_prediction": options.relation_prediction, "tflops": 1e-12 * flop / seconds, **on_cpu,
+            "seconds_per_epoch": seconds / steps * trainer.sampler.steps_per_epoch,
             "mrr": float((1 / ranks).mean()), **{f"hits{k}": float((ranks <= k).double().mean()) for k in (1, 3, 10)}}
 
 
@@ -226,7 +247,8 @@ def main():
     parser.add_argument("--data", type=Path)
     parser.add_argument("--graph")
     for name, kind, default in (("dim", int, 200), ("batch", int, BATCH), ("epochs", int, 50), ("seed", int, 1),
-                                ("coefficient", float, COEFFICIENT), ("rate", float, RATE)):
+                                ("coefficient", float, COEFFICIENT), ("rate", float, RATE),
+                                ("relation_prediction", float, 0.0), ("steps", int, 0)):
         parser.add_argument(f"--{name}", type=kind, default=default)
     options = parser.parse_args()
     figures = result_file.read(options.json)

@@ -98,6 +98,7 @@ class LossConfig:
     relation_dropout: float = 0.0
     labels: str = "1vsall"
     label_smoothing: float = 0.0
+    relation_prediction: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ bool has_room(const Matrix& matrix) {
 }
 
 ScoreTile tile_of(const Matrix& scores, std::int64_t first, float bound) {
-  require(scores.shape(0) > 0 && scores.shape(1) > 0 && has_room(scores),
+  require(scores.shape(0) > 0 && scores.shape(1) > 0 && scores.stride(1) == 1 && scores.stride(0) % size(kWhole) == 0,
           "scores need rows of whole vectors, and at least one of each");
   return {scores.data(), size(scores.shape(0)), size(scores.shape(1)), scores.stride(0), first, bound};
 }

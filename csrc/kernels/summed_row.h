@@ -26,9 +26,10 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
       return;
     case Optimizer::kRowwiseAdagrad: {
       const float* const gradient[1] = {sum};
+      const float before = record[dim];  // by every lane, ere they meet: one stores the state over it below
       float mean[1];
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
-      const float state = record[dim] + mean[0];
+      const float state = before + mean[0];
       const float deviation = Warp::square_root(state) + rule.epsilon;
       FRUGAL_INDEPENDENT
       for (std::int64_t i = lane; i < dim; i += kLanes) to[i] = record[i] + negative_rate * sum[i] / deviation;

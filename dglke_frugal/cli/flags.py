@@ -115,6 +115,9 @@ def new_flags() -> argparse.ArgumentParser:
                               "relation is one, with all its answers of the training triples (%(default)s)")
     softmax.add_argument("--label_smoothing", type=float, default=0.0, metavar="SHARE",
                          help="of kvsall: labels become (1 - SHARE) y + 1 / entities, and are normalised (%(default)s)")
+    softmax.add_argument("--relation_prediction", type=float, default=0.0, metavar="WEIGHT",
+                         help="weight of a further loss: the softmax over all relations of each triple's head and tail "
+                              "(%(default)s)")
     gpu = parser.add_argument_group("GPU")
     gpu.add_argument(
         "--matmul",

@@ -23,6 +23,7 @@ def own_flags() -> argparse.ArgumentParser:
     group = parser.add_argument_group("search")
     group.add_argument("space", metavar="SPACE", help="YAML file of the space, or the model that it is for: one of the "
                                                       "package's spaces")
+    group.add_argument("--variants", nargs="+", metavar="NAME", help="of the space, these alone (all)")
     group.add_argument("--trials", type=int, default=20, metavar="N",
                        help="how many, those of earlier parts of this search included (%(default)s)")
     group.add_argument("--out", type=Path, required=True, metavar="DIR",
@@ -56,6 +57,8 @@ def main(argv):
     import_optuna()
     _check(own)
     space = Space.read(own.space)
+    if own.variants:
+        space = space.with_variants(own.variants)
     given = _given(rest, space)
     space = space.with_flags(plain({name: value for name, value in given.items() if name not in OF_THE_MACHINE}))
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
@@ -66,8 +69,8 @@ def main(argv):
     print(f"Saved {own.out / 'results.json'} and {own.out / 'results.html'}")
     if own.best:
         best = {} if study.best is None else study.best.params
-        _, of_best = configuration(_arguments({**space.flags, **best}))
-        write_recipe(own.best, recipe_flags(of_best, space.full, own.search_seed), study, space)
+        _, of_best = configuration(_arguments(space.flags_of(best)))
+        write_recipe(own.best, recipe_flags(of_best, space.full_of(best), own.search_seed), study, space)
         print(f"Saved {own.best}; train with: dglke_train --config {shlex.quote(str(own.best))}")
 
 
@@ -98,12 +101,13 @@ def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
         given.update({name: value for name, value in found.items() if value is not missing})
     for name in ("backend", "trainer"):
         given.pop(name, None)
-    searched = sorted(set(given) & set(space.search))
+    searched = sorted(set(given) & space.searched)
     if searched:
         raise InputError(f"--{searched[0]} is searched by {space.name}; leave it out here or there")
     if "seed" in given:
         raise InputError("--seed of a search is --search_seed; give that")
-    configuration(_arguments({**space.any_flags(), **given, "valid": True, "eval_interval": 1}))
+    for params in space.examples():
+        configuration(_arguments({**space.flags_of(params), **given, "valid": True, "eval_interval": 1}))
     return given
 
 

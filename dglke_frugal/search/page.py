@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from html import escape
 from importlib import resources
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple, Union
 
 from ..report import html
 from ..report.charts import COLOURS
 from ..report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, legend, number_text, ticks
-from .space import Range, Space, listed
+from .space import VARIANT, Choice, Range, Space, bare, listed
 from .study import Tried
 
 STATES = (("complete", COLOURS[0]), ("pruned", COLOURS[6]))
@@ -35,7 +35,8 @@ def make_page(title: str, space: Space, tried: Sequence[Tried]) -> str:
     if shown:
         figures = [_figure("Trials", "best validation of each, in their order",
                            _chart([(each.number, each) for each in shown], False, []))]
-        figures += [_by_flag(name, space, shown) for name in space.search]
+        figures += [_by_parameter(name, domain, shown) for name, domain in space.parameters.items()
+                    if any(name in each.params for each in shown)]
         parts.append(f'<h2>MRR</h2><div class="grid2">{"".join(figures)}</div>')
     parts += [html.section("Trials", "", _table(space, tried), "The best first."),
               html.section("The same for all trials", "", html.table(("flag", "value"), [
@@ -44,8 +45,7 @@ def make_page(title: str, space: Space, tried: Sequence[Tried]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _by_flag(name: str, space: Space, shown: Sequence[Tried]) -> str:
-    domain = space.search[name]
+def _by_parameter(name: str, domain: Union[Choice, Range], shown: Sequence[Tried]) -> str:
     points = [(each.params[name], each) for each in shown if name in each.params]
     if isinstance(domain, Range):
         return _figure(name, "on a logarithmic axis" if domain.log else "", _chart(points, domain.log, []))
@@ -90,12 +90,14 @@ def _chart(points: Sequence[Tuple[float, Tried]], log: bool, labels: Sequence[st
 
 
 def _table(space: Space, tried: Sequence[Tried]) -> str:
+    columns = [*([VARIANT] if space.variants else []), *bare(space.parameters)]
     rows = []
     for place, each in enumerate(tried):
-        values = [html.cell(each.params.get(name), "{:.4g}" if isinstance(each.params.get(name), float) else "{}")
-                  for name in space.search]
+        chosen = {VARIANT: each.params.get(VARIANT), **bare(each.params)}
+        values = [html.cell(chosen.get(name), "{:.4g}" if isinstance(chosen.get(name), float) else "{}")
+                  for name in columns]
         state = each.state if each.failed is None else f"failed: {each.failed}"
         rows.append(f"<tr><td>{each.number}</td>{html.cell(each.mrr, '{:.4f}', best=place == 0)}"
                     f"{html.cell(each.step, '{:,}')}{html.cell(each.seconds, '{:.0f}')}{''.join(values)}"
                     f"{html.cell(state)}</tr>")
-    return html.table(("trial", "MRR", "step", "seconds", *space.search, "how it ended"), rows, "narrow")
+    return html.table(("trial", "MRR", "step", "seconds", *columns, "how it ended"), rows, "narrow")

@@ -8,21 +8,33 @@
     start:                       # tried first; what a point leaves out is chosen by the search
       - {lr: 0.1, batch_size: 1024}
     full: {max_step: 20000}      # goes over the flags of the best trial in the recipe
+
+Where flags go together in some ways only, a space has variants, of which each trial has one. The parameters of a variant
+are called by both names, all.lr below.
+
+    variants:
+      negatives: {flags: {neg_adversarial_sampling: true}, search: {gamma: {low: 3.0, high: 30.0}}}
+      all: {flags: {loss_genre: Softmax, neg_sample_size: all}, search: {lr: {low: 0.01, high: 1.0, log: true}},
+            full: {max_step: 40000}}
+    start:
+      - {variant: all, lr: 0.1}
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..config import TrainConfig
 from ..errors import InputError, shown
 from ..nearest import or_nearest
 
 SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model
-PARTS = ("flags", "search", "start", "full")
+PARTS = ("flags", "search", "variants", "start", "full")
+VARIANT, PARTS_OF_VARIANT = "variant", ("flags", "search", "full")
 Value = Union[str, int, float, bool]
 
 
@@ -67,14 +79,24 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One way to train: flags, searched flags, and flags of the full run, besides those of all trials."""
+
+    flags: Dict[str, Any] = field(default_factory=dict)
+    search: Dict[str, Union[Choice, Range]] = field(default_factory=dict)
+    full: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Space:
-    """See the module. `name`: of its file, for sentences."""
+    """See the module. `name`: of its file, for sentences. Starting points name parameters as trials do."""
 
     name: str
     flags: Dict[str, Any] = field(default_factory=dict)
     search: Dict[str, Union[Choice, Range]] = field(default_factory=dict)
     start: Sequence[Dict[str, Any]] = ()
     full: Dict[str, Any] = field(default_factory=dict)
+    variants: Dict[str, Variant] = field(default_factory=dict)
     source: Any = None  # by which a search is known again: the file's content, and what was given over it
 
     @classmethod
@@ -91,17 +113,71 @@ class Space:
 
     def with_flags(self, flags: Mapping[str, Any]) -> "Space":
         """The space with other or further flags for all trials."""
-        return replace(self, flags={**self.flags, **flags}, source={"file": self.source, "flags": dict(flags)})
+        variants = {name: replace(each, flags={flag: value for flag, value in each.flags.items() if flag not in flags})
+                    for name, each in self.variants.items()}
+        return replace(self, flags={**self.flags, **flags}, variants=variants,
+                       source={"file": self.source, "flags": dict(flags)})
+
+    def with_variants(self, names: Sequence[str]) -> "Space":
+        """The space with these variants alone. Raises InputError for one that it does not have."""
+        for name in names:
+            if name not in self.variants:
+                raise InputError(f"{self.name} has no variant '{shown(name)}'{or_nearest(name, list(self.variants))}")
+        return replace(self, variants={name: self.variants[name] for name in names},
+                       start=[point for point in self.start if point[VARIANT] in names],
+                       source={"file": self.source, "variants": list(names)})
+
+    @property
+    def parameters(self) -> Dict[str, Union[Choice, Range]]:
+        """What a trial may choose, by the names that its parameters have."""
+        variant = {VARIANT: Choice(tuple(self.variants))} if self.variants else {}
+        return {**variant, **self.search, **{f"{name}.{flag}": domain for name, each in self.variants.items()
+                                             for flag, domain in each.search.items()}}
+
+    @property
+    def searched(self) -> Set[str]:
+        """Flags that some trial's search chooses."""
+        return {flag for each in (self, *self.variants.values()) for flag in each.search}
 
     def suggest(self, trial) -> Dict[str, Any]:
         """Flags of an optuna.Trial, those of all trials included."""
-        return {**self.flags, **{name: domain.suggest(trial, name) for name, domain in self.search.items()}}
+        params, variant = {}, ""
+        if self.variants:
+            params[VARIANT] = variant = trial.suggest_categorical(VARIANT, list(self.variants))
+        for name, domain in self.parameters.items():
+            if name in self.search or (variant and name.startswith(f"{variant}.")):
+                params[name] = domain.suggest(trial, name)
+        return self.flags_of(params)
 
-    def any_flags(self) -> Dict[str, Any]:
-        """Flags that a trial might have, for a look at whether they go together."""
-        first = {name: domain.values[0] if isinstance(domain, Choice) else domain.low
-                 for name, domain in self.search.items()}
-        return {**self.flags, **first, **(self.start[0] if self.start else {})}
+    def flags_of(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """The flags of a trial by its parameters, those of all trials included."""
+        return {**self.flags, **self._variant_of(params).flags, **bare(params)}
+
+    def full_of(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """What goes over these flags in the recipe."""
+        return {**self.full, **self._variant_of(params).full}
+
+    def _variant_of(self, params: Mapping[str, Any]) -> Variant:
+        return self.variants[params[VARIANT]] if VARIANT in params else Variant()
+
+    def examples(self) -> List[Dict[str, Any]]:
+        """Parameters that trials might have, of each variant, for a look at whether their flags go together."""
+        def first(domain):
+            return domain.values[0] if isinstance(domain, Choice) else domain.low
+
+        found = []
+        for variant in self.variants or [""]:
+            own = {VARIANT: variant} if variant else {}
+            params = {name: first(domain) for name, domain in self.parameters.items()
+                      if name in self.search or (variant and name.startswith(f"{variant}."))}
+            start = next((point for point in self.start if point.get(VARIANT, "") == variant), {})
+            found.append({**own, **params, **start})
+        return found
+
+
+def bare(params: Mapping[str, Any]) -> Dict[str, Any]:
+    """Parameters by the names of their flags, without the variant that they are of."""
+    return {name.rpartition(".")[2]: value for name, value in params.items() if name != VARIANT}
 
 
 def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
@@ -120,7 +196,7 @@ def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
     lines: Dict[Tuple, int] = {}
 
     def walk(at, way):
-        if isinstance(at, yaml.MappingNode) and len(way) < 3:
+        if isinstance(at, yaml.MappingNode) and len(way) < 4:
             for key, value in at.value:
                 lines[(*way, str(key.value))] = key.start_mark.line + 1
                 walk(value, (*way, str(key.value)))
@@ -140,30 +216,60 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
         if part not in PARTS:
             raise wrong(f"there is no part '{shown(part)}'{or_nearest(part, PARTS)}", str(part))
     known = TrainConfig().to_flags()
-    parts = {part: content.get(part) or {} for part in ("flags", "search", "full")}
-    start = content.get("start") or []
-    if not isinstance(start, list) or not all(isinstance(point, dict) for point in start):
-        raise wrong("'start' must be a list of mappings from flags to values", "start")
-    for part, flags in parts.items():
+
+    def flags_in(holder: Mapping, part: str, *way: str) -> Dict[str, Any]:
+        flags = holder.get(part) or {}
         if not isinstance(flags, dict):
-            raise wrong(f"'{part}' must map flags to values", part)
+            raise wrong(f"'{part}' must map flags to values", *way, part)
         for name in flags:
             if name not in known:
-                raise wrong(f"there is no flag '{shown(name)}'{or_nearest(name, known)}", part, str(name))
-    domains = {name: _domain(value, lambda said, name=name: wrong(f"'{name}' {said}", "search", name))
-               for name, value in parts["search"].items()}
-    if not domains:
+                raise wrong(f"there is no flag '{shown(name)}'{or_nearest(name, known)}", *way, part, str(name))
+        return flags
+
+    def read(holder: Mapping, *way: str) -> Variant:
+        flags, full = (flags_in(holder, part, *way) for part in ("flags", "full"))
+        domains = {name: _domain(value, lambda said, name=name: wrong(f"'{name}' {said}", *way, "search", name))
+                   for name, value in flags_in(holder, "search", *way).items()}
+        return Variant(flags, domains, full)
+
+    start, variants = content.get("start") or [], content.get("variants") or {}
+    if not isinstance(start, list) or not all(isinstance(point, dict) for point in start):
+        raise wrong("'start' must be a list of mappings from flags to values", "start")
+    if not isinstance(variants, dict):
+        raise wrong("'variants' must map names to parts", "variants")
+    for name, holder in variants.items():
+        if not re.fullmatch(r"\w+", str(name)) or not isinstance(holder, dict) or set(holder) - set(PARTS_OF_VARIANT):
+            raise wrong(f"a variant has a name without dots and some of the parts {', '.join(PARTS_OF_VARIANT)}",
+                        "variants", str(name))
+    common = read(content)
+    variants = {str(name): read(holder, "variants", str(name)) for name, holder in variants.items()}
+    if not common.search and not any(each.search for each in variants.values()):
         raise wrong("'search' names no flag to search; give ranges or choices", "search")
-    twice = sorted(set(domains) & set(parts["flags"]))
-    if twice:
-        raise wrong(f"'{twice[0]}' stands under 'flags', too; remove one of them", "search", twice[0])
-    for point in start:
-        for name, value in point.items():
-            value = point[name] = _number(value) if name in domains and isinstance(domains[name], Range) else value
-            if name not in domains or not domains[name].holds(value):
-                why = "is not searched" if name not in domains else f"cannot be {shown(repr(value))}"
-                raise wrong(f"'{shown(name)}' of a starting point {why}; give a value of 'search'", "start")
-    return Space(path, parts["flags"], domains, tuple(start), parts["full"], content)
+    for way, each in (((), common), *((("variants", name), each) for name, each in variants.items())):
+        others = each.flags if each is common else {**each.flags, **common.search}
+        twice = sorted(set(each.search) & set(others))
+        if twice:
+            raise wrong(f"'{twice[0]}' stands under 'flags', too; remove one of them" if twice[0] in each.flags else
+                        f"'{twice[0]}' is searched by all variants, too; remove one of them", *way, "search", twice[0])
+    space = Space(path, common.flags, common.search, (), common.full, variants, content)
+    return replace(space, start=tuple(_starting_point(point, space, wrong) for point in start))
+
+
+def _starting_point(point: Mapping[str, Any], space: Space, wrong) -> Dict[str, Any]:
+    """By the names of parameters."""
+    found, variant = {}, point.get(VARIANT)
+    if space.variants and variant not in space.variants:
+        raise wrong(f"a starting point needs 'variant', one of {', '.join(space.variants)}", "start")
+    for name, value in point.items():
+        own = name != VARIANT and name not in space.search and variant is not None
+        parameter = f"{variant}.{name}" if own else str(name)
+        domain = space.parameters.get(parameter)
+        value = _number(value) if isinstance(domain, Range) else value
+        if domain is None or not domain.holds(value):
+            why = "is not searched" if domain is None else f"cannot be {shown(repr(value))}"
+            raise wrong(f"'{shown(name)}' of a starting point {why}; give a value of 'search'", "start")
+        found[parameter] = value
+    return found
 
 
 def _domain(value: Any, wrong) -> Union[Choice, Range]:

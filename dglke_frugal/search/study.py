@@ -80,8 +80,8 @@ class Study:
                                               load_if_exists=True, sampler=None)
             # Another seed for each part: the first trials are drawn at random, and must not be drawn again.
             self._study.sampler = optuna.samplers.TPESampler(
-                seed=seed + len(self._study.get_trials(deepcopy=False)), multivariate=True, constant_liar=True,
-                n_startup_trials=STARTUP_TRIALS)
+                seed=seed + len(self._study.get_trials(deepcopy=False)), multivariate=True, group=bool(space.variants),
+                constant_liar=True, n_startup_trials=STARTUP_TRIALS)
         self._study.pruner = (optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=2) if prune
                               else optuna.pruners.NopPruner())
         identity = {"space": space.source, **about}

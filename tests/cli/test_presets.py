@@ -46,7 +46,7 @@ def test_names_of_data_sets_are_understood(name):
     "name, says",
     [
         ("wn18rr/complx", "did you mean wn18rr/complex"),
-        ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/distmult"),
+        ("wn18rr", "did you mean wn18rr/complex, wn18rr/complex_softmax, wn18rr/complex_softmax_500"),
         ("simple", "did you mean fb15k/simple?"),
         ("xyzzy", "dglke_frugal presets lists them"),
     ],

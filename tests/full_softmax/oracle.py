@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from models.reference import SCORES
 
-PARTS = {"entities": 0, "fixed": 1, "relation": 2}
+PARTS = {"entities": 0, "fixed": 1, "relation": 2, "relations": 3, "answer": 4}
 DROPOUT = 5  # the use of random numbers, in the upper half of the counter's upper word
 
 
@@ -45,7 +45,7 @@ def penalty(config, rows, times, triples):
 
 
 class Oracle:
-    """Tables in float64, and what one step makes of them."""
+    """Tables in float64, and what one step makes of them. relation_loss: of the last step, without its weight."""
 
     def __init__(self, config, entities, relations):
         self.config = config
@@ -70,6 +70,16 @@ class Oracle:
         wanted = torch.nn.functional.one_hot(ids[answer_name], len(entities)).double() if labels is None else labels
         weight = torch.tensor(np.array(batch.weight)).double() if len(batch.weight) else torch.ones(len(batch)).double()
         loss = (weight * -(wanted * scores.log_softmax(-1)).sum(-1)).mean()
+        if config.relation_prediction:
+            answer = entities[ids[answer_name]] * kept(config.entity_dropout, *drop, "answer", len(batch),
+                                                       entities.shape[1])
+            sides = {fixed_name: fixed[:, None], answer_name: answer[:, None]}
+            each = relations * kept(config.relation_dropout, *drop, "relations", *relations.shape)
+            of_relations = torch.cat([score(sides["head"], row.expand(len(batch), 1, -1), sides["tail"], None, None)
+                                      for row in each], 1)
+            unlikely = -of_relations.log_softmax(-1).gather(1, ids["relation"][:, None])[:, 0]
+            self.relation_loss = (weight * unlikely).mean().item()
+            loss = loss + config.relation_prediction * (weight * unlikely).mean()
         if config.step.loss.regularization_coefficient:
             occurring = [fixed_name] if labels is not None else ["head", "tail"]
             times = sum(torch.bincount(ids[name], minlength=len(entities)) for name in occurring).double()

@@ -24,10 +24,10 @@ def make_config(model, coefficient=0.05, norm=3, learning_rate=0.1, **settings):
     return FullSoftmaxConfig(StepConfig(model, dims.entity, dims.relation, 12.0, 0.5, learning_rate, loss), **settings)
 
 
-def make_tables(config, entities, scale=1.0):
+def make_tables(config, entities, scale=1.0, relations=RELATIONS):
     random = np.random.default_rng(3)
     tables = []
-    for rows, dim in ((entities, config.step.entity_dim), (RELATIONS, config.step.relation_dim)):
+    for rows, dim in ((entities, config.step.entity_dim), (relations, config.step.relation_dim)):
         table = _native.HostTable(rows, dim, False, state_floats(config.optimizer, dim))
         table.embeddings[:] = scale * random.uniform(-1, 1, (rows, dim))
         tables.append(table)
@@ -57,7 +57,7 @@ class Trained:
     def run(self, batch, number):
         """Returns the loss."""
         run_step(self.step, number, batch, self.rows)
-        losses = self.step.take_losses()
+        losses = self.losses = self.step.take_losses()
         for rows in self.rows:
             rows.drain()
         return losses.total

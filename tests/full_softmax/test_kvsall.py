@@ -61,23 +61,43 @@ def test_every_epoch_has_each_query_once(graph):
         np.testing.assert_array_equal(next(batches).head, sampler.batch(5).head)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_with_inverse_relations_all_queries_ask_for_tails(graph):
+    queries = Queries.of(graph, False, True), Queries.of(graph, True, True)
+    both, head = queries[0].and_others(queries[1]), graph.train.head
+    assert (np.diff(both.key) > 0).all() and len(both.key) == sum(len(each.key) for each in queries)
+    for number, (key, triple) in enumerate(zip(both.key, both.triple)):
+        known, relation = divmod(int(key), 2 * RELATIONS)
+        inverse = relation >= RELATIONS
+        found = both.answer[both.offset[number] : both.offset[number + 1]]
+        assert list(found) == sorted(answers_of(graph, known, relation % RELATIONS, inverse))
+        assert (graph.train.tail if inverse else head)[triple] == known
+    sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3, inverse=RELATIONS))
+    for step in range(4):
+        batch = sampler.batch(step)
+        assert not batch.corrupt_head and ((batch.relation >= RELATIONS) == bool(step % 2)).all()
+        assert set(batch.head * 2 * RELATIONS + batch.relation) <= set(queries[step % 2].key)
+
+
+@pytest.mark.parametrize("smoothing, inverse", [(0.0, False), (0.3, False), (0.3, True)])
 @pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
-def test_against_autograd(model, smoothing, graph, device, monkeypatch):  # noqa: F811
+def test_against_autograd(model, smoothing, inverse, graph, device, monkeypatch):  # noqa: F811
     for products in (tile_products.HostProducts, tile_products.DeviceProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
     config = make_config(model, kvsall=True, label_smoothing=smoothing, learning_rate=0.02)
-    tables = make_tables(config, ENTITIES)
-    queries = Queries.of(graph, False), Queries.of(graph, True)
-    trained = Trained(config, tables, device, targets=AllAnswers(device, queries, ENTITIES, RELATIONS, smoothing))
+    relations = 2 * RELATIONS if inverse else RELATIONS
+    tables = make_tables(config, ENTITIES, relations=relations)
+    queries = Queries.of(graph, False, inverse), Queries.of(graph, True, inverse)
+    asked = (queries[0].and_others(queries[1]),) if inverse else queries
+    trained = Trained(config, tables, device, targets=AllAnswers(device, asked, ENTITIES, relations, smoothing))
     oracle = Oracle(config, *(table.embeddings for table in tables))
-    sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3))
+    sampler = QuerySampler(graph, queries, SamplerConfig(16, 0, 3, inverse=RELATIONS if inverse else 0))
     for number in range(4):
         batch = sampler.batch(number)
         labels = torch.zeros(len(batch), ENTITIES, dtype=torch.float64)
         for row, (known, relation) in zip(labels, zip(batch.tail if batch.corrupt_head else batch.head,
                                                       batch.relation)):
-            row[list(answers_of(graph, known, relation, batch.corrupt_head))] = 1
+            heads = batch.corrupt_head or relation >= RELATIONS
+            row[list(answers_of(graph, known, relation % RELATIONS, heads))] = 1
         if smoothing:
             labels = (1 - smoothing) * labels + 1 / ENTITIES
         labels /= labels.sum(1, keepdim=True)

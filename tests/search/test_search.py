@@ -73,6 +73,29 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     assert json.loads((tmp_path / "runs" / "DistMult_small_0" / "result.json").read_text())["steps"] == 90
 
 
+def test_a_space_of_the_package_on_the_small_graph(search, tmp_path, capsys):
+    """By sampled negatives and by all entities; the recipe is a run of the best one's variant."""
+    search.arguments[0] = "complex"
+    flags = ["--hidden_dim", 16, "--max_step", 40, "--eval_interval", 20, "--eval_percent", 0.1]
+    with pytest.raises(SystemExit):
+        search(*flags, "--batch_size", 64)
+    assert "--batch_size is searched by" in capsys.readouterr().err
+    recipe = tmp_path / "best.yaml"
+    found = search(*flags, "--variants", "all", "adversarial", "--trials", 5, "--no_prune", "--best", recipe)
+    assert {trial["params"]["variant"] for trial in found["trials"]} == {"all", "adversarial"}
+    for trial in found["trials"]:
+        assert trial["state"] == "complete"
+        own = {name.split(".")[0] for name in trial["params"] if "." in name}
+        assert own == {trial["params"]["variant"]}
+    best = yaml.safe_load(recipe.read_text())
+    variant = found["best"]["params"]["variant"]
+    assert best["lr"] == found["best"]["params"][f"{variant}.lr"]
+    assert (best.get("neg_sample_size") == "all") == (variant == "all")
+    assert best["max_step"] == {"all": 40000, "adversarial": 30000}[variant]
+    page = (search.out / "results.html").read_text()
+    assert "all.lr" in page and "adversarial.gamma" in page and "<th>variant</th>" in page
+
+
 def test_the_page_shows_all_and_asks_for_nothing(search):
     found = search("--trials", 3, "--no_prune")
     page = (search.out / "results.html").read_text()

@@ -68,6 +68,72 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, change, says):
     assert says in str(wrong.value) and str(tmp_path / "space.yaml") in str(wrong.value)
 
 
+VARIANTS = """\
+flags: {model_name: ComplEx, max_step: 40}
+search: {batch_size: [64, 128]}
+variants:
+  negatives:
+    flags: {neg_adversarial_sampling: true}
+    search: {gamma: {low: 1, high: 9.5}}
+  all:
+    flags: {loss_genre: Softmax, neg_sample_size: all, max_step: 60}
+    search: {lr: {low: 1e-3, high: 1.0, log: true}, entity_dropout: [0.0, 0.5]}
+    full: {max_step: 90}
+start:
+  - {variant: all, lr: 1e-2, batch_size: 64}
+full: {max_step: 80, valid: true}
+"""
+
+
+def test_a_trial_has_the_flags_of_its_variant_alone(tmp_path):
+    space, study = read(tmp_path, VARIANTS), optuna.create_study()
+    assert space.start == ({"variant": "all", "all.lr": 0.01, "batch_size": 64},)
+    assert list(space.parameters) == ["variant", "batch_size", "negatives.gamma", "all.lr", "all.entity_dropout"]
+    found = {"negatives": [], "all": []}
+    for trial in (study.ask() for _ in range(40)):
+        flags = space.suggest(trial)
+        assert flags == space.flags_of(trial.params)
+        found[trial.params["variant"]].append(flags)
+    both = {"model_name", "max_step", "batch_size"}
+    for flags in found["negatives"]:
+        assert set(flags) == both | {"neg_adversarial_sampling", "gamma"} and flags["max_step"] == 40
+    for flags in found["all"]:
+        assert set(flags) == both | {"loss_genre", "neg_sample_size", "lr", "entity_dropout"} and flags["max_step"] == 60
+    assert found["negatives"] and found["all"]
+    assert space.full_of({"variant": "all"}) == {"max_step": 90, "valid": True}
+    assert space.full_of({"variant": "negatives"})["max_step"] == 80
+
+
+def test_what_is_given_goes_before_variants_which_can_be_chosen(tmp_path):
+    space = read(tmp_path, VARIANTS)
+    assert space.with_flags({"max_step": 5}).flags_of({"variant": "all"})["max_step"] == 5
+    few = space.with_variants(["negatives"])
+    assert list(few.parameters) == ["variant", "batch_size", "negatives.gamma"] and not few.start
+    assert few.source != space.source and space.searched == {"batch_size", "gamma", "lr", "entity_dropout"}
+    with pytest.raises(InputError, match="no variant 'al'; did you mean 'all'"):
+        space.with_variants(["al"])
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (("{gamma:", "{gama:"), "line 6: there is no flag 'gama'; did you mean 'gamma'?"),
+        (("{gamma:", "{batch_size:"), "line 6: 'batch_size' is searched by all variants, too"),
+        (("[0.0, 0.5]", "[]"), "line 9: 'entity_dropout' must list the values"),
+        (("max_step: 60}", "lr: 1}"), "line 9: 'lr' stands under 'flags', too"),
+        (("{variant: all, lr", "{lr"), "needs 'variant', one of negatives, all"),
+        (("variant: all", "variant: negatives"), "'lr' of a starting point is not searched"),
+        (("lr: 1e-2", "lr: 7"), "'lr' of a starting point cannot be 7"),
+        (("full: {max_step: 90}", "start: []"), "line 7: a variant has a name without dots and some of the parts"),
+    ],
+)
+def test_what_is_wrong_with_a_variant_is_said(tmp_path, change, says):
+    assert change[0] in VARIANTS
+    with pytest.raises(InputError) as wrong:
+        read(tmp_path, VARIANTS.replace(*change, 1))
+    assert says in str(wrong.value)
+
+
 @pytest.mark.parametrize("text", ["", "flags: {lr: 1}\n", "- 1\n"])
 def test_a_file_without_a_search_is_refused(tmp_path, text):
     with pytest.raises(InputError, match="search"):
@@ -90,9 +156,15 @@ def test_every_model_has_a_space():
 def test_spaces_of_the_package_are_runs_that_can_start(name):
     space = Space.read(name)
     study = optuna.create_study()
-    for point in [{}, *space.start, *(space.suggest(study.ask()) for _ in range(20))]:
-        for full in ({}, space.full):
-            configuration(_arguments({**space.any_flags(), **point, **full}))
+    for trial in (study.ask() for _ in range(30)):
+        flags = space.suggest(trial)
+        for full in ({}, space.full_of(trial.params)):
+            configuration(_arguments({**flags, **full}))
+    for params in space.examples():
+        configuration(_arguments(space.flags_of(params)))
+    for point in space.start:
+        assert set(point) == {each for each in space.parameters if "." not in each or
+                              each.startswith(f"{point['variant']}.")}
     assert space.start and yaml.safe_load((SPACES / f"{name}.yaml").read_text())["full"]
 
 
@@ -101,5 +173,6 @@ def test_the_spaces_behind_the_recipes_are_sound(tmp_path):
     assert {"fb15k/rescal", "wn18rr/transr"} <= set(spaces)
     for content in spaces.values():
         space = read(tmp_path, yaml.safe_dump(content))
-        for full in ({}, space.full):
-            configuration(_arguments({**space.any_flags(), **full}))
+        for params in space.examples():
+            for full in ({}, space.full_of(params)):
+                configuration(_arguments({**space.flags_of(params), **full}))

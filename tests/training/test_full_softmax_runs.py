@@ -13,8 +13,10 @@ ALL = ["--model_name", "ComplEx", "--loss_genre", "Softmax", "--neg_sample_size"
 KINDS = {
     "1vsall": [],
     "kvsall": ["--labels", "kvsall", "--label_smoothing", 0.1],
+    "kvsall with inverses": ["--labels", "kvsall", "--label_smoothing", 0.1, "--reciprocal"],
     "adam": ["--optimizer", "adam", "--lr", 0.01, "--entity_dropout", 0.3, "--relation_dropout", 0.2],
     "adagrad": ["--optimizer", "adagrad", "--regularizer", "n3"],
+    "relations": ["--relation_prediction", 0.5, "--reciprocal", "--optimizer", "adam", "--relation_dropout", 0.2],
 }
 
 
@@ -56,6 +58,18 @@ def test_sampled_softmax_learns(runs):
     assert found > 2 * start
 
 
+def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, capsys):
+    folder = runs(*ALL, "--relation_prediction", 0.5, "--checkpoint_interval", 20)
+    said = capsys.readouterr().out
+    losses = [float(line.split()[-1]) for line in said.splitlines() if "average relation_loss" in line]
+    assert len(losses) == 2 and losses[1] < losses[0]
+    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["train/relation_loss"] for line in logged if "train/loss" in line] == pytest.approx(losses, rel=1e-3)
+    with pytest.raises(SystemExit):
+        runs.resume(folder, "--max_step", 60, "--relation_prediction", 0.4)
+    assert "relation_prediction was 0.5 and is 0.4" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("flags, said", [
     (["--model_name", "TransE_l2"], "one product of matrices"),
     (["--loss_genre", "Logsigmoid"], "add --loss_genre Softmax"),
@@ -69,6 +83,9 @@ def test_sampled_softmax_learns(runs):
     (["--model_name", "DistMult", "--regularizer", "n3"], "complex numbers"),
     (["--entity_dropout", 1], "below 1"),
     (["--label_smoothing", 0.1], "--labels kvsall"),
+    (["--relation_prediction", -1], "between 0 and"),
+    (["--relation_prediction", 1, "--labels", "kvsall"], "leave one of the two out"),
+    (["--neg_sample_size", 64, "--relation_prediction", 1], "--neg_sample_size all"),
     (["--neg_sample_size", "most"], "neither a number nor all"),
     (["--neg_sample_size", 64, "--optimizer", "adam"], "--neg_sample_size all"),
     (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all"),
@@ -93,3 +110,5 @@ def test_a_table_that_does_not_fit_the_device():
         assert plan.parts["device"]["entity table"] >= 10**6 * floats * 4
         assert plan.parts["device"]["training step"] < 10**6 * 1024 * 4 / 10  # far from a score for each pair
     assert needed["row_adagrad"] < needed["adagrad"] < needed["adam"]
+    plan = plan_memory(TrainConfig.from_flags({**flags, "relation_prediction": 1.0}), GraphSize(10**6, 500, 10**7))
+    assert needed["adagrad"] < plan.bytes("device") < needed["adagrad"] + 2**27

@@ -20,7 +20,7 @@ using namespace FRUGAL_ISA;
 
 constexpr std::int64_t kQueriesOfTask = 8, kRowsOfTask = 64;
 constexpr std::int64_t kPanels = 4;  // packed together
-constexpr std::int64_t kProductRows = 48, kProductVectors = 8;  // of a piece of a product: whole tiles of registers
+constexpr std::int64_t kProductRows = 48, kProductVectors = 16;  // of a piece of a product: whole tiles of registers
 
 std::int64_t whole_vectors(std::int64_t columns) { return (columns + kLanes - 1) / kLanes; }
 
@@ -93,6 +93,19 @@ void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_
     const float x = raw[next++];
     if (!(tile.bound > 0.0f && std::fabs(x) > tile.bound)) row[column] -= on;
   });
+}
+
+// rows (count, k) become the transpose of columns (k, count), `from` floats apart; rows are `to` floats apart, room for
+// whole vectors.
+void transpose(const Kernels& best, const float* columns, std::int64_t from, std::int64_t count, std::int64_t k,
+               float* rows, std::int64_t to) {
+  float panel[kProductRows * kLanes];
+  for (std::int64_t p = 0; p < k; p += kLanes) {
+    const float* lines[kLanes];
+    for (std::int64_t l = 0; l < kLanes; ++l) lines[l] = columns + std::min(p + l, k - 1) * from;
+    best.pack(lines, count, panel);
+    for (std::int64_t i = 0; i < count; ++i) std::copy_n(panel + i * kLanes, kLanes, rows + i * to + p);
+  }
 }
 
 // Pieces of an m x n result, taken by row blocks within column blocks.
@@ -187,8 +200,16 @@ void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a,
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Rows c) {
   const Kernels& best = kernels();
   for_pieces(m, whole_vectors(n), [&](std::int64_t row, std::int64_t rows, std::int64_t vector, std::int64_t vectors) {
-    best.multiply(rows, vectors, k, {a.data + row * a.row_stride, a.row_stride, a.depth_stride},
-                  {b.data + vector * kLanes, b.stride, kLanes}, {c[row] + vector * kLanes, c.stride});
+    Left left{a.data + row * a.row_stride, a.row_stride, a.depth_stride};
+    std::vector<float> turned;
+    if (a.depth_stride != 1 && a.row_stride == 1) {  // each step of the depth would be on another page
+      const std::int64_t stride = whole_vectors(k) * kLanes;
+      turned.resize(static_cast<std::size_t>(rows * stride));
+      transpose(best, left.data, a.depth_stride, rows, k, turned.data(), stride);
+      left = {turned.data(), stride, 1};
+    }
+    best.multiply(rows, vectors, k, left, {b.data + vector * kLanes, b.stride, kLanes},
+                  {c[row] + vector * kLanes, c.stride});
   });
 }
 

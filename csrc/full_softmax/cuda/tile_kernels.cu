@@ -48,6 +48,9 @@ __device__ const std::int64_t* first_from(const std::int64_t* begin, const std::
   return begin;
 }
 
+// Scores are read and written four at a time; rows of a tile begin at whole vectors.
+constexpr int kTogether = 4;
+
 // Those targets of a query that lie in a tile.
 struct TileTargets {
   const std::int64_t *begin, *end;
@@ -57,31 +60,40 @@ struct TileTargets {
     begin = first_from(targets.ids + targets.begin[query], last, tile.first);
     end = first_from(begin, last, tile.first + tile.columns);
   }
-  __device__ bool has(std::int64_t id) const {
-    if (begin == end) return false;
-    const std::int64_t* const found = first_from(begin, end, id);
-    return found < end && *found == id;
+  // Bit k: whether entity id + k is one.
+  __device__ unsigned among(std::int64_t id) const {
+    unsigned found = 0;
+    for (const std::int64_t* next = first_from(begin, end, id); next < end && *next < id + kTogether; ++next)
+      found |= 1u << (*next - id);
+    return found;
   }
 };
 
-// A block per query.
+// A block per query, which reads its scores once: each thread sums e^(score - the largest that it has met).
 __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, SoftmaxTargets targets, SoftmaxSums sums) {
   const std::int64_t i = blockIdx.x;
   const float* const row = tile.scores + i * tile.stride;
   const float off = targets.off ? targets.off[i] : 0.0f;
-  float top = sums.largest[i], everything = 0.0f;
-#pragma unroll 4
-  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads) {
-    const float x = bounded(row[j], tile.bound);
-    top = fmaxf(top, x);
-    if (off != 0.0f) everything += x;
+  float top = sums.largest[i], total = 0.0f, everything = 0.0f;
+#pragma unroll 2
+  for (std::int64_t j = kTogether * threadIdx.x; j < tile.columns; j += kTogether * kThreads) {
+    const float4 read = *reinterpret_cast<const float4*>(row + j);  // beyond the last column nobody looks
+    const float four[kTogether] = {read.x, read.y, read.z, read.w};
+    float x[kTogether], higher = top;
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      x[k] = j + k < tile.columns ? bounded(four[k], tile.bound) : kLeastScore;
+      higher = fmaxf(higher, x[k]);
+      if (off != 0.0f && j + k < tile.columns) everything += x[k];
+    }
+    if (higher > top) total *= expf(top - higher);
+    top = higher;
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k)
+      if (j + k < tile.columns) total += expf(x[k] - top);
   }
   const float largest = fold_block(top, Largest{});
-  float total = 0.0f;
-#pragma unroll 4
-  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads)
-    total += expf(bounded(row[j], tile.bound) - largest);
-  total = fold_block(total, Sum{});
+  total = fold_block(total * expf(top - largest), Sum{});
   const TileTargets mine(tile, targets, i);
   float wanted = 0.0f;
   for (const std::int64_t* id = mine.begin + threadIdx.x; id < mine.end; id += kThreads)
@@ -102,11 +114,18 @@ __global__ void __launch_bounds__(kThreads)
   const float middle = log_sum[i], scale = scales[i], off = targets.off ? targets.off[i] : 0.0f;
   const float on = targets.on ? targets.on[i] : 1.0f;
   const TileTargets mine(tile, targets, i);
-#pragma unroll 4
-  for (std::int64_t j = threadIdx.x; j < tile.columns; j += kThreads) {
-    const float x = row[j];
-    const float slope = expf(bounded(x, tile.bound) - middle) - off - (mine.has(tile.first + j) ? on : 0.0f);
-    row[j] = tile.bound > 0.0f && fabsf(x) > tile.bound ? 0.0f : scale * slope;
+#pragma unroll 2
+  for (std::int64_t j = kTogether * threadIdx.x; j < tile.columns; j += kTogether * kThreads) {
+    float4* const at = reinterpret_cast<float4*>(row + j);  // the rest of a row's last vector is nobody's
+    const float4 read = *at;
+    float x[kTogether] = {read.x, read.y, read.z, read.w};
+    const unsigned wanted = mine.begin == mine.end ? 0u : mine.among(tile.first + j);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const float slope = expf(bounded(x[k], tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
+      x[k] = tile.bound > 0.0f && fabsf(x[k]) > tile.bound ? 0.0f : scale * slope;
+    }
+    *at = {x[0], x[1], x[2], x[3]};
   }
 }
 

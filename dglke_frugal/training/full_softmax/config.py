@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ...config import TrainConfig
+from ...config import LARGEST, TrainConfig
 from ...errors import InputError
 from ...models import find_model
 from ..step.step_config import StepConfig
@@ -20,6 +20,7 @@ class FullSoftmaxConfig:
     optimizer: one of config.OPTIMIZERS. regularizer: "lp", of real numbers, or "n3", of moduli (penalty.py).
     entity_dropout, relation_dropout: rates in [0, 1). seed: of dropout. kvsall: whether a query's answers share its
     softmax, rather than each having its own. label_smoothing: what of it goes to all entities alike.
+    relation_prediction: weight of the softmax over all relations of (head, ?, tail), 0 for none.
     """
 
     step: StepConfig
@@ -30,6 +31,7 @@ class FullSoftmaxConfig:
     seed: int = 0
     kvsall: bool = False
     label_smoothing: float = 0.0
+    relation_prediction: float = 0.0
 
     @property
     def epsilon(self) -> float:
@@ -46,7 +48,8 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
     """The step that the flags describe; `step`: as for sampled negatives."""
     loss = config.loss
     return FullSoftmaxConfig(step, loss.optimizer, loss.regularizer, loss.entity_dropout, loss.relation_dropout,
-                             config.run.seed or 0, loss.labels == "kvsall", loss.label_smoothing)
+                             config.run.seed or 0, loss.labels == "kvsall", loss.label_smoothing,
+                             loss.relation_prediction)
 
 
 def check_full_softmax(config: TrainConfig) -> None:
@@ -55,7 +58,8 @@ def check_full_softmax(config: TrainConfig) -> None:
     if not config.batch.against_all:
         only = {"--optimizer": loss.optimizer != "row_adagrad", "--regularizer": loss.regularizer != "lp",
                 "--entity_dropout": loss.entity_dropout, "--relation_dropout": loss.relation_dropout,
-                "--labels": loss.labels != "1vsall", "--label_smoothing": loss.label_smoothing}
+                "--labels": loss.labels != "1vsall", "--label_smoothing": loss.label_smoothing,
+                "--relation_prediction": loss.relation_prediction}
         for flag in (flag for flag, given in only.items() if given):
             raise InputError(f"{flag} goes with --loss_genre Softmax --neg_sample_size all so far; leave it out")
         return
@@ -71,8 +75,6 @@ def check_full_softmax(config: TrainConfig) -> None:
     if config.model.in_halves:
         raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
                          "out")
-    if config.model.reciprocal and loss.labels == "kvsall":
-        raise InputError("--labels kvsall does not know inverse relations so far; leave --reciprocal out")
     if device.ranks > 1:
         raise InputError("--neg_sample_size all trains in one process so far; leave --num_proc out and give one --gpu")
     if config.batch.neg_deg_sample:
@@ -89,6 +91,12 @@ def check_full_softmax(config: TrainConfig) -> None:
                          "of the two out")
     if loss.label_smoothing and loss.labels != "kvsall":
         raise InputError("--label_smoothing goes with --labels kvsall; add that, or leave it out")
+    if not 0 <= loss.relation_prediction <= LARGEST:
+        raise InputError(f"--relation_prediction is {loss.relation_prediction}; give a weight between 0 and "
+                         f"{LARGEST:.0f}")
+    if loss.relation_prediction and loss.labels == "kvsall":
+        raise InputError("--relation_prediction asks for the relation of each triple, and --labels kvsall puts triples "
+                         "together; leave one of the two out")
     for flag in ("entity_dropout", "relation_dropout", "label_smoothing"):
         if not 0 <= getattr(loss, flag) < 1:
             raise InputError(f"--{flag} is {getattr(loss, flag)}; give a share of at least 0 and below 1")

@@ -1,17 +1,15 @@
 """A step against all entities: cross-entropy of each query's softmax over the whole table, and the tables' update.
 
-The table is met tile by tile, twice: for the sums of the softmax, and for the slopes of the scores, from which a tile's
-gradients come and at once its update. Scores are never held for more than a tile. Rows of the batch have a gradient
-besides, which needs all tiles: theirs wait aside. Every row is updated once, from the sum of its gradients.
-
-The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
+Every row is updated once, from the sum of its gradients: those by its scores, of every row, and those through the
+queries, of the batch's rows. With relation prediction each triple is a query of its relation besides, which meets the
+relation table as its others meet the entities.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Sequence, Tuple
+from functools import partial
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-import numpy as np
 import torch
 
 from ... import _native
@@ -25,22 +23,26 @@ from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.device_loss import is_regularized
 from .config import FullSoftmaxConfig
 from .penalty import weighted_penalty
-from .tile_products import DeviceProducts, HostProducts, padded
-from .tiles import tile_rows
+from .relation_query import OuterQuery, SwappedQuery
+from .table_softmax import TableShape, TableSoftmax
+from .tile_products import DeviceProducts, HostProducts
 
-ALL_ENTITIES, FIXED_SIDE, RELATION = range(3)  # whose numbers dropout drops: parts of a step's random numbers
+# Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
+ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
 
 
 class FullSoftmax:
     """Computes what KernelGradients does, but updates the tables where they lie; to be used by DeviceStep."""
 
     def __init__(self, config: FullSoftmaxConfig, device: Device, sums: torch.Tensor, targets, matmul: str = "fp32"):
-        """sums: (4,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers."""
+        """sums: (5,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers."""
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
-        self._products = HostProducts() if device.torch_device.type == "cpu" else DeviceProducts(matmul)
-        step = config.step
+        on_cpu = device.torch_device.type == "cpu"
+        self._make_products: Callable = HostProducts if on_cpu else partial(DeviceProducts, matmul)
+        step, products = config.step, Products("fp32", device.stream)
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
-        self._model = make_device_model(step.model, shape, Products("fp32", device.stream))
+        self._model = make_device_model(step.model, shape, products)
+        self._relation_query = OuterQuery(products) if step.model == "RESCAL" else SwappedQuery(self._model)
         self._corrections = device.zeros(2) if config.optimizer == "adam" else None
         self._rule = (config.optimizer, step.learning_rate, config.epsilon, self._corrections)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
@@ -51,10 +53,10 @@ class FullSoftmax:
 
     def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List]:
         """See TorchGradients.of_block; there are no entries, for the tables are updated here."""
-        sizes = form.positives, tables[0].table.rows, len(at.fields["entity_rows"])
-        if sizes not in self._buffers:
-            self._buffers[sizes] = _Buffers(self._device, self._config, self._products.tile_floats, *sizes)
-        buffers = self._buffers[sizes]
+        in_batch = len(at.fields["entity_rows"]), len(at.fields["relation_rows"])
+        if (form.positives, *in_batch) not in self._buffers:
+            self._buffers[(form.positives, *in_batch)] = self._make_buffers(form.positives, tables, in_batch)
+        buffers = self._buffers[(form.positives, *in_batch)]
         entities, relations = (rows.resident[: rows.table.rows] for rows in tables)
 
         def compute(corrupt_head: bool) -> List:
@@ -62,6 +64,20 @@ class FullSoftmax:
             return [[], []]
 
         return compute
+
+    def _make_buffers(self, positives: int, tables: Sequence[DeviceRows], in_batch: Tuple[int, int]) -> "_Buffers":
+        config = self._config
+        dims = config.step.entity_dim, config.step.relation_dim
+        entity, relation = (TableShape(positives, rows.table.rows, dim, most)
+                            for rows, dim, most in zip(tables, dims, in_batch))
+
+        def softmax(shape: TableShape, rate: float, part: int) -> TableSoftmax:
+            drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
+            return TableSoftmax(self._device, self._make_products(), shape, self._rule, config.bound, drop)
+
+        of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
+        of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS) if config.relation_prediction else None
+        return _Buffers(self._device, positives, dims[0], of_entities, of_relations)
 
     def _step(self, form: BatchForm, batch, buffers: "_Buffers", entities: torch.Tensor, relations: torch.Tensor):
         """entities, relations: (rows, stride), embedding and state."""
@@ -78,62 +94,44 @@ class FullSoftmax:
         relation = self._drop(old_relations.index_select(0, batch["relation_slot"]), RELATION, step)
         x = Positives(fixed, relation, fixed, form.corrupt_head)  # no positive is scored by itself
         query, _, saved = self._model.forward(x)
-        buffers.query.copy_(query)
+        buffers.entities.query.copy_(query)
 
-        buffers.slots.index_copy_(0, batch["entity_rows"], buffers.numbers)  # those that pad share a slot of no row
         self._set_corrections(step)
         scale = buffers.mean if not form.weighted else buffers.mean * batch["weight"]
         known, answer = (entity_ids.index_select(0, slot) for slot in (fixed_slot, answer_slot))
         relation_id = relation_ids.index_select(0, batch["relation_slot"])
         targets = self._targets.of(form.corrupt_head, known, relation_id, answer)
-        of_query = self._meet_entities(buffers, entities, targets, scale, step)
-
+        loss, of_query = buffers.entities.meet(entities, batch["entity_rows"], targets, scale, step)
+        self._sums[3] += loss
         of_fixed, of_relation, _ = self._model.backward(x, saved, buffers.no_slope, of_query)
+
         ends = buffers.ends.zero_()
-        side = slice(form.positives, None) if form.corrupt_head else slice(0, form.positives)
-        ends[side] = self._drop(of_fixed, FIXED_SIDE, step)
+        of_heads, of_tails = ends.split(form.positives)
+        of_fixed_side, of_answer_side = (of_tails, of_heads) if form.corrupt_head else (of_heads, of_tails)
+        if buffers.relations is not None:
+            answers = self._drop(old_entities.index_select(0, answer_slot), ANSWER_SIDE, step)
+            targets = self._targets.of(form.corrupt_head, known, relation_id, relation_id)
+            of_known, of_answers = self._predict_relations(form, batch, buffers.relations, relations, fixed, answers,
+                                                           targets, scale)
+            of_fixed = of_fixed + of_known
+            of_answer_side.copy_(self._drop(of_answers.contiguous(), ANSWER_SIDE, step))
+        of_fixed_side.copy_(self._drop(of_fixed, FIXED_SIDE, step))
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
         self._update_batch(form, batch, buffers, entities, relations, old_entities, old_relations, ends, of_relation)
-        buffers.slots.index_fill_(0, batch["entity_rows"], -1)
 
-    def _meet_entities(self, buffers: "_Buffers", entities: torch.Tensor, targets: tuple, scale: torch.Tensor,
-                       step: torch.Tensor) -> torch.Tensor:
-        """Updates all rows but those that have a slot, adds the loss to the sums, and returns d loss / d query."""
-        config, products, stream = self._config, self._products, self._device.stream
-        dim, bound, query = config.step.entity_dim, config.bound, buffers.query
-        buffers.largest.fill_(_native.LEAST_SCORE)
-        buffers.total.zero_()
-        buffers.wanted.zero_()
-        for first, tile in self._tiles(buffers, entities, step):
-            scores = buffers.scores[:, : len(tile)]
-            products.scores(query, tile, scores)
-            _native.softmax_add_tile(scores, first, bound, targets, buffers.largest, buffers.total, buffers.wanted,
-                                     stream)
-        log_sum = buffers.largest + buffers.total.log()
-        self._count(((log_sum - buffers.wanted).double() * scale).sum())
-
-        of_query = buffers.of_query.zero_()
-        for first, tile in self._tiles(buffers, entities, step):
-            scores, of_tile = buffers.scores[:, : len(tile)], buffers.of_tile[: len(tile)]
-            if len(tile) < len(entities):  # else they are still there
-                products.scores(query, tile, scores)
-            _native.softmax_slopes(scores, first, bound, targets, log_sum, scale, stream)
-            products.add_to_query(scores, tile, of_query)
-            products.of_entities(scores, query, of_tile)
-            if config.entity_dropout:
-                self._drop(of_tile, ALL_ENTITIES, step, first)
-            _native.softmax_update_tile(entities, dim, first, of_tile, buffers.slots, buffers.aside, self._rule, stream)
-        return of_query
-
-    def _tiles(self, buffers: "_Buffers", entities: torch.Tensor, step: torch.Tensor):
-        """(first, rows (n, dim)) of each tile; a copy where dropout drops some of it."""
-        dim = self._config.step.entity_dim
-        for first in range(0, len(entities), buffers.tile):
-            tile = entities[first : first + buffers.tile, :dim]
-            if self._config.entity_dropout:
-                copy = buffers.copy[: len(tile)]
-                tile = self._drop(copy.copy_(tile), ALL_ENTITIES, step, first)
-            yield first, tile
+    def _predict_relations(self, form: BatchForm, batch, softmax: TableSoftmax, relations: torch.Tensor,
+                           fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
+        """Updates all relations but the batch's, adds the loss to the sums, and returns its gradients by the entities
+        (B, dim) that a query of the step knows and asks for."""
+        weight = self._config.relation_prediction
+        ends = (answers, fixed) if form.corrupt_head else (fixed, answers)
+        query, saved = self._relation_query.forward(*ends)
+        softmax.query.copy_(query)
+        loss, of_query = softmax.meet(relations, batch["relation_rows"], targets, scale, batch["step"], weight)
+        self._sums[3] += weight * loss
+        self._sums[4] += loss
+        of_head, of_tail = self._relation_query.backward(saved, of_query)
+        return (of_tail, of_head) if form.corrupt_head else (of_head, of_tail)
 
     def _update_batch(self, form, batch, buffers, entities, relations, old_entities, old_relations, ends, of_relation):
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations."""
@@ -142,7 +140,9 @@ class FullSoftmax:
         sums, of_relations = torch.empty_like(old_entities), torch.empty_like(old_relations)
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, stream)
         segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], of_relations, stream)
-        sums += buffers.aside
+        sums += buffers.entities.aside
+        if buffers.relations is not None:
+            of_relations += buffers.relations.aside
         if is_regularized(loss):
             counted = torch.cat(self._targets.counts(batch["head_slot"], batch["tail_slot"], form.corrupt_head))
             for rows, slots, gradient in ((old_entities, counted, sums),
@@ -154,11 +154,11 @@ class FullSoftmax:
                 self._sums[3] += amount
         entity_count, relation_count = batch["counts"].split(1)
         _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule, stream)
-        if self._corrections is None:
+        if self._corrections is None or buffers.relations is not None:
             _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], relation_count, of_relations,
                                         self._rule, stream)
             return
-        # Adam moves rows without a gradient, too.
+        # Adam moves rows without a gradient, too; that of relation prediction has moved them.
         every = relations.new_zeros(len(relations) + 1, relation_dim)  # the last one for what only pads
         every.index_copy_(0, batch["relation_rows"].clamp(max=len(relations)), of_relations)
         nowhere = batch["counts"].new_full((len(relations),), -1)
@@ -173,36 +173,20 @@ class FullSoftmax:
 
     def _drop(self, values: torch.Tensor, part: int, step: torch.Tensor, first: int = 0) -> torch.Tensor:
         """`values`, after dropout in place; of gradients, too: what was dropped has none."""
-        rate = self._config.relation_dropout if part == RELATION else self._config.entity_dropout
+        of_relations = part in (RELATION, ALL_RELATIONS)
+        rate = self._config.relation_dropout if of_relations else self._config.entity_dropout
         if rate:
             _native.drop(values, rate, self._config.seed, step, part, first, self._device.stream)
         return values
 
-    def _count(self, loss: torch.Tensor) -> None:
-        self._sums[3] += loss
-
 
 class _Buffers:
-    """What a step of one shape works in. B queries, tiles of n entities, U rows of the batch at most."""
+    """What steps of B queries work in."""
 
-    def __init__(self, device: Device, config: FullSoftmaxConfig, scores: int, positives: int, entities: int,
-                 rows: int):
-        dim, zeros = config.step.entity_dim, device.zeros
-        self.tile = tile_rows(positives, entities, scores)
-        self.scores = zeros(positives, padded(self.tile))
-        self.query, self.of_query = (zeros(positives, padded(dim))[:, :dim] for _ in range(2))
-        self.of_tile = zeros(self.tile, padded(dim))[:, :dim]
-        self.copy = zeros(self.tile, padded(dim))[:, :dim] if config.entity_dropout else None
-        self.aside = zeros(rows, dim)  # (U, dim) gradients of entities of the batch by their scores
-        self.ends = zeros(2 * positives, dim)  # gradients of heads, then of tails, through their queries
-        self.slots = zeros(entities + 1, dtype=np.int32)  # of an entity among the batch's, and -1 for others
-        self.numbers = zeros(rows, dtype=np.int32)
-        self.largest, self.total, self.wanted = (zeros(positives) for _ in range(3))
-        self.mean = zeros(positives)
-        self.no_slope = zeros(positives, 1)
-        device.submit(self._fill)
-
-    def _fill(self) -> None:
-        self.slots.fill_(-1)
-        self.mean.fill_(1 / len(self.mean))
-        self.numbers.copy_(torch.arange(len(self.numbers)))
+    def __init__(self, device: Device, positives: int, dim: int, entities: TableSoftmax,
+                 relations: Optional[TableSoftmax]):
+        """relations: None without relation prediction."""
+        self.entities, self.relations = entities, relations
+        self.ends = device.zeros(2 * positives, dim)  # gradients of heads, then of tails, through their queries
+        self.mean, self.no_slope = device.zeros(positives), device.zeros(positives, 1)
+        device.submit(lambda: self.mean.fill_(1 / positives))

@@ -13,8 +13,8 @@ from ..batches.sampler import Batch, Sampler, SamplerConfig
 class Queries(NamedTuple):
     """The distinct queries of a graph's training triples in one direction, and their answers.
 
-    key: (Q,) int64, ascending: the known entity times the number of relations, plus the relation. answer: the ids of
-    query q are answer[offset[q] : offset[q + 1]], ascending and distinct. triple: (Q,) int64, one triple of each.
+    key: (Q,) int64, ascending: the known entity times the rows of the relation table, plus the relation. answer: the
+    ids of query q are answer[offset[q] : offset[q + 1]], ascending and distinct. triple: (Q,) int64, one triple of each.
     """
 
     key: np.ndarray
@@ -23,11 +23,13 @@ class Queries(NamedTuple):
     triple: np.ndarray
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, corrupt_head: bool) -> "Queries":
-        """Of heads if corrupt_head, else of tails."""
-        train = graph.train
+    def of(cls, graph: KnowledgeGraph, corrupt_head: bool, reciprocal: bool = False) -> "Queries":
+        """Of heads if corrupt_head, else of tails. reciprocal: heads are asked for as tails of inverse relations."""
+        train, relations = graph.train, graph.n_relations
         known, answer = (train.tail, train.head) if corrupt_head else (train.head, train.tail)
-        keys, answer = known.astype(np.int64) * graph.n_relations + train.relation, answer.astype(np.int64)
+        first = relations if reciprocal and corrupt_head else 0
+        keys = known.astype(np.int64) * (2 * relations if reciprocal else relations) + train.relation + first
+        answer = answer.astype(np.int64)
         order = np.lexsort((answer, keys))
         keys, answer = keys[order], answer[order]
         new = np.ones(len(keys), bool)
@@ -36,14 +38,24 @@ class Queries(NamedTuple):
         key, first = np.unique(keys, return_index=True)
         return cls(key, np.append(first, len(keys)).astype(np.int64), answer, order[first])
 
+    def and_others(self, others: "Queries") -> "Queries":
+        """These and others, none of which is one of these."""
+        keys = np.concatenate([np.repeat(each.key, np.diff(each.offset)) for each in (self, others)])
+        order = np.argsort(keys, kind="stable")  # answers of a query stay together, and in their order
+        key, first = np.unique(keys[order], return_index=True)
+        triple = np.concatenate([self.triple, others.triple])[np.argsort(np.concatenate([self.key, others.key]))]
+        answer = np.concatenate([self.answer, others.answer])[order]
+        return Queries(key, np.append(first, len(keys)).astype(np.int64), answer, triple)
+
 
 class QuerySampler:
     """Batches of queries, each as one of its triples: even steps ask for tails and odd steps for heads, and each of the
     two walks its own epochs over its queries. A batch is a pure function of (seed, step)."""
 
     def __init__(self, graph: KnowledgeGraph, queries: Tuple[Queries, Queries], config: SamplerConfig):
-        """queries: of tails, and of heads. config: without negatives."""
-        self._by_direction = [Sampler(*graph.train, graph.n_entities, graph.n_relations, config, part=each.triple)
+        """queries: of tails, and of heads. config: without negatives; with inverse relations if queries have them."""
+        relations = 2 * graph.n_relations if config.inverse else graph.n_relations
+        self._by_direction = [Sampler(*graph.train, graph.n_entities, relations, config, part=each.triple)
                               for each in queries]
 
     @property

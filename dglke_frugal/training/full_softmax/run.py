@@ -29,14 +29,18 @@ class FullSoftmaxRun(TrainingRun):
     @cached_property
     def _queries(self) -> Optional[Tuple[Queries, Queries]]:
         """Of tails and of heads, where they are what is trained on, rather than triples."""
-        kvsall = self.config.loss.labels == "kvsall"
-        return (Queries.of(self.graph, False), Queries.of(self.graph, True)) if kvsall else None
+        if self.config.loss.labels != "kvsall":
+            return None
+        reciprocal = self.config.model.reciprocal
+        return Queries.of(self.graph, False, reciprocal), Queries.of(self.graph, True, reciprocal)
 
     def _make_sampler(self):
         if self._queries is None:
             return super()._make_sampler()
         config = self.config
-        return QuerySampler(self.graph, self._queries, SamplerConfig(config.batch.batch_size, 0, config.run.seed))
+        return QuerySampler(self.graph, self._queries, SamplerConfig(
+            config.batch.batch_size, 0, config.run.seed,
+            inverse=self.graph.n_relations if config.model.reciprocal else 0))
 
     @property
     def step_triples(self) -> int:
@@ -56,7 +60,10 @@ class FullSoftmaxRun(TrainingRun):
         if self._queries is None:
             targets = OneAnswer(device, self.sampler.batch_size)
         else:
-            targets = AllAnswers(device, self._queries, self.graph.n_entities, self.graph.n_relations,
-                                 full.label_smoothing)
+            queries, reciprocal = self._queries, self.config.model.reciprocal
+            if reciprocal:  # steps of both directions ask for tails
+                queries = (queries[0].and_others(queries[1]),)
+            targets = AllAnswers(device, queries, self.graph.n_entities,
+                                 self.config.model.relation_rows(self.graph.n_relations), full.label_smoothing)
         return DeviceStep(step, device, make_gradients=lambda step, device, sums: FullSoftmax(
             replace(full, step=step), device, sums, targets, self.config.device.matmul))

@@ -36,9 +36,8 @@ class AllAnswers:
     (kge/job/train_KvsAll.py).
     """
 
-    def __init__(self, device: Device, queries: Tuple[Queries, Queries], entities: int, relations: int,
-                 smoothing: float):
-        """queries: of tails, and of heads."""
+    def __init__(self, device: Device, queries: Sequence[Queries], entities: int, relations: int, smoothing: float):
+        """queries: of tails, and of heads if steps ask for those. relations: rows of their table."""
         self._entities, self._relations, self._smoothing = entities, relations, smoothing
         self._queries = []
         for each in queries:

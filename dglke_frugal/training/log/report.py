@@ -105,6 +105,7 @@ class Report:
             **({} if self._joint else {"pos_loss": losses.positive, "neg_loss": losses.negative}),
             "loss": losses.total - losses.regularization,
             "regularization": losses.regularization,
+            **({"relation_loss": losses.relation} if losses.relation else {}),
         }
         for name, mean in self.losses.items():
             self._say(f"[proc {self._rank}][Train]({done}/{self._max_step}) average {name}: {short(mean)}")

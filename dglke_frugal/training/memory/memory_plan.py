@@ -278,11 +278,18 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     """Buffers of training/full_softmax: a tile's scores and gradients, and vectors of queries and of the batch's rows,
     counted as tensors, not measured."""
     scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
-    positives = config.batch.batch_size
-    tile = tile_rows(positives, graph.entities, scores)
-    copies = 2 if config.loss.entity_dropout else 1
-    floats = positives * tile + copies * tile * dims.entity + graph.entities
-    return FLOAT * (floats + positives * (24 * dims.entity + 12 * dims.relation))
+    positives, loss = config.batch.batch_size, config.loss
+
+    def of_table(rows: int, dim: int, rate: float) -> int:
+        tile = tile_rows(positives, rows, scores)
+        return positives * tile + (2 if rate else 1) * tile * dim + rows
+
+    floats = of_table(graph.entities, dims.entity, loss.entity_dropout)
+    floats += positives * (24 * dims.entity + 12 * dims.relation)
+    if loss.relation_prediction:
+        floats += of_table(graph.relations, dims.relation, loss.relation_dropout)
+        floats += positives * (6 * dims.entity + 6 * dims.relation)
+    return FLOAT * floats
 
 
 def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:

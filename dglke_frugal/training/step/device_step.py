@@ -31,7 +31,7 @@ class DeviceStep:
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
         instead of what suits `config`, with the methods of KernelGradients."""
         self._device, self._matmul = device, matmul
-        self._sums = device.zeros(4, dtype=np.float64)  # positive, negative, regularization, total
+        self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them
         self._exchange, self._make_gradients = exchange, make_gradients
         self._steps = 0
         self._departed = deque(maxlen=STEPS_ON_DEVICE)  # events behind the last steps, of whatever shape
@@ -40,19 +40,20 @@ class DeviceStep:
     def _compute(self, config: StepConfig) -> None:
         """From now on, steps of this configuration."""
         device, exchange, matmul = self._device, self._exchange, self._matmul
+        sums = self._sums[:4]  # the last one is of relation prediction, which sampled negatives do not have
         self._config, self._learning_rate = config, config.learning_rate
         if self._make_gradients is not None:
             self._gradients = self._make_gradients(config, device, self._sums)
         elif exchange is not None:
             from ..columns.device_columns import ColumnGradients  # here, because others do not need it
 
-            self._gradients = ColumnGradients(config, device, self._sums, exchange)
+            self._gradients = ColumnGradients(config, device, sums, exchange)
         elif config.model in KERNEL_MODELS and matmul == "fp32":
-            self._gradients = KernelGradients(config, device, self._sums)
+            self._gradients = KernelGradients(config, device, sums)
         else:
             from .device_torch import TorchGradients  # here, because others do not need it
 
-            self._gradients = TorchGradients(config, device, self._sums, matmul)
+            self._gradients = TorchGradients(config, device, sums, matmul)
         self._shaped: Dict[Tuple, _ShapedStep] = {}
 
     def set_learning_rate(self, rate: float) -> None:

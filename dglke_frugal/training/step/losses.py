@@ -8,12 +8,14 @@ NAMES = ("positive", "negative", "regularization", "total")
 
 @dataclass(frozen=True)
 class Losses:
-    """What a step reports, as _native.StepLosses: means over its positives. total is what is differentiated."""
+    """What a step reports, as _native.StepLosses: means over its positives. total is what is differentiated; relation,
+    without its weight, is that of relation prediction."""
 
     positive: float
     negative: float
     regularization: float
     total: float
+    relation: float = 0.0
 
 
 class LossSums:

@@ -1,0 +1,103 @@
+"""Cross-entropy of queries' softmax over all rows of a table, which is updated in passing.
+
+The table is met tile by tile, twice: for the sums of the softmax, and for the slopes of the scores, from which a tile's
+gradients come and at once its update. Scores are never held for more than a tile. Rows of the batch have a gradient
+besides, which needs all tiles: theirs wait aside.
+
+The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+
+from ... import _native
+from ...store.device import Device
+from .tile_products import padded
+from .tiles import tile_rows
+
+Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]  # (values in place, step, number of the first row)
+
+
+class TableShape(NamedTuple):
+    """What is met: B queries, a table of so many rows of dim floats, and U rows of the batch at most."""
+
+    queries: int
+    rows: int
+    dim: int
+    in_batch: int
+
+
+class TableSoftmax:
+    """What such a meeting works in.
+
+    Attributes:
+        query: (B, dim), to be filled before `meet`.
+        aside: (U, dim), after it: gradients by their scores of the batch's rows, which alone are not updated yet.
+    """
+
+    def __init__(self, device: Device, products, shape: TableShape, rule: Tuple, bound: float = 0.0,
+                 drop: Optional[Drop] = None):
+        """products: HostProducts or DeviceProducts. rule: as kernels take it. bound: of scores, 0 for none. drop:
+        dropout of the table's rows; None for none."""
+        self._device, self._products, self._rule, self._bound, self._drop = device, products, rule, bound, drop
+        self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
+        self._tile = tile_rows(shape.queries, shape.rows, products.tile_floats)
+        self._scores = zeros(shape.queries, padded(self._tile))
+        self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
+        self._of_tile = zeros(self._tile, padded(shape.dim))[:, : shape.dim]
+        self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
+        self.aside = zeros(shape.in_batch, shape.dim)
+        self._slots = zeros(shape.rows + 1, dtype=np.int32)  # of a row among the batch's, and -1 for others
+        self._numbers = zeros(shape.in_batch, dtype=np.int32)
+        self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
+        device.submit(self._fill)
+
+    def _fill(self) -> None:
+        self._slots.fill_(-1)
+        self._no_sums[0] = _native.LEAST_SCORE
+        self._numbers.copy_(torch.arange(len(self._numbers)))
+
+    def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
+             step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
+        """Update all rows of the table (rows, stride) but those of the batch.
+
+        batch_rows: (U,) int64; those that only pad are `rows`. targets: see targets.py. scale: (B,), of queries.
+        weight: of the loss. Returns the loss without that weight, () float64, and the weighted one's gradient by the
+        query.
+        """
+        self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
+        products, stream = self._products, self._device.stream
+        largest, total, wanted = self._sums.copy_(self._no_sums)
+        for first, tile in self._tiles(table, step):
+            scores = self._scores[:, : len(tile)]
+            products.scores(self.query, tile, scores)
+            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream)
+        log_sum = largest + total.log()
+        loss = ((log_sum - wanted).double() * scale).sum()
+
+        slope_scale = scale if weight == 1.0 else weight * scale
+        of_query = self._of_query.zero_()
+        for first, tile in self._tiles(table, step):
+            scores, of_tile = self._scores[:, : len(tile)], self._of_tile[: len(tile)]
+            if len(tile) < self._rows:  # else they are still there
+                products.scores(self.query, tile, scores)
+            _native.softmax_slopes(scores, first, self._bound, targets, log_sum, slope_scale, stream)
+            products.add_to_query(scores, tile, of_query)
+            products.of_entities(scores, self.query, of_tile)
+            if self._drop is not None:
+                self._drop(of_tile, step, first)
+            _native.softmax_update_tile(table, self._dim, first, of_tile, self._slots, self.aside, self._rule, stream)
+        self._slots.index_fill_(0, batch_rows, -1)
+        return loss, of_query
+
+    def _tiles(self, table: torch.Tensor, step: torch.Tensor):
+        """(first, rows (n, dim)) of each tile; a copy where dropout drops some of it."""
+        for first in range(0, self._rows, self._tile):
+            tile = table[first : first + self._tile, : self._dim]
+            if self._drop is not None:
+                tile = self._drop(self._copy[: len(tile)].copy_(tile), step, first)
+            yield first, tile
