@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
@@ -121,6 +122,7 @@ void bind_step(nb::module_& module) {
       .value("HINGE", LossGenre::kHinge, "max(0, margin - x).")
       .value("SOFTMAX", LossGenre::kSoftmax, "Cross-entropy of a positive among its negatives.");
 
+  module.attr("ROW_MODELS") = nb::cast(row_model_names());  // those that devices have kernels for
   nb::enum_<ScoreRule>(module, "ScoreRule")
       .value("TEXTBOOK", ScoreRule::kTextbook, "Corrupted triples are scored as the positive.")
       .value("DGLKE", ScoreRule::kDglke, "Corrupted tails of RESCAL and TransR by another formula, as in DGL-KE.");

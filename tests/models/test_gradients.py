@@ -5,12 +5,12 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.models import MODELS, find_model
-from dglke_frugal.score_rule import TWO_FORMULA_MODELS
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 from models import reference
 
 ENTITIES, RELATIONS, CHUNK, CHUNKS, NEGATIVES = 23, 3, 6, 3, 5  # few of each, so that everything occurs more than once
+TWO_FORMULA_MODELS = [model.name for model in MODELS if model.two_formulas]
 HIDDEN = {
     "TransE_l1": (19, False, False),
     "TransE_l2": (37, False, False),

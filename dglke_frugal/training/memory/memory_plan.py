@@ -261,8 +261,7 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
     chunk = min(positives, config.batch.neg_sample_size)
     own = positives if config.batch.neg_deg_sample else 0
     columns = config.batch.neg_sample_size + (chunk if own else 0)
-    factors = 4 if config.model.score_rule == "dglke" else 2  # vectors that a RESCAL gradient is kept as
-    relation = factors * dims.entity if model.name == "RESCAL" else dims.relation
+    relation = model.gradient_floats(dims, config.model.score_rule)
     floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
     floats += positives * (columns + relation)
     if dims.projection:

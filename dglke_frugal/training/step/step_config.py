@@ -16,7 +16,7 @@ LOSS_GENRES = {
 NO_SCORE = -1e30  # low enough that a softmax gives no share of it
 SCORE_RULES = {"textbook": _native.ScoreRule.TEXTBOOK, "dglke": _native.ScoreRule.DGLKE}
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
-KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
+KERNEL_MODELS = tuple(_native.ROW_MODELS)
 
 
 @dataclass(frozen=True)
