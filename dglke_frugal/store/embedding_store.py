@@ -33,6 +33,10 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. `table`: one that is there already, of that many rows and columns. With `rounding` the table is
     kept in halves, and so are caches and what travels; one process trains it. Steps compute in float32 all the same.
+
+    Attributes:
+        steps: where steps find their rows and leave them.
+        stalls: what a device has waited for rows (stalls.Stalls); None without one.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
@@ -53,6 +57,7 @@ class EmbeddingStore:
 
     def _in_table(self, device) -> None:
         """gather and apply mean the table, until a step begins."""
+        self.stalls = self.steps.stalls if device is not None else None
         self._on_device = device is not None
         self._rows = self._table
         self._drained_after = 0  # steps that had ended when all was in the table

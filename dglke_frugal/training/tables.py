@@ -115,7 +115,7 @@ class Tables:
         return None if statistics is None else self._counters(statistics)
 
     def _counters(self, statistics: Dict) -> StoreCounters:
-        return StoreCounters.of(statistics, self.entity.embedding_floats, getattr(self.entity.steps, "stalls", None))
+        return StoreCounters.of(statistics, self.entity.embedding_floats, self.entity.stalls)
 
     def arrays(self) -> Dict[str, np.ndarray]:
         """Everything that training changes, by name: views of the drained tables, as they are kept, and of their

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict
 
 import numpy as np
 import torch
@@ -13,13 +12,15 @@ from ... import _native
 from ...models import TorchModel
 from ...models.own_state import has_state, views
 from .losses import Losses
+from .step import HostStep
 from .step_config import NO_SCORE, LossConfig, StepConfig
 
 
-class AutogradStep:
+class AutogradStep(HostStep):
     """Computes one step of a TorchModel on rows of the store. The formulas are those of csrc/loss/loss.h."""
 
     def __init__(self, config: StepConfig, model: TorchModel):
+        super().__init__()
         self._config, self._model = config, model
         model.gamma, model.range = config.gamma, config.embedding_range
         self._optimizer = None
@@ -27,22 +28,20 @@ class AutogradStep:
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             self._optimizer = torch.optim.Adagrad(trained, lr=config.learning_rate)
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Of the coming steps, for rows and for the model's own parameters."""
+    def set_learning_rate(self, rate):
         self._config = replace(self._config, learning_rate=rate)
         for group in self._optimizer.param_groups if self._optimizer is not None else ():
             group["lr"] = rate
 
-    def state_arrays(self) -> Dict[str, np.ndarray]:
-        """What the model itself has learned, as flat arrays that may be written to: its state, its optimizer's sums."""
+    def state_arrays(self):
+        """The model's state, its optimizer's sums."""
         arrays = views(self._model) if has_state(self._model) else {}
         if self._optimizer is not None:
             sums = (self._optimizer.state[each]["sum"] for each in self._optimizer.param_groups[0]["params"])
             arrays.update({f"own-sum-{number}": each.view(-1).numpy() for number, each in enumerate(sums)})
         return arrays
 
-    def run_rows(self, batch: _native.Batch, entities: _native.StepRows, relations: _native.StepRows) -> Losses:
-        """Trains on the running step's rows, which must be the batch's."""
+    def _train(self, batch, entities, relations):
         config = self._config
         if self._optimizer is not None:
             self._model.train()

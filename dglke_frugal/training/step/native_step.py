@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 from ... import _native
+from .step import HostStep
 from .step_config import LOSS_GENRES, SCORE_RULES, StepConfig
+
+
+class NativeStep(HostStep):
+    """Trains by a _native.TrainStep."""
+
+    def __init__(self, config: StepConfig, threads: Optional[int] = None):
+        """threads: as for native_step."""
+        super().__init__()
+        self._config, self._threads = config, threads
+        self._native = native_step(config, threads)
+
+    def _train(self, batch, *tables):
+        return self._native.run_rows(batch, *tables)
+
+    def set_learning_rate(self, rate):
+        self._config = replace(self._config, learning_rate=rate)
+        self._native = native_step(self._config, self._threads)  # it keeps nothing from one step to the next
 
 
 def native_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None):
