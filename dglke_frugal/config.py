@@ -118,6 +118,18 @@ class BatchConfig:
         """Sampled negatives of a chunk; 0 against all entities."""
         return 0 if self.against_all else int(self.neg_sample_size)
 
+    @property
+    def positives(self) -> int:
+        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same,
+        and takes fewer where the graph has fewer."""
+        size, chunk = self.batch_size, max(1, self.negatives)
+        return size if size <= chunk else -(-size // chunk) * chunk
+
+    @property
+    def most_edges(self) -> int:
+        """Positives of a step at most, and sampled negatives at most."""
+        return max(self.positives, self.negatives)
+
 
 @dataclass(frozen=True)
 class EvaluationConfig:

@@ -9,7 +9,8 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
-from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
+from .flush_config import FlushConfig, StoreAddress
+from .flushing import AttachedRows, FlushedRows
 from .half_embeddings import Rounding, embeddings_of, rounded_rows, stored_embeddings
 
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory

@@ -4,10 +4,10 @@ See docs/p2f.md for the protocol and csrc/engine/rank_port.h for the order of ca
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
-from dglke_frugal import _native
+from .. import _native
+from .flush_config import FlushConfig
 
 EngineError = _native.EngineError
 FROM_HOST = -1  # in a plan's source: the row is read from host memory
@@ -22,26 +22,6 @@ class RowDestination(IntEnum):
     HOST_ROW = 3  # the new record goes straight to host row `target`
 
 
-@dataclass(frozen=True)
-class EngineConfig:
-    """Sizes and mode of an engine. Results do not depend on any of it but `entries`, to the bit."""
-
-    max_rows_per_step: int  # distinct rows of one rank in one step, at most
-    ranks: int = 1
-    same_steps: bool = False  # all ranks run the same steps, each on columns of its own: one plan, by one policy
-    planner_threads: int = 0  # that look up the rows of a step; 0: by the cores of the process
-    lookahead: int = 10  # steps that may be registered beyond the one that runs
-    flush_threads: int = 2
-    mode: str = "p2f"  # or "sync": all is flushed before the next step; or "off": in order, without caches
-    value_path: str = "staging"  # or "host_row": the executor stores values into host rows itself
-    entries: int = 2  # of a step: positives and negatives; 1 for relations
-    staging_bytes: int = 0  # per rank; 0: eight steps of values
-    horizon: int = 0  # steps that a plan looks ahead, for cache policies that want the next use
-    poll_microseconds: int = 0  # > 0 where a device advances the counters
-    attach_seconds: float = 300.0  # how long ranks wait for one that has never attached
-    shared: bool = False  # ranks may attach from other processes
-
-
 class Engine:
     """Runs the planner and the flush threads for as long as the context lasts.
 
@@ -53,29 +33,11 @@ class Engine:
     raises once a flush thread, another rank or its process has failed.
     """
 
-    def __init__(self, host_rows, dim: int, update, config: EngineConfig, caches=(), state: int = 1):
+    def __init__(self, host_rows, dim: int, update, config: FlushConfig, caches=(), state: int = 1):
+        """config: of which C++ reads what concerns the engine. Ranks of other processes may attach if there are
+        several."""
         self._host_rows = host_rows  # the flush threads write to it
-        self._native = _native.Engine(
-            host_rows,
-            dim=dim,
-            state=state,
-            ranks=config.ranks,
-            same_steps=config.same_steps,
-            planner_threads=config.planner_threads,
-            lookahead=config.lookahead,
-            flush_threads=config.flush_threads,
-            mode=config.mode,
-            value_path=config.value_path,
-            max_rows_per_step=config.max_rows_per_step,
-            entries=config.entries,
-            staging_bytes=config.staging_bytes,
-            horizon=config.horizon,
-            poll_microseconds=config.poll_microseconds,
-            attach_seconds=config.attach_seconds,
-            update=update,
-            caches=list(caches),
-            shared=config.shared,
-        )
+        self._native = _native.Engine(host_rows, dim, state, update, list(caches), config)
 
     def __enter__(self):
         return self

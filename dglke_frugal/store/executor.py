@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from .. import _native
+from .flushing import RankRows
 from .request import Request
 
 
@@ -122,15 +123,15 @@ class EngineExecutor(Executor):
     address: for other processes, whose ranks take part.
     """
 
-    def __init__(self, table, update, flushed, window: int, ranks: int = 1):
-        """flushed: FlushedRows or AttachedRows without a device. window: its lookahead. ranks: that train together."""
+    def __init__(self, table, update, flushed: RankRows):
+        """flushed: without a device."""
         super().__init__(table, update)
-        self.window = window
+        self.address, config = flushed.address, flushed.address.flushing
+        self.window = config.lookahead
         self._flushed, self._steps = flushed, flushed.steps
         self._announced = self._begun = 0
-        self._several = ranks > 1
+        self._several = config.ranks > 1
         self._dirty = False
-        self.address = flushed.address
 
     def announce(self, request):
         rows = request.lookup.rows

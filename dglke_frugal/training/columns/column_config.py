@@ -73,8 +73,7 @@ def refusal(config: TrainConfig) -> Optional[str]:
 
 def joined_batch_size(config: TrainConfig) -> int:
     """Positives of a step of all ranks: as many whole chunks as they would have had apart."""
-    own, chunk = config.batch.batch_size, config.batch.neg_sample_size
-    return config.device.ranks * (-(-own // chunk) * chunk if own > chunk else own)
+    return config.device.ranks * config.batch.positives
 
 
 def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:

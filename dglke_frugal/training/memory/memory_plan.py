@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional
 
-from ...config import BatchConfig, TrainConfig, state_floats
+from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ..columns.column_config import own_config
@@ -96,13 +96,6 @@ def row_bytes(dim: int, dtype: str = "fp32", optimizer: str = "row_adagrad") -> 
     return -(-floats // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
-def largest_batch(batch: BatchConfig) -> int:
-    """Positives of a step at most, and negatives at most: whole chunks."""
-    if batch.against_all:
-        return batch.batch_size
-    return -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
-
-
 def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
     """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
     several.
@@ -117,7 +110,7 @@ def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int,
 
 def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
     """Bytes of staging of all ranks and tables."""
-    ranks, edges = config.device.ranks, largest_batch(config.batch)
+    ranks, edges = config.device.ranks, config.batch.most_edges
     tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
               (min(graph.relations, edges), edges, 0, dims.relation)]
     if dims.projection:
@@ -186,7 +179,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
     device: Dict[str, int] = {}
 
-    positives, negatives = _batch(config)
+    batch = config.batch
+    positives, negatives = batch.positives, 0 if batch.against_all else batch.most_edges
     distinct = min(graph.entities, 2 * positives + negatives)
     if config.batch.against_all:
         host["training step"] = _full_softmax_bytes(config, graph, dims)
@@ -244,16 +238,6 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     elif disk:
         disk["optimizer states"] = states
     return {HOST: host, DEVICE: device, DISK: disk}
-
-
-def _batch(config: TrainConfig) -> tuple[int, int]:
-    """Positives and negatives of a step: whole chunks."""
-    positives, chunk = config.batch.batch_size, config.batch.neg_sample_size
-    if config.batch.against_all:
-        return positives, 0
-    if positives > chunk:
-        positives = -(-positives // chunk) * chunk
-    return positives, max(positives, chunk)
 
 
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
