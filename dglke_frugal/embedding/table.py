@@ -14,7 +14,7 @@ from .. import _native
 from ..errors import InputError
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
-from ..store.flushing import AttachedRows, FlushedRows
+from ..store.flushing import AttachedRows, FlushedRows, PlainRows
 from ..store.request import Request
 from .config import CacheConfig
 
@@ -302,16 +302,15 @@ class Table:
             return TableExecutor(rows, self.rule)
         device = None if on_cpu else self._device_to_work()
         if config.flush == "none":
-            from ..store.device_executor import DeviceExecutor
-            from ..store.device_rows import ResidentRows
-
-            return DeviceExecutor(rows, self.rule, ResidentRows(rows, device), config.lookahead, self._max_rows)
-        flushed = FlushedRows(rows, self.rule.learning_rate, self._flush_config(), self._hot_rows(), device, self.rule)
+            ranked = PlainRows(rows, device)
+        else:
+            ranked = FlushedRows(rows, self.rule.learning_rate, self._flush_config(), self._hot_rows(), device,
+                                 self.rule)
         if device is None:
-            return EngineExecutor(rows, self.rule, flushed)
+            return EngineExecutor(rows, self.rule, ranked)
         from ..store.device_executor import DeviceExecutor
 
-        return DeviceExecutor(rows, self.rule, flushed.steps, config.lookahead, self._max_rows, flushed)
+        return DeviceExecutor(rows, self.rule, ranked, config.lookahead, self._max_rows)
 
     def _flush_config(self) -> FlushConfig:
         config, rows, staging = self._config, self.rows, 0

@@ -4,22 +4,10 @@ See docs/p2f.md for the protocol and csrc/engine/rank_port.h for the order of ca
 """
 from __future__ import annotations
 
-from enum import IntEnum
-
 from .. import _native
 from .flush_config import FlushConfig
 
 EngineError = _native.EngineError
-FROM_HOST = -1  # in a plan's source: the row is read from host memory
-
-
-class RowDestination(IntEnum):
-    """What happens to a row after a step has used it (a plan's third array)."""
-
-    CACHE = 0  # updated in cache slot `target`
-    VALUE = 1  # the new record goes to staging at float `target`
-    GRADIENT = 2  # the row's gradients go to staging at float `target`, entry after entry, one stride apart
-    HOST_ROW = 3  # the new record goes straight to host row `target`
 
 
 class Engine:

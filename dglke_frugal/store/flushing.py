@@ -1,4 +1,4 @@
-"""Rows behind caches and the P2F engine: those of the process that runs the engine, and those of other ranks."""
+"""Rows of a rank, as a store and an executor hold them: in place, or behind caches and the P2F engine."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ class RankRows:
 
     Attributes:
         steps: where its steps find them: DeviceRows with a device, else pointers (csrc/store/cached_rows.h).
+        device: the store.device.Device that these are on, None for the CPU.
+        flushes: whether rows are updated in steps alone, behind an engine.
         address: for the processes of other ranks.
     """
+
+    flushes = True
 
     steps: Any
     address: StoreAddress
 
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None) -> None:
-        self._port, self._device = port, device
+        self._port, self.device = port, device
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, port, slots), rounding)
         else:
@@ -40,9 +44,9 @@ class RankRows:
         """Steps of this rank that have ended."""
         return self._port.statistics()["steps"]
 
-    def statistics(self) -> dict:
+    def statistics(self) -> Optional[dict]:
         """Counters of the engine, see csrc/engine/engine.h; of another rank than 0, which has no flush threads, its
-        own alone."""
+        own alone; None without an engine."""
         return {"ranks": [self._port.statistics()], "flush_workers": []}
 
     def fail(self, sentence: str) -> None:
@@ -51,8 +55,33 @@ class RankRows:
 
     def close(self) -> None:
         """Stop what runs in the background, or leave the engine. What has not been drained is lost."""
-        if self._device is not None:
+        if self.device is not None:
             self.steps.close()
+
+
+class PlainRows(RankRows):
+    """Rows of one rank alone, updated in place: in the host table, or in a device's memory that holds all of it."""
+
+    flushes = False
+
+    def __init__(self, table: _native.HostTable, device=None, rounding: Optional[Rounding] = None):
+        self.device = device
+        if device is None:
+            self.steps = rounded_rows(_native.DirectRows(table), rounding)
+        else:
+            from .device_rows import ResidentRows  # here, because it imports torch
+
+            self.steps = ResidentRows(table, device, rounding)
+
+    @property
+    def steps_run(self):
+        return 0 if self.device is None else self.steps.steps_run
+
+    def statistics(self):
+        return None
+
+    def fail(self, sentence):
+        pass
 
 
 class FlushedRows(RankRows):

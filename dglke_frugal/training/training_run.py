@@ -31,6 +31,7 @@ from .memory import available_memory
 from .overview import chance_line
 from .plateau import Plateau
 from .ranker import Ranker
+from .start_values import table_dims
 from .step.make_step import make_step
 from .step.step_config import LossConfig, StepConfig
 from .tables import Tables, hot_entities
@@ -329,7 +330,7 @@ class TrainingRun:
 def step_config(config: TrainConfig) -> StepConfig:
     """The step that the flags describe."""
     model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     loss = config.loss
     return StepConfig(
         model.name, dims.entity, dims.relation, config.model.gamma,

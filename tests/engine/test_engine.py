@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal import _native
-from dglke_frugal.store.engine import FROM_HOST, Engine, EngineError, RowDestination
+from dglke_frugal.store.engine import Engine, EngineError
 from dglke_frugal.store.flush_config import FlushConfig
+from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
 
 ENTRIES = 2
 STRIDE = 32
@@ -74,9 +75,9 @@ class NumpyRank:
         self.staging = port.staging()
 
     def store(self, leave, target, record):
-        if leave == RowDestination.CACHE:
+        if leave == TO_CACHE:
             self.cache[target] = record
-        elif leave == RowDestination.VALUE:
+        elif leave == TO_VALUE:
             self.staging[target : target + self.dim + 1] = record
         else:
             self.table[target, : self.dim + 1] = record
@@ -101,7 +102,7 @@ class NumpyRank:
                 gradients(step, self.port.rank, entry, row, occurrences[entry, i], record[: self.dim])
                 for entry in range(ENTRIES)
             ]
-            if leave == RowDestination.GRADIENT:
+            if leave == TO_GRADIENT:
                 for k, gradient in enumerate(np.concatenate(parts)):
                     self.staging[target + k * STRIDE :][: self.dim] = gradient
             else:

@@ -251,7 +251,7 @@ def test_a_device_that_fails_stops_the_ranks():
     with pytest.raises((EngineError, RuntimeError), match="the device (has )?failed"):
         for step in range(FIRST + 1, FIRST + 3):
             stepper.run(step)
-    store._flushed._engine.close()
+    store._ranked._engine.close()
 
 
 def test_the_host_runs_ahead_of_the_device():

@@ -11,6 +11,7 @@ from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ..columns.column_config import own_config
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
+from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
 from . import available_memory
 
@@ -135,17 +136,14 @@ def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
 
 def entity_row_bytes(config: TrainConfig) -> int:
     """Bytes of an entity's row, in host memory and in a device's cache alike."""
-    model = config.model
-    dims = find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
-    return row_bytes(dims.entity, model.row_dtype, config.loss.optimizer)
+    return row_bytes(table_dims(config).entity, config.model.row_dtype, config.loss.optimizer)
 
 
 def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
     ranks = config.device.ranks
     parts = _parts_of(own_config(config), graph)
-    model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     for name in parts[HOST].keys() - {"triples"}:
         parts[HOST][name] *= ranks
     gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
@@ -167,7 +165,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.device.parallel == "dims" and config.device.ranks > 1:
         return _column_parts(config, graph)
     model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),
               "projection": (graph.relations, dims.projection)}
     tables = {name: shape for name, shape in tables.items() if shape[1]}

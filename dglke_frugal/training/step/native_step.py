@@ -7,7 +7,7 @@ from typing import Optional
 
 from ... import _native
 from .step import HostStep
-from .step_config import LOSS_GENRES, SCORE_RULES, StepConfig
+from .step_config import StepConfig
 
 
 class NativeStep(HostStep):
@@ -33,23 +33,4 @@ def native_step(config: StepConfig, threads: Optional[int] = None, instruction_s
     `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same bits.
     Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
-    loss = config.loss
-    return _native.TrainStep(
-        model=config.model,
-        entity_dim=config.entity_dim,
-        relation_dim=config.relation_dim,
-        gamma=config.gamma,
-        embedding_range=config.embedding_range,
-        genre=LOSS_GENRES[loss.genre],
-        margin=loss.margin,
-        pairwise=loss.pairwise,
-        adversarial=loss.adversarial,
-        temperature=loss.temperature,
-        regularization_coefficient=loss.regularization_coefficient,
-        regularization_norm=loss.regularization_norm,
-        learning_rate=config.learning_rate,
-        degree_negatives=config.degree_negatives,
-        score_rule=SCORE_RULES[config.score_rule],
-        threads=_native.num_threads() if threads is None else threads,
-        instruction_set=instruction_set,
-    )
+    return _native.TrainStep(config, _native.num_threads() if threads is None else threads, instruction_set)
