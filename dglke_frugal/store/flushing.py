@@ -7,7 +7,6 @@ from typing import Any, Optional, Sequence
 
 from .. import _native
 from .cache_policy import make_policy
-from .engine import Engine
 from .flush_config import FlushConfig, StoreAddress
 from .half_embeddings import Rounding, rounded_rows
 
@@ -110,8 +109,8 @@ class FlushedRows(RankRows):
                       for rank in range(1 if config.same_steps else config.ranks)]
         for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll,
                              horizon=config.lookahead - 1 if config.policy == "next_use" else 0)
-        self._engine = Engine(table.records, table.embedding_floats, update or _native.RowAdagradUpdate(learning_rate),
-                              for_engine, caches, table.state_floats)
+        self._engine = _native.Engine(table.records, table.embedding_floats, table.state_floats,
+                                      update or _native.RowAdagradUpdate(learning_rate), caches, for_engine)
         slots = tuple(cache.slots for cache in caches) or (0,)
         slots *= config.ranks // len(slots)
         self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding)

@@ -12,12 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal import _native
-from dglke_frugal.store.engine import Engine, EngineError
+from dglke_frugal._native import EngineError
 from dglke_frugal.store.flush_config import FlushConfig
 from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
 
 ENTRIES = 2
 STRIDE = 32
+
+
+class Engine(_native.Engine):
+    """An engine for as long as a context lasts; an exception there stops all ranks."""
+
+    def __init__(self, host_rows, dim, update, config, caches=()):
+        super().__init__(host_rows, dim, 1, update, list(caches), config)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if error is not None:
+            self.fail(f"A rank stopped: {error}")
+        self.close()
 
 
 def gradients(step, rank, entry, row, count, value):
@@ -307,8 +322,8 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
 def test_a_killed_engine_process_stops_its_ranks():
     engine_code = (
         "import time, numpy as np; from dglke_frugal import _native;"
-        "from dglke_frugal.store.engine import Engine; from dglke_frugal.store.flush_config import FlushConfig;"
-        "e = Engine(np.zeros((4, 32), np.float32), 3, _native.SgdUpdate(1.0),"
+        "from dglke_frugal.store.flush_config import FlushConfig;"
+        "e = _native.Engine(np.zeros((4, 32), np.float32), 3, 1, _native.SgdUpdate(1.0), [],"
         "           FlushConfig(max_rows_per_step=4, ranks=2));"
         "print(e.segment_path, flush=True); time.sleep(60)"
     )

@@ -11,7 +11,7 @@ from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
-from dglke_frugal.store.engine import EngineError
+from dglke_frugal._native import EngineError
 from dglke_frugal.store.plan_kernels import TO_CACHE, TO_HOST_ROW, update_tables
 from dglke_frugal.store.stalls import Stalls
 
