@@ -26,7 +26,7 @@ from dglke_frugal import _native
 from dglke_frugal.models import find_model
 from dglke_frugal.store.device import CudaDevice
 from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, update_tables
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 from . import result_file
@@ -119,7 +119,7 @@ def measure(model, batches, peak, device):
         table = np.zeros((rows, _native.HostTable(1, dim).stride), np.float32)
         table[:, :dim] = random.uniform(-0.1, 0.1, (rows, dim))
         tables.append(torch.from_numpy(table).cuda())
-    step = make_step(config)
+    step = native_step(config)
     cases = [Case(config, step, batch, tables, device) for batch in batches]
     found = {part: microseconds(cases, part) for part in PARTS}
     products = 3 * 2 * BATCH * NEGATIVES * dims.entity * OPERATIONS.get(model, 1.0)

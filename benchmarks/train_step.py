@@ -27,7 +27,7 @@ import numpy as np
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 from . import result_file
@@ -144,7 +144,7 @@ def measure(name, batches, steps, threads, rates):
         tables.append(_native.HostTable(RELATIONS, dims.projection))
     for stream, table in enumerate(tables):
         table.init_uniform(-bound, bound, 1, stream)
-    step = make_step(
+    step = native_step(
         StepConfig(name, dims.entity, dims.relation, gamma, bound, 0.1, LossConfig(adversarial=True)), threads
     )
     times = []

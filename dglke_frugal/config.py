@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
+from .models import built_in_model, is_own
 from .score_rule import compares_two_formulas
 
-MODELS = ("TransE", "TransE_l1", "TransE_l2", "TransR", "RESCAL", "DistMult", "ComplEx", "RotatE", "SimplE")
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
 FLUSH_MODES = ("p2f", "sync", "none")
@@ -72,8 +72,8 @@ class ModelConfig:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a TorchModel of the user's own, named MODULE:CLASS."""
-        return ":" in self.model_name
+        """Whether it is a TorchModel: the user's own, named MODULE:CLASS, or one of the package."""
+        return is_own(self.model_name)
 
     def relation_rows(self, relations: int) -> int:
         """Rows of the relation table for so many relations of a graph."""
@@ -118,6 +118,18 @@ class BatchConfig:
     def negatives(self) -> int:
         """Sampled negatives of a chunk; 0 against all entities."""
         return 0 if self.against_all else int(self.neg_sample_size)
+
+    @property
+    def positives(self) -> int:
+        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same,
+        and takes fewer where the graph has fewer."""
+        size, chunk = self.batch_size, max(1, self.negatives)
+        return size if size <= chunk else -(-size // chunk) * chunk
+
+    @property
+    def most_edges(self) -> int:
+        """Positives of a step at most, and sampled negatives at most."""
+        return max(self.positives, self.negatives)
 
 
 @dataclass(frozen=True)
@@ -371,23 +383,15 @@ def check(config: TrainConfig) -> None:
 
 
 def _check_model(model: ModelConfig) -> None:
-    if model.reciprocal and (model.is_own or model.model_name == "TransR"):
+    built_in = built_in_model(model.model_name)
+    if model.reciprocal and (model.is_own or built_in and built_in.projects):
         raise InputError(f"--reciprocal does not go with --model_name {model.model_name}; leave one of the two out")
     if model.reciprocal and compares_two_formulas(model.model_name, model.score_rule):
         raise InputError("--reciprocal ranks heads as tails, by one formula; use --score_rule textbook")
     if model.init_scale is not None and not 0 < model.init_scale <= LARGEST:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
-    if model.model_name == "RotatE" and (not model.double_ent or model.double_rel):
-        raise InputError("RotatE has complex entities and real phases: give -de (--double_ent) and not -dr")
-    if model.model_name == "SimplE" and not (model.double_ent and model.double_rel):
-        raise InputError("SimplE has two halves in entities and relations: give both -de and -dr")
-    if model.model_name == "ComplEx" and (model.hidden_dim * (1 + model.double_ent)) % 2:
-        raise InputError(f"ComplEx splits an embedding into two halves; --hidden_dim {model.hidden_dim} is odd")
-    if model.model_name in ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx"):
-        if model.double_ent != model.double_rel:
-            raise InputError(
-                f"{model.model_name} needs entities and relations of one size; give both -de and -dr or neither"
-            )
+    if built_in:
+        built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
 
 
 def _check_saved(config: TrainConfig) -> None:

@@ -10,14 +10,20 @@ from __future__ import annotations
 from typing import Optional
 
 from .errors import InputError
+from .models import built_in_model
 
 SCORE_RULES = ("textbook", "dglke")
-TWO_FORMULA_MODELS = ("RESCAL", "TransR")
+
+
+def has_two_formulas(model_name: str) -> bool:
+    """Whether the rule makes a difference."""
+    model = built_in_model(model_name)
+    return model is not None and model.two_formulas
 
 
 def compares_two_formulas(model_name: str, score_rule: str) -> bool:
     """Whether corrupted tails are scored by another formula than true triples, in training and in ranking."""
-    return score_rule == "dglke" and model_name in TWO_FORMULA_MODELS
+    return score_rule == "dglke" and has_two_formulas(model_name)
 
 
 def say_if_two_formulas(model_name: str, score_rule: str) -> None:
@@ -40,7 +46,7 @@ def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -
     Models with one formula have the textbook's whatever is asked for. Raises InputError for the textbook's in DGL-KE's
     own loop, which has it not.
     """
-    if model_name not in TWO_FORMULA_MODELS:
+    if not has_two_formulas(model_name):
         return "textbook"
     if dglke_loop and asked == "textbook":
         raise InputError(
@@ -52,4 +58,4 @@ def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -
 
 def score_rule_of_old_run(model_name: str) -> str:
     """That of a run which does not say its own: it is DGL-KE's, or ours from before there was a choice."""
-    return "dglke" if model_name in TWO_FORMULA_MODELS else "textbook"
+    return "dglke" if has_two_formulas(model_name) else "textbook"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 
@@ -59,7 +59,7 @@ class Trace:
     def replay(self, threads=None, instruction_set=None):
         """Trains over all recorded batches. Returns the tables and the losses, one StepLosses per step."""
         tables = self.host_tables()
-        step = make_step(self.config(), threads, instruction_set)
+        step = native_step(self.config(), threads, instruction_set)
         return tables, [step.run_in_place(self.batch(i), *tables) for i in range(self.meta.steps)]
 
 

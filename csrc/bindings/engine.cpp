@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "bindings/bindings.h"
 #include "bindings/named.h"
@@ -39,33 +40,37 @@ struct EngineHandle {
   }
 };
 
-void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state, int ranks, int lookahead,
-                 int flush_threads, const std::string& mode, const std::string& value_path,
-                 std::int64_t max_rows_per_step, int entries, std::int64_t staging_bytes, int horizon,
-                 std::int64_t poll_microseconds, double attach_seconds, std::shared_ptr<RowUpdate> update,
-                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared, bool same_steps, int planner_threads) {
-  EngineConfig config;
-  config.ranks = ranks;
-  config.same_steps = same_steps;
-  config.planner_threads = planner_threads;
-  config.lookahead = lookahead;
-  config.flush_threads = flush_threads;
-  config.mode = named<FlushMode>({{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode,
-                                 "flush mode");
-  config.value_path =
+// config: a FlushConfig of dglke_frugal/store/flush_config.py, whose fields have the names of EngineConfig's.
+void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state,
+                 std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches,
+                 nb::handle config) {
+  EngineConfig engine_config;
+  const auto read = [&](const char* name, auto& field) {
+    field = nb::cast<std::remove_reference_t<decltype(field)>>(config.attr(name));
+  };
+  read("ranks", engine_config.ranks);
+  read("same_steps", engine_config.same_steps);
+  read("lookahead", engine_config.lookahead);
+  read("flush_threads", engine_config.flush_threads);
+  read("max_rows_per_step", engine_config.max_rows_per_step);
+  read("entries", engine_config.entries);
+  read("staging_bytes", engine_config.staging_bytes);
+  read("horizon", engine_config.horizon);
+  read("poll_microseconds", engine_config.poll_microseconds);
+  std::string mode, value_path;
+  read("mode", mode);
+  read("value_path", value_path);
+  engine_config.mode = named<FlushMode>(
+      {{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode, "flush mode");
+  engine_config.value_path =
       named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
-  config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state};
-  config.rows = static_cast<std::int64_t>(host_rows.shape(0));
-  config.host_rows = host_rows.data();
-  config.max_rows_per_step = max_rows_per_step;
-  config.entries = entries;
-  config.staging_bytes = staging_bytes;
-  config.horizon = horizon;
-  config.poll_microseconds = poll_microseconds;
-  config.attach_seconds = attach_seconds;
-  config.update = std::move(update);
-  config.caches = std::move(caches);
-  auto engine = std::make_unique<Engine>(std::move(config), shared);
+  engine_config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state};
+  engine_config.rows = static_cast<std::int64_t>(host_rows.shape(0));
+  engine_config.host_rows = host_rows.data();
+  engine_config.update = std::move(update);
+  engine_config.caches = std::move(caches);
+  const bool shared = engine_config.ranks > 1;
+  auto engine = std::make_unique<Engine>(std::move(engine_config), shared);
   auto segment = engine->segment();
   new (self) EngineHandle{std::move(engine), std::move(segment)};
 }
@@ -200,12 +205,12 @@ void bind_engine(nb::module_& module) {
       .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
 
   using Release = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table; see dglke_frugal.store.engine.")
-      .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "state"_a = 1, "ranks"_a, "lookahead"_a, "flush_threads"_a,
-           "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
-           "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a,
-           "same_steps"_a = false, "planner_threads"_a = 0,
-           nb::keep_alive<1, 2>())
+  nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table: planner and flush threads, until close. See docs/p2f.md.")
+      .def("__init__", &make_engine, "host_rows"_a, "dim"_a, "state"_a, "update"_a, "caches"_a, "config"_a,
+           nb::keep_alive<1, 2>(),
+           "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one per "
+           "rank, one for all ranks that run the same steps, or none. config: a FlushConfig. Ranks of other processes "
+           "may attach if there are several.")
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(

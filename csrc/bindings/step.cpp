@@ -2,12 +2,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "bindings/named.h"
 #include "memory/host_table.h"
 #include "step/train_step.h"
 #include "store/step_rows.h"
@@ -113,17 +115,35 @@ nb::dict gradients_of(const TrainStep& step, const Batch& batch) {
   return out;
 }
 
+// config: a StepConfig of dglke_frugal/training/step/step_config.py.
+ModelSpec model_spec(nb::handle config) {
+  return {nb::cast<std::string>(config.attr("model")),
+          nb::cast<std::int64_t>(config.attr("entity_dim")),
+          nb::cast<std::int64_t>(config.attr("relation_dim")),
+          nb::cast<float>(config.attr("gamma")),
+          nb::cast<float>(config.attr("embedding_range")),
+          named<ScoreRule>({{"textbook", ScoreRule::kTextbook}, {"dglke", ScoreRule::kDglke}},
+                           nb::cast<std::string>(config.attr("score_rule")), "score rule")};
+}
+
+// loss: its LossConfig. BCE with labels 1 and 0 is the same function as the two before it, and here cannot overflow.
+LossSpec loss_spec(nb::handle loss) {
+  constexpr LossGenre kSoftplus = LossGenre::kSoftplus;
+  return {named<LossGenre>({{"Logsigmoid", kSoftplus}, {"Logistic", kSoftplus}, {"BCE", kSoftplus},
+                            {"Hinge", LossGenre::kHinge}, {"Softmax", LossGenre::kSoftmax}},
+                           nb::cast<std::string>(loss.attr("genre")), "loss"),
+          nb::cast<float>(loss.attr("margin")),
+          nb::cast<bool>(loss.attr("pairwise")),
+          nb::cast<bool>(loss.attr("adversarial")),
+          nb::cast<float>(loss.attr("temperature")),
+          nb::cast<float>(loss.attr("regularization_coefficient")),
+          nb::cast<float>(loss.attr("regularization_norm"))};
+}
+
 }  // namespace
 
 void bind_step(nb::module_& module) {
-  nb::enum_<LossGenre>(module, "LossGenre")
-      .value("SOFTPLUS", LossGenre::kSoftplus, "log(1 + e^-x): Logsigmoid, Logistic and BCE.")
-      .value("HINGE", LossGenre::kHinge, "max(0, margin - x).")
-      .value("SOFTMAX", LossGenre::kSoftmax, "Cross-entropy of a positive among its negatives.");
-
-  nb::enum_<ScoreRule>(module, "ScoreRule")
-      .value("TEXTBOOK", ScoreRule::kTextbook, "Corrupted triples are scored as the positive.")
-      .value("DGLKE", ScoreRule::kDglke, "Corrupted tails of RESCAL and TransR by another formula, as in DGL-KE.");
+  module.attr("ROW_MODELS") = nb::cast(row_model_names());  // those that devices have kernels for
 
   nb::class_<StepLosses>(module, "StepLosses", "What one step reports: means over its positives, as DGL-KE logs them.")
       .def_ro("positive", &StepLosses::positive)
@@ -134,22 +154,15 @@ void bind_step(nb::module_& module) {
   nb::class_<TrainStep>(module, "TrainStep", "Forward, gradients and update of one batch on the CPU. See csrc/step.")
       .def(
           "__init__",
-          [](TrainStep* self, std::string model, std::int64_t entity_dim, std::int64_t relation_dim, float gamma,
-             float embedding_range, LossGenre genre, float margin, bool pairwise, bool adversarial, float temperature,
-             float regularization_coefficient, float regularization_norm, float learning_rate, bool degree_negatives,
-             ScoreRule rule, int threads, const std::optional<std::string>& instruction_set) {
+          [](TrainStep* self, nb::handle config, int threads, const std::optional<std::string>& instruction_set) {
             const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
             if (!chosen)
               throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
-            new (self) TrainStep(
-                {std::move(model), entity_dim, relation_dim, gamma, embedding_range, rule},
-                {genre, margin, pairwise, adversarial, temperature, regularization_coefficient, regularization_norm},
-                learning_rate, degree_negatives, threads, *chosen);
+            new (self) TrainStep(model_spec(config), loss_spec(config.attr("loss")),
+                                 nb::cast<float>(config.attr("learning_rate")),
+                                 nb::cast<bool>(config.attr("degree_negatives")), threads, *chosen);
           },
-          nb::kw_only(), "model"_a, "entity_dim"_a, "relation_dim"_a, "gamma"_a, "embedding_range"_a, "genre"_a,
-          "margin"_a, "pairwise"_a, "adversarial"_a, "temperature"_a, "regularization_coefficient"_a,
-          "regularization_norm"_a, "learning_rate"_a, "degree_negatives"_a, "score_rule"_a, "threads"_a,
-          "instruction_set"_a = nb::none(),
+          "config"_a, "threads"_a, "instruction_set"_a = nb::none(),
           "threads: of its own, the caller included. instruction_set: 'baseline' or 'avx512', for tests.")
       .def(
           "run",

@@ -12,6 +12,7 @@ namespace frugal::FRUGAL_ISA {
 // The score is Re sum f r' conj(c) with f the fixed and c the corrupted entity, and r' = r where the tail is corrupted,
 // conj(r) where the head is. The query is f r'.
 struct ComplEx {
+  static constexpr std::string_view kNames[] = {"ComplEx"};
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) {
     require_equal_dims(spec);

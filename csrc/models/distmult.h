@@ -9,6 +9,7 @@
 namespace frugal::FRUGAL_ISA {
 
 struct DistMult {
+  static constexpr std::string_view kNames[] = {"DistMult"};
   static constexpr Similarity kSimilarity = Similarity::kDot;
   static void check(const ModelSpec& spec) { require_equal_dims(spec); }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "models/similarity/similarity.h"
 
@@ -87,5 +88,8 @@ class Model {
 
 // Throws std::invalid_argument, saying what is wrong, if there is no such model or its dimensions do not fit it.
 std::unique_ptr<Model> make_model(const ModelSpec& spec);
+
+// Names and aliases of the models that devices have kernels for (row_models.h).
+std::vector<std::string> row_model_names();
 
 }  // namespace frugal

@@ -1,12 +1,8 @@
 #include <stdexcept>
 
 #include "models/checks.h"
-#include "models/complex.h"
-#include "models/distmult.h"
 #include "models/large_models.h"
-#include "models/rotate.h"
-#include "models/simple.h"
-#include "models/transe.h"
+#include "models/row_models.h"
 
 namespace frugal {
 
@@ -20,15 +16,18 @@ void require(bool condition, const ModelSpec& spec, const std::string& complaint
 std::unique_ptr<Model> make_model(const ModelSpec& spec) {
   using namespace FRUGAL_ISA;
   require(spec.entity_dim > 0 && spec.relation_dim > 0, spec, "needs rows of at least one float");
-  if (spec.name == "TransE_l1") return std::make_unique<RowModel<TransEL1>>(spec);
-  if (spec.name == "TransE_l2" || spec.name == "TransE") return std::make_unique<RowModel<TransEL2>>(spec);
-  if (spec.name == "DistMult") return std::make_unique<RowModel<DistMult>>(spec);
-  if (spec.name == "ComplEx") return std::make_unique<RowModel<ComplEx>>(spec);
-  if (spec.name == "RotatE") return std::make_unique<RowModel<RotatE>>(spec);
-  if (spec.name == "SimplE") return std::make_unique<RowModel<SimplE>>(spec);
+  std::unique_ptr<Model> model;
+  if (RowModels::find(spec.name, [&]<typename Program>() { model = std::make_unique<RowModel<Program>>(spec); }))
+    return model;
   if (spec.name == "RESCAL") return make_rescal(spec);
   if (spec.name == "TransR") return make_transr(spec);
   throw std::invalid_argument("no model is called '" + spec.name + "'");
+}
+
+std::vector<std::string> row_model_names() {
+  std::vector<std::string> names;
+  FRUGAL_ISA::RowModels::names([&](std::string_view name) { names.emplace_back(name); });
+  return names;
 }
 
 }  // namespace frugal

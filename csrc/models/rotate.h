@@ -13,6 +13,7 @@ namespace frugal::FRUGAL_ISA {
 // Rotating the head by the phase, or the tail by minus the phase: the fixed entity is rotated, and that is the query. A
 // rotation keeps moduli, so the distance of the rotated tail from the head is that of the rotated head from the tail.
 struct RotatE {
+  static constexpr std::string_view kNames[] = {"RotatE"};
   static constexpr Similarity kSimilarity = Similarity::kModulus;
   static void check(const ModelSpec& spec) {
     require(spec.entity_dim == 2 * spec.relation_dim, spec,

@@ -1,11 +1,12 @@
 // A model written as a row program, behind the interface of a model.
 //
 // A row program is a struct of static functions on Vecs: raw, finish and backward as Model has them, with the numbers
-// of the model as the first argument, kSimilarity, and check, which throws for dimensions that do not fit.
+// of the model as the first argument, kNames, kSimilarity, and check, which throws for dimensions that do not fit.
 #pragma once
 
 #include <cmath>
 #include <memory>
+#include <string_view>
 
 #include "models/model.h"
 

@@ -13,6 +13,7 @@ namespace frugal::FRUGAL_ISA {
 // With f the fixed and c the corrupted entity the score is 1/2 sum (c_1 p f_2 + c_2 q f_1): the head corrupted, p = r
 // and q = r'; the tail corrupted, the other way round. The query is 1/2 (p f_2, q f_1).
 struct SimplE {
+  static constexpr std::string_view kNames[] = {"SimplE"};
   static constexpr Similarity kSimilarity = Similarity::kClampedDot;
   static void check(const ModelSpec& spec) {
     require_equal_dims(spec);

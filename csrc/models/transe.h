@@ -30,6 +30,7 @@ struct TransE {
 };
 
 struct TransEL2 : TransE {
+  static constexpr std::string_view kNames[] = {"TransE_l2", "TransE"};
   static constexpr Similarity kSimilarity = Similarity::kL2;
 
   FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {
@@ -52,6 +53,7 @@ struct TransEL2 : TransE {
 };
 
 struct TransEL1 : TransE {
+  static constexpr std::string_view kNames[] = {"TransE_l1"};
   static constexpr Similarity kSimilarity = Similarity::kL1;
 
   FRUGAL_DEVICE static float raw(const ModelNumbers& model, const Triple& x, bool corrupt_head, float* query) {

@@ -20,6 +20,7 @@ from ..config import TrainConfig
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
 from ..errors import InputError
+from ..models import built_in_model
 from ..score_rule import say_if_two_formulas
 from ..training.available_threads import check_threads, threads_of_run
 from ..training.folder.run_folder import create_run_folder, write_config
@@ -49,7 +50,8 @@ def train(config: TrainConfig) -> None:
 
 
 def _check(config: TrainConfig) -> None:
-    if config.model.model_name == "SimplE" or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
+    model = built_in_model(config.model.model_name)
+    if (model and not model.in_dglke) or config.loss.pairwise or config.loss.loss_genre != "Logsigmoid":
         raise InputError(
             "DGL-KE 0.1.2's loop has neither SimplE nor another loss than Logsigmoid; use --trainer native"
         )

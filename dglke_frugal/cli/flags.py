@@ -12,9 +12,10 @@ import sys
 from typing import Sequence, Union
 
 from ..config import (ALL, AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
-                      LABELS, LOSSES, MATMULS, MODELS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
+                      LABELS, LOSSES, MATMULS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
                       ROW_DTYPES, RunConfig, StoreConfig, TrainConfig)
 from ..errors import shown
+from ..models import model_names
 from ..nearest import or_nearest
 from ..score_rule import SCORE_RULES
 
@@ -170,9 +171,9 @@ def sample_size(text: str) -> Union[int, str]:
 
 
 def model_name(text: str) -> str:
-    """One of MODELS, or MODULE:CLASS."""
-    if text not in MODELS and ":" not in text:
-        known = ", ".join(MODELS)
+    """One of the package's, or MODULE:CLASS."""
+    if text not in model_names() and ":" not in text:
+        known = ", ".join(model_names())
         raise argparse.ArgumentTypeError(f"there is no model '{text}'; choose from {known}, or give MODULE:CLASS")
     return text
 
@@ -231,7 +232,7 @@ def dglke_flags() -> argparse.ArgumentParser:
 
     model = parser.add_argument_group("model")
     value(model, "--model_name", type=model_name, metavar="MODEL",
-          help=f"score function: {', '.join(MODELS)}, or MODULE:CLASS for a TorchModel of your own; TransE is "
+          help=f"score function: {', '.join(model_names())}, or MODULE:CLASS for a TorchModel of your own; TransE is "
                "TransE_l2 (%(default)s)")
     value(model, "--hidden_dim", type=int, help="size of an embedding (%(default)s)")
     value(model, "-g", "--gamma", type=float, help="margin of the score, and scale of the initial values (%(default)s)")

@@ -10,7 +10,7 @@ from torch import nn
 
 from .. import _native
 from ..optim import RowOptimizer
-from ..store.flushing import StoreAddress
+from ..store.flush_config import StoreAddress
 from ..store.request import Request
 from . import files, init as start
 from .config import CacheConfig

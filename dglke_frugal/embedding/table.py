@@ -13,7 +13,8 @@ import torch
 from .. import _native
 from ..errors import InputError
 from ..store.executor import EngineExecutor, Executor, TableExecutor
-from ..store.flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
+from ..store.flush_config import FlushConfig, StoreAddress
+from ..store.flushing import AttachedRows, FlushedRows, PlainRows
 from ..store.request import Request
 from .config import CacheConfig
 
@@ -292,46 +293,39 @@ class Table:
 
     def _make_executor(self) -> Executor:
         config, rows = self._config, self.rows
-        if config.ranks > 1:
-            return self._make_rank()
+        if self._shared is not None:
+            flushed = AttachedRows(rows, self._shared.address, self._shared.rank)
+            self._max_rows = flushed.address.flushing.max_rows_per_step
+            return EngineExecutor(rows, self.rule, flushed)
         on_cpu = self._device == torch.device("cpu")
         if on_cpu and config.flush == "none":
             return TableExecutor(rows, self.rule)
         device = None if on_cpu else self._device_to_work()
         if config.flush == "none":
-            from ..store.device_executor import DeviceExecutor
-            from ..store.device_rows import ResidentRows
-
-            return DeviceExecutor(rows, self.rule, ResidentRows(rows, device), config.lookahead, self._max_rows)
-        direct = config.direct and config.flush == "p2f" and device is not None
-        flushing = FlushConfig(
-            max_rows_per_step=self._max_rows, entries=1, mode=config.flush, lookahead=config.lookahead,
-            flush_threads=config.flush_threads, slots=min(rows.rows, int(rows.rows * config.cache_ratio)),
-            policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read)
-        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), device, self.rule)
+            ranked = PlainRows(rows, device)
+        else:
+            ranked = FlushedRows(rows, self.rule.learning_rate, self._flush_config(), self._hot_rows(), device,
+                                 self.rule)
         if device is None:
-            return EngineExecutor(rows, self.rule, flushed, config.lookahead)
+            return EngineExecutor(rows, self.rule, ranked)
         from ..store.device_executor import DeviceExecutor
 
-        return DeviceExecutor(rows, self.rule, flushed.steps, config.lookahead, self._max_rows, flushed)
+        return DeviceExecutor(rows, self.rule, ranked, config.lookahead, self._max_rows)
 
-    def _make_rank(self) -> Executor:
-        config, rows = self._config, self.rows
-        if self._shared is not None:
-            address = self._shared.address
-            attached = AttachedRows(rows, address, self._shared.rank)
-            self._max_rows = address.max_rows_per_step
-            return EngineExecutor(rows, self.rule, attached, address.lookahead, config.ranks)
-        self._max_rows = min(rows.rows, config.max_rows)
+    def _flush_config(self) -> FlushConfig:
+        config, rows, staging = self._config, self.rows, 0
         slots = min(rows.rows, int(rows.rows * config.cache_ratio))
-        # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
-        records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
-        flushing = FlushConfig(
+        direct = config.direct and config.flush == "p2f" and self._device != torch.device("cpu")
+        if config.ranks > 1:
+            self._max_rows = min(rows.rows, config.max_rows)
+            # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
+            records = 2 * (self._max_rows + min(slots, config.ranks * self._max_rows)) + 8 * self._max_rows
+            staging = records * rows.stride * 4
+        return FlushConfig(
             max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
             mode=config.flush, lookahead=config.lookahead, flush_threads=config.flush_threads, slots=slots,
-            policy=config.policy, staging_bytes=records * rows.stride * 4)
-        flushed = FlushedRows(rows, self.rule.learning_rate, flushing, self._hot_rows(), None, self.rule)
-        return EngineExecutor(rows, self.rule, flushed, config.lookahead, config.ranks)
+            policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read,
+            staging_bytes=staging)
 
     def _hot_rows(self):
         """Of each rank."""

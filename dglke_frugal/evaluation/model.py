@@ -14,7 +14,8 @@ import numpy as np
 
 from .._native import Operation
 from ..errors import InputError
-from ..models.model import INIT_EPSILON
+from ..models import Model, RowDims, built_in_model, is_own, model_names
+from ..models.arrays import is_tensor, rounded_product
 from ..score_rule import SCORE_RULES, compares_two_formulas
 
 if TYPE_CHECKING:
@@ -25,20 +26,7 @@ if TYPE_CHECKING:
 HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
 
-_OPERATIONS = {
-    "TransE": Operation.L2,
-    "TransE_l2": Operation.L2,
-    "TransE_l1": Operation.L1,
-    "DistMult": Operation.DOT,
-    "ComplEx": Operation.DOT,
-    "SimplE": Operation.DOT,
-    "RESCAL": Operation.DOT,
-    "RotatE": Operation.MODULUS,
-    "TransR": Operation.L1,
-}
-MODELS = tuple(_OPERATIONS)
-_PROJECTED_ROWS = 1 << 12  # multiplied together by a relation's matrix
-SIMPLE_LIMIT = 20.0  # SimplE's scores are clamped to +-20
+_OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,8 @@ class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 
     Args:
-        name: one of MODELS, or MODULE:CLASS of a user's own models.TorchModel (ranked against all entities only).
+        name: one of models.model_names(), or MODULE:CLASS of a user's own models.TorchModel (ranked against all
+            entities only).
         gamma: margin of the distance models.
         hidden_dim: DGL-KE's --hidden_dim (entity rows are twice as long with --double_ent).
         entity: (entities, entity dim) float32; rows may be strided, memory-mapped, or a torch tensor on `device`; where
@@ -76,7 +65,7 @@ class EmbeddingModel:
     reciprocal: bool = False
 
     def __post_init__(self):
-        if self.device is None and _is_tensor(self.entity):
+        if self.device is None and is_tensor(self.entity):
             object.__setattr__(self, "device", self.entity.device)
         if self.score_rule not in SCORE_RULES:
             raise InputError(f"unknown score rule {self.score_rule}; choose one of {', '.join(SCORE_RULES)}")
@@ -84,34 +73,14 @@ class EmbeddingModel:
             self._check_reciprocal()
         if self.is_own:
             return
-        if self.name not in _OPERATIONS:
-            raise InputError(f"unknown model {self.name}; known are {', '.join(MODELS)}")
-        entity_dim, relation_dim = self.entity.shape[1], self.relation.shape[1]
-        if self.name == "TransR":
-            if self.projection is None:
-                raise InputError("TransR needs its projection table, one row per relation")
-            expected, found = (self.relation.shape[0], entity_dim * relation_dim), tuple(self.projection.shape)
-            if expected != found:
-                raise InputError(f"TransR's projection has shape {found}, but the other tables ask for {expected}")
-        elif self.name == "RESCAL":
-            if relation_dim % entity_dim or relation_dim // entity_dim != entity_dim:
-                raise InputError(
-                    f"RESCAL with entity dim {entity_dim} needs relation rows of {entity_dim * entity_dim} "
-                    f"numbers, but they have {relation_dim}"
-                )
-        elif self.name == "RotatE":
-            if entity_dim != 2 * relation_dim:
-                raise InputError(
-                    f"RotatE needs entity rows twice as long as relation rows, but they have {entity_dim} "
-                    f"and {relation_dim} numbers (train with --double_ent)"
-                )
-        elif entity_dim != relation_dim:
-            raise InputError(
-                f"{self.name} needs entity and relation rows of one length, but they have {entity_dim} "
-                f"and {relation_dim} numbers"
-            )
-        if self.name in ("ComplEx", "SimplE") and entity_dim % 2:
-            raise InputError(f"{self.name} splits rows into two halves, but they have {entity_dim} numbers")
+        model = built_in_model(self.name)
+        if model is None:
+            raise InputError(f"unknown model {self.name}; known are {', '.join(model_names())}")
+        tables = (self.entity, self.relation, self.projection if model.projects else None)
+        model.check_rows(RowDims(*(table if table is None else table.shape[1] for table in tables)))
+        if model.projects and len(self.projection) != len(self.relation):
+            raise InputError(f"{self.name} has {len(self.projection)} projections for {len(self.relation)} relations; "
+                             "give the folder of one run")
 
     def _check_reciprocal(self):
         if self.is_own or self.projects or self.compares_two_formulas:
@@ -131,8 +100,15 @@ class EmbeddingModel:
 
     @property
     def is_own(self) -> bool:
-        """Whether the score function is the user's own."""
-        return ":" in self.name
+        """Whether the score function is a TorchModel: the user's own, or one of the package."""
+        return is_own(self.name)
+
+    @property
+    def description(self) -> Model:
+        """What the package knows of the model. InputError for a user's own, of which it knows nothing."""
+        if self.is_own:
+            raise InputError(f"the model {self.name} is your own, which this does not work with")
+        return built_in_model(self.name)
 
     @property
     def compares_two_formulas(self) -> bool:
@@ -142,21 +118,24 @@ class EmbeddingModel:
     @property
     def operation(self) -> Operation:
         """How query vectors and candidate rows combine. InputError for a user's own model, of which that is unknown."""
-        if self.is_own:
-            raise InputError(f"the model {self.name} is your own, which this does not work with")
-        return _OPERATIONS[self.name]
+        return _OPERATIONS[self.description.similarity]
 
     @property
     def projects(self) -> bool:
         """Whether candidates are rows of `candidate_rows(relation)`, another table for each relation (TransR)."""
-        return self.name == "TransR"
+        return not self.is_own and self.description.projects
+
+    @property
+    def bound(self) -> float:
+        """Scores are clamped to plus and minus this; 0: they are not."""
+        return 0.0 if self.is_own else self.description.bound
 
     def candidate_rows(self, rows, relation: int):
         """Entity rows (n, entity dim), numpy or torch, as they meet queries of `relation`: themselves, or projected."""
         if not self.projects:
             return rows
         matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])
-        return _rounded_product(rows, matrix)
+        return rounded_product(rows, matrix)
 
     def queries(self, side: str, entities: np.ndarray, relations: np.ndarray, as_negative: bool = False) -> np.ndarray:
         """Query vectors for candidates in place of `side`, given the entity rows that stay and the relations.
@@ -175,24 +154,11 @@ class EmbeddingModel:
         entities = np.ascontiguousarray(entities, dtype=np.float32)
         if self.reciprocal and side == HEAD:
             side, relations = TAIL, np.asarray(relations) + self.n_relations
-        if self.name in ("RESCAL", "TransR"):
+        model = self.description
+        if model.matrices:
             return self._queries_by_relation(side, entities, np.asarray(relations), as_negative)
         relation = take_rows(self.relation, relations)
-        if self.name.startswith("TransE"):
-            return entities + relation if side == TAIL else entities - relation
-        if self.name == "DistMult":
-            return entities * relation
-        if self.name == "RotatE":
-            # DGL-KE scales the phases by the range of its start values.
-            phase = relation / np.float32((self.gamma + INIT_EPSILON) / self.hidden_dim / np.pi)
-            return _complex_product(entities, np.cos(phase), np.sin(phase), conjugate=side == HEAD)
-        first, second = np.split(relation, 2, axis=1)
-        if self.name == "ComplEx":
-            return _complex_product(entities, first, second, conjugate=side == HEAD)
-        one, other = np.split(entities, 2, axis=1)  # SimplE: an entity as head and as tail
-        if side == TAIL:
-            return np.float32(0.5) * np.concatenate([other * second, one * first], axis=1)
-        return np.float32(0.5) * np.concatenate([other * first, one * second], axis=1)
+        return model.queries(side == HEAD, entities, relation, model.embedding_range(self.gamma, self.hidden_dim))
 
     def _queries_by_relation(self, side, entities, relations, as_negative):
         dim = self.entity.shape[1]
@@ -204,14 +170,13 @@ class EmbeddingModel:
                 continue
             relation = relations[members[0]]
             vector = take_rows(self.relation, [relation])[0]
-            if self.projects:
-                minus = side == HEAD or as_negative
-                out[members] = self.candidate_rows(entities[members], relation) + (-vector if minus else vector)
-            else:
-                matrix = vector.reshape(dim, dim)
-                transposed = side == TAIL and not as_negative
-                out[members] = _rounded_product(entities[members], matrix if transposed else matrix.T)
+            fixed = self.candidate_rows(entities[members], relation)
+            out[members] = self.description.queries_of(side == HEAD, fixed, vector, as_negative)
         return out
+
+    def clamped(self, keys: np.ndarray) -> np.ndarray:
+        """Exact keys within the bound of scores, if the model has one."""
+        return np.clip(keys, -self.bound, self.bound) if self.bound else keys
 
     def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
         """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
@@ -221,46 +186,15 @@ class EmbeddingModel:
         if self.is_own:  # its keys are the scores that its function gave
             return keys.astype(np.float32)
         if self.operation == Operation.DOT:
-            if self.name == "SimplE":
-                keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT)
-            return keys.astype(np.float32)
+            return self.clamped(keys).astype(np.float32)
         distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
         return np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
 
 
 def take_rows(table, ids) -> np.ndarray:
     """Rows `ids` of a numpy or torch table as a (n, dim) float32 numpy array."""
-    if not _is_tensor(table):
+    if not is_tensor(table):
         return np.ascontiguousarray(table[ids], dtype=np.float32)
     import torch
 
     return table.detach()[torch.as_tensor(ids, device=table.device)].float().cpu().numpy()
-
-
-def _is_tensor(rows) -> bool:
-    """Whether rows are a torch tensor; asked without torch's import time."""
-    return hasattr(rows, "detach")
-
-
-def _rounded_product(rows, matrix: np.ndarray):
-    """rows @ matrix summed in float64, then float32: the same whatever multiplies, and however many rows together."""
-    if not _is_tensor(rows):
-        wide, out = matrix.astype(np.float64), np.empty((len(rows), matrix.shape[1]), np.float32)
-        block, product = (np.empty((min(len(rows), _PROJECTED_ROWS), k)) for k in matrix.shape)
-        for begin in range(0, len(rows), _PROJECTED_ROWS):  # whole tables of doubles take longer to get than to fill
-            here = rows[begin : begin + _PROJECTED_ROWS]
-            block[: len(here)] = here
-            out[begin : begin + len(here)] = np.matmul(block[: len(here)], wide, out=product[: len(here)])
-        return out
-    import torch
-
-    return (rows.double() @ torch.from_numpy(matrix).to(rows.device).double()).float()
-
-
-def _complex_product(entities, real, imaginary, conjugate):
-    if conjugate:
-        imaginary = -imaginary
-    entity_real, entity_imaginary = np.split(entities, 2, axis=1)
-    return np.concatenate(
-        [entity_real * real - entity_imaginary * imaginary, entity_real * imaginary + entity_imaginary * real], axis=1
-    )

@@ -17,7 +17,7 @@ from .. import _native
 from .._native import Operation
 from ..errors import InputError
 from .known_triples import KnownTriples, Lists
-from .model import HEAD, SIMPLE_LIMIT, TAIL, EmbeddingModel, take_rows
+from .model import HEAD, TAIL, EmbeddingModel, take_rows
 
 if TYPE_CHECKING:
     import torch
@@ -155,9 +155,9 @@ def compare(
         compared = _compared(queries, len(table.rows), candidates, group)[queries.asked_by[zero]]
         better[zero] = np.where(true_scores[zero] < 0, compared, 0)
         equal[zero] = np.where(true_scores[zero] == 0, compared, 0)
-    if model.name == "SimplE":
+    if model.bound:
         compared = _compared(queries, len(table.rows), candidates, group)[queries.asked_by]
-        better, equal = _unclamp(true_scores, better, equal, compared)
+        better, equal = _unclamp(model.bound, true_scores, better, equal, compared)
     return Comparison(better, equal, len(triple))
 
 
@@ -171,9 +171,9 @@ def _zero_keys(operation: Operation, queries: Queries, table: CandidateTable) ->
     return ~queries.vectors.any(axis=1)[queries.asked_by]
 
 
-def _unclamp(true_scores, better, equal, compared):
-    """At SimplE's limits, what is beyond the limit ties with what is on it, although its key differs."""
-    top, bottom = true_scores >= SIMPLE_LIMIT, true_scores <= -SIMPLE_LIMIT
+def _unclamp(bound, true_scores, better, equal, compared):
+    """At the bounds of SimplE's scores, what is beyond one ties with what is on it, although its key differs."""
+    top, bottom = true_scores >= bound, true_scores <= -bound
     equal = np.where(top, equal + better, np.where(bottom, compared - better, equal))
     return np.where(top, 0, better), equal
 
@@ -194,7 +194,7 @@ def _uncertain_keys(model, keys, scores) -> Tuple[np.ndarray, np.ndarray]:
     """Keys outside the returned intervals have certainly a worse or a better rounded score than the true triple's."""
     score_step = np.spacing(np.abs(scores)).astype(np.float64)
     if model.operation == Operation.DOT:
-        keys = np.clip(keys, -SIMPLE_LIMIT, SIMPLE_LIMIT) if model.name == "SimplE" else keys
+        keys = model.clamped(keys)
         return keys - 2 * score_step, keys + 2 * score_step
     distance = np.sqrt(-keys) if model.operation == Operation.L2 else -keys
     slack = 2 * (score_step + np.spacing(distance.astype(np.float32)).astype(np.float64))

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..config import LARGEST
 from ..errors import InputError, shown
-from ..evaluation.model import MODELS, EmbeddingModel
+from ..evaluation.model import EmbeddingModel
 from ..files import read_json
+from ..models import built_in_model, find_model, is_own, model_names
 from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
@@ -52,8 +53,8 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             raise InputError(
                 f"{path} has {shown(repr(config[key]))} for {key!r}; put the value given to the training run there"
             )
-    if config["model_name"] not in MODELS and ":" not in config["model_name"]:
-        raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(MODELS)}")
+    if not is_own(config["model_name"]) and built_in_model(config["model_name"]) is None:
+        raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
     if config.setdefault("score_rule", score_rule_of_old_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
             f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}"
@@ -144,7 +145,8 @@ def read_model(
     stem = Path(folder) / f"{dataset}_{model_name}"
     entity = read_table(f"{stem}_entity.npy", check_values)
     relation = read_table(f"{stem}_relation.npy", check_values)
-    projection = read_table(f"{stem}projection.npy", check_values) if model_name == "TransR" else None
+    model = built_in_model(model_name)
+    projection = read_table(f"{stem}projection.npy", check_values) if model and model.projects else None
     sizes = {hidden_dim, 2 * hidden_dim}
     if config is not None and "double_ent" in config:
         sizes = {2 * hidden_dim if config["double_ent"] else hidden_dim}
@@ -153,7 +155,7 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
-    scorer = _own_scorer(Path(folder), stem.name, model_name) if ":" in model_name else None
+    scorer = _own_scorer(Path(folder), stem.name, model_name) if is_own(model_name) else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
                           score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer,
                           reciprocal=bool((config or {}).get("reciprocal", False)))
@@ -161,7 +163,6 @@ def read_model(
 
 def _own_scorer(folder: Path, stem: str, model_name: str):
     """A user's own model with the state that was saved, None if it has none."""
-    from ..models import find_model
     from ..models.own_state import has_state, load_state, state_file  # here, because it takes torch's import time
 
     scorer = find_model(model_name)

@@ -6,7 +6,16 @@ class ComplEx(Model):
     """Halves of a row are real and imaginary parts."""
     name = "ComplEx"
     similarity = "dot"
+    halves = (2, 2)
+    complex_rows = True
+    twin = "bilinear.ComplEx"
 
     def check(self, entity: int, relation: int) -> None:
         super().check(entity, relation)
         require_even(self.name, entity)
+
+    def queries(self, corrupt_head, fixed, relation, embedding_range):
+        from .arrays import rotated  # here, because names of models are asked for without numpy
+
+        half = relation.shape[1] // 2
+        return rotated(fixed, relation[:, :half], relation[:, half:], conjugate=corrupt_head)

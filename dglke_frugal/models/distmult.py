@@ -6,3 +6,8 @@ class DistMult(Model):
     """The product of three rows, element by element, summed."""
     name = "DistMult"
     similarity = "dot"
+    halves = (1, 1)
+    twin = "bilinear.DistMult"
+
+    def queries(self, corrupt_head, fixed, relation, embedding_range):
+        return fixed * relation

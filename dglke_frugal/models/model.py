@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional, Tuple
 
 from ..errors import InputError
 
@@ -20,17 +20,56 @@ class RowDims:
 
 
 class Model:
-    """A model that csrc/models computes. Subclasses give the name and what differs; instances have no state.
+    """All that the package has to know of a model beside its formulas in csrc/models. Subclasses say what differs.
+
+    Every score is f(query, candidate row): the query joins the relation with the entity that stays, the row is the
+    candidate in the other place. Instances have no state.
 
     Attributes:
         name: DGL-KE's name for the model, as --model_name takes it.
         aliases: other names for it.
-        similarity: how negatives are compared: "dot", "l2", "l1" or "modulus".
+        similarity: f: "dot", "l2", "l1" or "modulus" (csrc/models/similarity); "own" for a function in torch.
+        bound: scores are clamped to plus and minus this; 0: they are not.
+        halves: parts of an entity's and of a relation's row that belong together column by column, such as real and
+            imaginary ones; None where the score mixes columns, so that ranks cannot have some of them each.
+        complex_rows: whether all rows are complex numbers.
+        phases: whether relation rows are angles, in units of embedding_range / pi.
+        matrices: the table whose rows are matrices, "relation" or "projection".
+        two_formulas: whether DGL-KE scores corrupted tails by another formula than true triples (score_rule.py).
+        in_dglke: whether DGL-KE's own loop trains it.
+        twin: MODULE.CLASS in models/device, its closed forms in torch operations.
     """
 
     name: str
-    aliases: tuple[str, ...] = ()
+    aliases: Tuple[str, ...] = ()
     similarity: str
+    bound: float = 0.0
+    halves: Optional[Tuple[int, int]] = None
+    complex_rows: bool = False
+    phases: bool = False
+    matrices: Optional[str] = None
+    two_formulas: bool = False
+    in_dglke: bool = True
+    twin: str
+
+    @property
+    def projects(self) -> bool:
+        """Whether candidates are entity rows times a matrix of the relation's."""
+        return self.matrices == "projection"
+
+    def queries(self, corrupt_head: bool, fixed, relation, embedding_range: float) -> Any:
+        """What meets candidates for the head, or the tail: (n, dim of a candidate row) float32, for ranking.
+
+        fixed (n, entity dim), relation (n, relation dim): numpy float32. Models with matrices have `queries_of` instead.
+        """
+        raise NotImplementedError
+
+    def queries_of(self, corrupt_head: bool, fixed, relation, as_negative: bool) -> Any:
+        """The same where one relation at a time is asked for, by its row (relation dim,).
+
+        fixed: already projected, if the model does. as_negative: as DGL-KE scores corrupted triples.
+        """
+        raise NotImplementedError
 
     def dims(self, hidden_dim: int, double_entity: bool = False, double_relation: bool = False) -> RowDims:
         """Row lengths for --hidden_dim, --double_ent and --double_rel. Raises InputError if they cannot work."""
@@ -41,17 +80,34 @@ class Model:
         self.check(entity, relation)
         return self.rows(entity, relation)
 
+    def check_flags(self, hidden_dim: int, double_entity: bool, double_relation: bool) -> None:
+        """Raise InputError for flags that the model does not go with."""
+        self.dims(hidden_dim, double_entity, double_relation)
+
     def check(self, entity: int, relation: int) -> None:
         """Raise InputError unless the model can work with these dimensions. Here: they must be equal."""
         if entity != relation:
             raise InputError(
                 f"{self.name} needs entity and relation rows of the same length, not {entity} and {relation}; "
-                "give both --double_ent and --double_rel or neither"
+                "give both -de (--double_ent) and -dr (--double_rel) or neither"
             )
 
     def rows(self, entity: int, relation: int) -> RowDims:
         """Row lengths, once the dimensions have been checked."""
         return RowDims(entity, relation)
+
+    def check_rows(self, found: RowDims) -> None:
+        """Raise InputError unless tables with rows of these lengths are this model's."""
+        relation = found.entity if self.matrices == "relation" else found.relation
+        self.check(found.entity, relation)
+        expected = self.rows(found.entity, relation)
+        if expected != found:
+            raise InputError(f"{self.name} with entity rows of {found.entity} numbers has {expected}, but the tables "
+                             f"have {found}; give the folder of one run")
+
+    def gradient_floats(self, rows: RowDims, score_rule: str) -> int:
+        """Floats that a step on the CPU keeps of the gradient of an edge's relation."""
+        return rows.relation
 
     def embedding_range(self, gamma: float, hidden_dim: int) -> float:
         """Entity and relation rows start uniform in plus and minus this: (gamma + 2) / hidden_dim."""

@@ -8,22 +8,14 @@ import importlib
 import os
 import re
 import sys
+from typing import Optional
 
 from ..errors import InputError
-from .complex import ComplEx
-from .distmult import DistMult
+from . import built_in
 from .model import Model
-from .rescal import RESCAL
-from .rotate import RotatE
-from .simple import SimplE
 from .torch_model import TorchModel
-from .transe import TransEL1, TransEL2
-from .transr import TransR
 
-MODELS: tuple[Model, ...] = tuple(
-    model() for model in (TransEL1, TransEL2, DistMult, ComplEx, RotatE, SimplE, RESCAL, TransR)
-)
-
+MODELS: tuple[Model, ...] = tuple(model() for model in vars(built_in).values() if isinstance(model, type))
 
 _OWN_NAME = re.compile(r"([\w.]+):(\w+)(?:\(([^/\0\n]*)\))?")
 
@@ -33,15 +25,25 @@ def model_names() -> list[str]:
     return [name for model in MODELS for name in (model.name, *model.aliases)]
 
 
+def built_in_model(name: str) -> Optional[Model]:
+    """The package's model of that name or alias, None if it has none."""
+    return next((model for model in MODELS if name in (model.name, *model.aliases)), None)
+
+
+def is_own(name: str) -> bool:
+    """Whether scores are a function in torch: a user's own, MODULE:CLASS, or a TorchModel of the package."""
+    return ":" in name or isinstance(built_in_model(name), TorchModel)
+
+
 def find_model(name: str) -> Model:
     """The model of that name, or a new TorchModel of the user's own if the name is MODULE:CLASS or
     MODULE:CLASS(ARGUMENTS), whose arguments are numbers, strings and the like.
 
     MODULE is imported as Python does, also from the current folder. Raises InputError if there is no such model.
     """
-    for model in MODELS:
-        if name in (model.name, *model.aliases):
-            return model
+    model = built_in_model(name)
+    if model is not None:
+        return type(model)() if isinstance(model, TorchModel) else model  # that one has a state
     if ":" in name:
         return _import_model(name)
     raise InputError(

@@ -3,9 +3,21 @@ from .model import Model, RowDims
 
 
 class RESCAL(Model):
-    """A relation is a matrix between head and tail."""
+    """A relation is a matrix between head and tail. DGL-KE scores a corrupted tail b as b^T M h."""
     name = "RESCAL"
     similarity = "dot"
+    matrices = "relation"
+    two_formulas = True
+    twin = "bilinear.Rescal"
 
     def rows(self, entity: int, relation: int) -> RowDims:
         return RowDims(entity, relation * entity)
+
+    def gradient_floats(self, rows: RowDims, score_rule: str) -> int:
+        return (4 if score_rule == "dglke" else 2) * rows.entity  # vectors whose products make the matrix
+
+    def queries_of(self, corrupt_head, fixed, relation, as_negative):
+        from .arrays import rounded_product  # here, because names of models are asked for without numpy
+
+        matrix = relation.reshape(fixed.shape[1], -1)
+        return rounded_product(fixed, matrix.T if corrupt_head or as_negative else matrix)

@@ -1,4 +1,6 @@
 """RotatE (Sun et al. 2019): score = gamma - sum |h o r - t|, r a rotation by a phase per complex element."""
+import math
+
 from ..errors import InputError
 from .model import Model
 
@@ -7,10 +9,21 @@ class RotatE(Model):
     """A relation turns each complex element of the head by a phase."""
     name = "RotatE"
     similarity = "modulus"
+    halves = (2, 1)
+    phases = True
+    twin = "rotate.RotatE"
 
     def check(self, entity: int, relation: int) -> None:
         if entity != 2 * relation:
             raise InputError(
                 f"RotatE needs entity rows twice as long as relation rows, not {entity} and {relation}; "
-                "give --double_ent and not --double_rel"
+                "give -de (--double_ent) and not -dr (--double_rel)"
             )
+
+    def queries(self, corrupt_head, fixed, relation, embedding_range):
+        import numpy as np  # here, because names of models are asked for without it
+
+        from .arrays import rotated
+
+        phase = relation / np.float32(embedding_range / math.pi)
+        return rotated(fixed, np.cos(phase), np.sin(phase), conjugate=corrupt_head)

@@ -2,14 +2,23 @@
 from .model import Model
 
 
-class TransEL1(Model):
+class _TransE(Model):
+    halves = (1, 1)
+
+    def queries(self, corrupt_head, fixed, relation, embedding_range):
+        return fixed - relation if corrupt_head else fixed + relation
+
+
+class TransEL1(_TransE):
     """Distances are sums of absolute values."""
     name = "TransE_l1"
     similarity = "l1"
+    twin = "transe.TransEL1"
 
 
-class TransEL2(Model):
+class TransEL2(_TransE):
     """Distances are Euclidean."""
     name = "TransE_l2"
     aliases = ("TransE",)
     similarity = "l2"
+    twin = "transe.TransEL2"

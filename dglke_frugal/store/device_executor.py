@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Dict, List, Optional
+from typing import Dict, List
 
 import numpy as np
 import torch
 
 from .. import _native
 from .device import CudaDevice, Device, Event
-from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan
-from .executor import Executor
+from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
+from .executor import RankExecutor
+from .flushing import RankRows
 from .plan_kernels import segment_sums
 
 ALIGNMENT = 16  # bytes between the arrays of a block
@@ -101,35 +102,25 @@ class _Block:
         self._at[: self._size].copy_(self._pinned[: self._size], non_blocking=True)
 
 
-class DeviceExecutor(Executor):
+class DeviceExecutor(RankExecutor):
     """Carries out lookups with DeviceRows: all of a table there, or a cache and the bus."""
 
-    def __init__(self, table, update, rows: DeviceRows, window: int, max_rows: int, flushed=None):
-        """max_rows: distinct rows of a lookup, at most. flushed: the FlushedRows that the rows belong to, if any."""
-        super().__init__(table, update)
-        self._rows, self._device, self._flushed = rows, rows.device, flushed
-        self.torch_device, self.window = rows.device.torch_device, window
+    def __init__(self, table, update, ranked: RankRows, window: int, max_rows: int):
+        """ranked: on a device. max_rows: distinct rows of a lookup, at most."""
+        super().__init__(table, update, ranked, window)
+        rows: DeviceRows = ranked.steps
+        self._rows, self._device = rows, rows.device
+        self.torch_device = rows.device.torch_device
         self._blocks = [_Block(rows.device) for _ in range(STEPS_ON_DEVICE)]
         # One record more, which stays zero: what ids without a row read.
         self._records = [rows.device.zeros(max_rows + 1, rows.stride) for _ in range(STEPS_ON_DEVICE)]
         self._sums = rows.device.zeros(max_rows, rows.dim)
         self._departed = deque(maxlen=STEPS_ON_DEVICE)
-        self._announced = self._begun = 0
-        self._dirty = False
-
-    def announce(self, request):
-        rows = request.lookup.rows
-        occurrences = np.ones(len(rows), np.int32) if self._rows.sends_gradients else NO_OCCURRENCES
-        self._rows.announce(self._announced, rows, occurrences)
-        self._announced += 1
 
     def begin(self, request):
-        lookup = request.lookup
-        step, rows, device = self._begun, self._rows, self._device
-        self._begun += 1
-        self._dirty = True
-        rows.begin(step)
-        turn = step % STEPS_ON_DEVICE
+        turn = self._begun % STEPS_ON_DEVICE
+        super().begin(request)
+        lookup, rows, device = self._lookup, self._rows, self._device
         block, records = self._blocks[turn], self._records[turn]
         block.arrived.wait()
         arrays = [lookup.rows, lookup.inverse, lookup.offset, lookup.order]
@@ -157,7 +148,7 @@ class DeviceExecutor(Executor):
                 rows.gather(plan, records)
 
         device.submit(gather)
-        self._lookup, self._plan, self._running = lookup, plan, (block, records)
+        self._plan, self._running = plan, (block, records)
 
     def gather(self):
         block, records = self._running
@@ -222,20 +213,9 @@ class DeviceExecutor(Executor):
             self._device.submit(work)
             self._device.record().wait()
 
-    def drain(self):
-        if self._dirty:
-            self._rows.drain()
-        self._dirty = False
-
-    def statistics(self) -> Optional[dict]:
-        return self._flushed.statistics() if self._flushed else None
-
     def close(self):
         self._device.synchronize()
         if isinstance(self._device, CallersDevice):
             self._rows.close()
             self._device.release_shared()
-        if self._flushed:
-            self._flushed.close()
-        else:
-            self._rows.close()
+        super().close()

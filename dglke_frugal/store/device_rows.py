@@ -205,6 +205,9 @@ class ResidentRows(DeviceRows):
 
     Its rows are updated where they are, by their ids: to the kernels the device's copy is the host's table, and where
     the device works in place it is.
+
+    Attributes:
+        steps_run: steps that have ended.
     """
 
     planned = False
@@ -216,6 +219,7 @@ class ResidentRows(DeviceRows):
         self._announced = deque()
         self._in_place: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._uploaded = device.in_place
+        self.steps_run = 0
 
     def _make_cache(self, slots):
         return torch.from_numpy(self.table.records) if self.device.in_place else super()._make_cache(slots)
@@ -266,7 +270,7 @@ class ResidentRows(DeviceRows):
         return self._in_place[count]
 
     def end(self):
-        pass
+        self.steps_run += 1
 
     def drain(self):
         if not self._uploaded or self.device.in_place:

@@ -9,8 +9,9 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..files import replace_file
-from .flushing import AttachedRows, FlushConfig, FlushedRows, StoreAddress
-from .half_embeddings import Rounding, embeddings_of, rounded_rows, stored_embeddings
+from .flush_config import FlushConfig, StoreAddress
+from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows
+from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 _SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
@@ -34,6 +35,10 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. `table`: one that is there already, of that many rows and columns. With `rounding` the table is
     kept in halves, and so are caches and what travels; one process trains it. Steps compute in float32 all the same.
+
+    Attributes:
+        steps: where steps find their rows and leave them.
+        stalls: what a device has waited for rows (stalls.Stalls); None without one.
     """
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
@@ -47,23 +52,15 @@ class EmbeddingStore:
                                                      element=rounding.element if rounding else "fp32")
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
-        self._flushed = (FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding)
-                         if flushing else None)
-        self.steps = self._flushed.steps if flushing else self._unflushed(device)
-        self._in_table(device)
+        self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding) if flushing
+                   else PlainRows(self._table, device, rounding))
 
-    def _in_table(self, device) -> None:
-        """gather and apply mean the table, until a step begins."""
-        self._on_device = device is not None
+    def _hold(self, rows: RankRows) -> None:
+        """gather and apply mean the table, until a step of these rows begins."""
+        self._ranked, self.steps = rows, rows.steps
+        self.stalls = rows.steps.stalls if rows.device is not None else None
         self._rows = self._table
         self._drained_after = 0  # steps that had ended when all was in the table
-
-    def _unflushed(self, device):
-        if device is None:
-            return direct_rows(self._table, self._rounding)
-        from .device_rows import ResidentRows  # here, because it imports torch
-
-        return ResidentRows(self._table, device, self._rounding)
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
@@ -76,15 +73,13 @@ class EmbeddingStore:
         store = cls.__new__(cls)
         store.learning_rate, store._square_root, store._rounding = learning_rate, None, None
         store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state)
-        store._flushed = AttachedRows(store._table, address, rank, device)
-        store.steps = store._flushed.steps
-        store._in_table(device)
+        store._hold(AttachedRows(store._table, address, rank, device))
         return store
 
     @property
     def address(self) -> StoreAddress:
         """For `attach` in the processes of other ranks."""
-        return self._flushed.address
+        return self._ranked.address
 
     @property
     def rows(self) -> int:
@@ -140,7 +135,7 @@ class EmbeddingStore:
         self._rows = self.steps
 
     def _refuse_device(self) -> None:
-        if self._on_device:
+        if self._ranked.device is not None:
             raise RuntimeError("a step's rows lie on the device, which reads and updates them there; use "
                                "dglke_frugal.Embedding, or a DeviceExecutor, for steps of your own")
 
@@ -165,7 +160,7 @@ class EmbeddingStore:
         Raises IndexError for an id outside the table, RuntimeError where there is no step or a device has the rows.
         """
         in_step = self._rows is not self._table
-        if not in_step and self._flushed:
+        if not in_step and self._ranked.flushes:
             raise RuntimeError("rows that are cached and flushed are updated in a step; announce and begin one first")
         self._refuse_device()
         if in_step:
@@ -185,31 +180,25 @@ class EmbeddingStore:
     def drain(self) -> None:
         """Between two steps: wait until every update has reached the host table."""
         self.steps.drain()
-        if self._flushed:
-            self._drained_after = self._flushed.steps_run
+        self._drained_after = self._ranked.steps_run
 
     def _is_behind(self) -> bool:
         """Whether steps have ended whose updates may not be in the host table yet, whoever began them."""
-        return self._flushed.steps_run != self._drained_after if self._flushed else self._on_device
+        return self._ranked.steps_run != self._drained_after
 
     def statistics(self) -> Optional[dict]:
         """Counters of cache and engine, or None for rows that are updated in the table in place."""
-        return self._flushed.statistics() if self._flushed else None
+        return self._ranked.statistics()
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks that train on this store with a sentence."""
-        if self._flushed:
-            self._flushed.fail(sentence)
+        self._ranked.fail(sentence)
 
     def close(self) -> None:
         """Stop what runs in the background; drain first to keep its work. The table stays, for reading and saving."""
-        if self._flushed:
-            self.steps = direct_rows(self._table, self._rounding)
-            self._flushed.close()
-            self._flushed, self._on_device = None, False
-        elif self._on_device:
-            self.steps.close()
-            self.steps, self._on_device = _native.DirectRows(self._table), False
+        closed = self._ranked
+        self._hold(PlainRows(self._table, rounding=self._rounding))
+        closed.close()
 
     def save(self, path: str | os.PathLike, dtype: str = "fp32") -> None:
         """Write the embeddings as a C-contiguous .npy file of float32, or with "fp16" of float16, without a second copy
@@ -221,11 +210,6 @@ class EmbeddingStore:
         """Read embeddings from a .npy file of the table's shape. Raises InputError; the states are set to 0."""
         read_rows(path, self.embeddings)
         self.state[:] = 0
-
-
-def direct_rows(table: _native.HostTable, rounding: Optional[Rounding]):
-    """Rows that steps on the CPU read and write in the table itself."""
-    return rounded_rows(_native.DirectRows(table), rounding)
 
 
 def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> None:

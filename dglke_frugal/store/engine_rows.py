@@ -17,6 +17,7 @@ from .. import _native
 from ..errors import InputError
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
+from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
                            pack_host_rows, return_rows, write_back_rows)
@@ -293,17 +294,15 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
     return records
 
 
-def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                     max_rows: int, max_gradients: int, host_read: str,
+def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device: Device,
                      rounding: Optional[Rounding] = None) -> EngineRows:
-    """Rows that cross the bus as `host_read` says: uva (in place), copy, or auto: the faster one that is possible.
+    """Rows that cross the bus as config.host_read says: uva (in place), copy, or auto: the faster one that is possible.
 
-    max_rows, max_gradients: of a step, the latter where several ranks send some. rounding: of a table in halves, which
-    is read in place.
+    slots: of this rank's cache. rounding: of a table in halves, which is read in place.
     Raises InputError if uva is asked for and refused.
     """
-    if rounding:
-        host_read = "uva"
+    lookahead, max_rows = config.lookahead, config.max_rows_per_step
+    host_read = "uva" if rounding else config.host_read
     try:
         way = device.host_read(table, max_rows, host_read)
     except InputError as error:
@@ -320,4 +319,4 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
             if host_read == "uva":
                 raise InputError(f"--host_read uva is not possible: {error}; use --host_read copy") from error
             print(f"host rows are copied to the device instead of read in place: {error}", flush=True)
-    return CopiedRows(table, port, slots, lookahead, device, max_rows, max_gradients)
+    return CopiedRows(table, port, slots, lookahead, device, max_rows, config.max_gradients_per_step)

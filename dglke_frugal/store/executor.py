@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from .. import _native
+from .flushing import RankRows
 from .request import Request
 
 
@@ -116,25 +117,21 @@ class TableExecutor(Executor):
         _native.update_table(self.table, request.lookup, gradients.numpy(), self.rule, order)
 
 
-class EngineExecutor(Executor):
-    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU.
+class RankExecutor(Executor):
+    """Carries out lookups by steps of the rows of one rank."""
 
-    address: for other processes, whose ranks take part.
-    """
-
-    def __init__(self, table, update, flushed, window: int, ranks: int = 1):
-        """flushed: FlushedRows or AttachedRows without a device. window: its lookahead. ranks: that train together."""
+    def __init__(self, table, update, ranked: RankRows, window: int, ranks: int = 1):
+        """ranks: that train together."""
         super().__init__(table, update)
         self.window = window
-        self._flushed, self._steps = flushed, flushed.steps
+        self._ranked, self._steps, self._several = ranked, ranked.steps, ranks > 1
         self._announced = self._begun = 0
-        self._several = ranks > 1
         self._dirty = False
-        self.address = flushed.address
 
     def announce(self, request):
         rows = request.lookup.rows
-        self._steps.announce(self._announced, rows, np.ones(len(rows), np.int32) if self._several else None)
+        occurrences = [np.ones(len(rows), np.int32)] if self._several else []
+        self._steps.announce(self._announced, rows, *occurrences)
         self._announced += 1
 
     def begin(self, request):
@@ -142,6 +139,29 @@ class EngineExecutor(Executor):
         self._steps.begin(self._begun)
         self._begun += 1
         self._dirty = True
+
+    def drain(self):
+        if self._dirty or self._several:
+            self._steps.drain()
+        self._dirty = False
+
+    def statistics(self):
+        return self._ranked.statistics()
+
+    def close(self):
+        self._ranked.close()
+
+
+class EngineExecutor(RankExecutor):
+    """The CPU behind a cache and the P2F engine: everything but the bus is as on a GPU.
+
+    address: for other processes, whose ranks take part.
+    """
+
+    def __init__(self, table, update, ranked: RankRows):
+        """ranked: without a device."""
+        self.address, config = ranked.address, ranked.address.flushing
+        super().__init__(table, update, ranked, config.lookahead, config.ranks)
 
     def gather(self):
         values = torch.empty(len(self._lookup), self.table.dim)
@@ -163,15 +183,3 @@ class EngineExecutor(Executor):
         records = np.array(records, np.float32)
         _native.exchange_records(self._steps, np.ascontiguousarray(positions, np.int64), records)
         return records if wanted else None
-
-    def drain(self):
-        if self._dirty or self._several:
-            self._steps.drain()
-        self._dirty = False
-
-    def statistics(self):
-        return self._flushed.statistics()
-
-    def close(self):
-        self._flushed.close()
-

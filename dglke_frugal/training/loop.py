@@ -6,7 +6,7 @@ from collections import deque
 from typing import Dict, Iterator
 
 from .batches.sampler import Sampler
-from .step.losses import Losses, LossSums
+from .step.step import Step
 from .tables import Tables
 
 
@@ -17,27 +17,22 @@ class TrainingLoop:
     steps the tables may be drained, read and saved.
 
     Attributes:
-        step: what computes a step; another one may be set between two steps.
+        step: what computes them.
         steps, triples: how many have run so far.
         seconds: time spent so far waiting for batches ("sample"), without work because rows were not ready ("gate"; see
             store/stalls.py), and with all else ("step"): computing, or waiting for a device that does.
     """
 
-    def __init__(self, tables: Tables, sampler: Sampler, step, first_step: int, last_step: int, lookahead: int):
+    def __init__(self, tables: Tables, sampler: Sampler, step: Step, first_step: int, last_step: int, lookahead: int):
         self.tables, self._sampler, self.step = tables, sampler, step
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
         self.steps = self.triples = 0
         self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
-        self._sums = LossSums()
-
-    def take_losses(self) -> Losses:
-        """Means over the steps since the last call. Waits for the device if the losses are there."""
-        return (self.step if hasattr(self.step, "take_losses") else self._sums).take_losses()
 
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
-        stalls = [each.stalls for each in rows if hasattr(each, "stalls")]  # of a device, which works while we wait
+        stalls = [store.stalls for store in tables.stores.values() if store.stalls]  # of a device, which works meanwhile
         window = deque()
         with self._sampler.batches(self._first) as batches:
             announced = self._first
@@ -63,6 +58,4 @@ class TrainingLoop:
                 seconds["step"] += done - began - sampled - waited
                 self.steps += 1
                 self.triples += len(batch.head)
-                if losses is not None:
-                    self._sums.add(losses)
                 yield losses

@@ -37,7 +37,7 @@ def start_values(config: TrainConfig, rows: Mapping[str, int]) -> Dict[str, Star
     bound = own.embedding_range(model.gamma, model.hidden_dim)
     found = {"projection": StartValues(own.projection_range())}
     for name, dim in (("entity", dims.entity), ("relation", dims.relation)):
-        if own.name == "RotatE" and name == "relation":
+        if own.phases and name == "relation":
             found[name] = StartValues(bound)
         elif model.init == "normal":
             found[name] = StartValues(model.init_scale or NORMAL_DEVIATION, normal=True)

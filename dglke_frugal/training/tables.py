@@ -12,7 +12,7 @@ from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
 from ..store.half_embeddings import Rounding
 from .log.counters import StoreCounters
-from .memory.memory_plan import largest_batch, row_bytes
+from .memory.memory_plan import row_bytes
 from .start_values import start_values, table_dims
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
@@ -26,7 +26,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     if not config.uses_engine:
         return None
     store = config.store
-    return FlushConfig(max_rows_per_step=min(n_entities, 3 * largest_batch(config.batch)), mode=store.flush or "p2f",
+    return FlushConfig(max_rows_per_step=min(n_entities, 3 * config.batch.most_edges), mode=store.flush or "p2f",
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy, host_read=store.host_read,
@@ -115,7 +115,7 @@ class Tables:
         return None if statistics is None else self._counters(statistics)
 
     def _counters(self, statistics: Dict) -> StoreCounters:
-        return StoreCounters.of(statistics, self.entity.embedding_floats, getattr(self.entity.steps, "stalls", None))
+        return StoreCounters.of(statistics, self.entity.embedding_floats, self.entity.stalls)
 
     def arrays(self) -> Dict[str, np.ndarray]:
         """Everything that training changes, by name: views of the drained tables, as they are kept, and of their

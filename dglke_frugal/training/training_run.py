@@ -31,6 +31,7 @@ from .memory import available_memory
 from .overview import chance_line
 from .plateau import Plateau
 from .ranker import Ranker
+from .start_values import table_dims
 from .step.make_step import make_step
 from .step.step_config import LossConfig, StepConfig
 from .tables import Tables, hot_entities
@@ -132,7 +133,7 @@ class TrainingRun:
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
         if self.plateau.restore(state.get("plateau")):
-            self._change_learning_rate()
+            self.step.set_learning_rate(self.plateau.learning_rate)
         self.seconds["training"] = state["training_seconds"]
         (self.folder / RESULT_FILE).unlink(missing_ok=True)
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
@@ -149,7 +150,7 @@ class TrainingRun:
 
     def _own_arrays(self) -> Dict[str, Any]:
         """What a model of one's own has learned besides its rows."""
-        return getattr(self.step, "state_arrays", dict)()
+        return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
@@ -199,7 +200,6 @@ class TrainingRun:
                     with report.paused():
                         if self._validation_is_due():
                             self._validate()
-                            loop.step = self.step
                         if run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0:
                             self.checkpoint()
                     if interrupt or self.summary["stopped_early"]:
@@ -264,16 +264,9 @@ class TrainingRun:
         if lowered and not self.summary["stopped_early"]:
             print(f"{self.plateau.patience} validations without a better MRR than {self.best['MRR']:.6f}: the learning "
                   f"rate is now {self.plateau.learning_rate:.6g}")
-            self._change_learning_rate()
+            self.step.set_learning_rate(self.plateau.learning_rate)
         if self.plateau.patience:
             self.tracker.log({"train/lr": self.plateau.learning_rate}, self.steps_done)
-
-    def _change_learning_rate(self) -> None:
-        """Between two steps: let the coming ones have that of the plateau."""
-        if hasattr(self.step, "set_learning_rate"):
-            self.step.set_learning_rate(self.plateau.learning_rate)
-        else:  # that of csrc/step keeps nothing from one step to the next
-            self.step = self._make_step()
 
     def _track(self, split: str, metrics: Metrics) -> None:
         self.tracker.log({f"{split}/{name}": value for name, value in metrics.named().items()}, self.steps_done)
@@ -340,7 +333,7 @@ class TrainingRun:
 def step_config(config: TrainConfig) -> StepConfig:
     """The step that the flags describe."""
     model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     loss = config.loss
     return StepConfig(
         model.name, dims.entity, dims.relation, config.model.gamma,

@@ -71,6 +71,8 @@ def run(module, plain, program, ahead):
             for i, pair in enumerate(reversed(pairs) if what == "swapped" else pairs):
                 arrive(*pair, 100 * number + i)
         elif what == "read":
+            if prefetched > asked and np.array_equal(operands[0].reshape(-1), to_come[asked].reshape(-1)):
+                continue  # that would be the lookup which was prefetched
             with torch.no_grad():
                 assert torch.equal(module(operands[0]).cpu(), plain.read(operands[0]))
         elif what == "no gradient":

@@ -12,10 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal import _native
-from dglke_frugal.store.engine import FROM_HOST, Engine, EngineConfig, EngineError, RowDestination
+from dglke_frugal._native import EngineError
+from dglke_frugal.store.flush_config import FlushConfig
+from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_GRADIENT, TO_VALUE
 
 ENTRIES = 2
 STRIDE = 32
+
+
+class Engine(_native.Engine):
+    """An engine for as long as a context lasts; an exception there stops all ranks."""
+
+    def __init__(self, host_rows, dim, update, config, caches=()):
+        super().__init__(host_rows, dim, 1, update, list(caches), config)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if error is not None:
+            self.fail(f"A rank stopped: {error}")
+        self.close()
 
 
 def gradients(step, rank, entry, row, count, value):
@@ -73,9 +90,9 @@ class NumpyRank:
         self.staging = port.staging()
 
     def store(self, leave, target, record):
-        if leave == RowDestination.CACHE:
+        if leave == TO_CACHE:
             self.cache[target] = record
-        elif leave == RowDestination.VALUE:
+        elif leave == TO_VALUE:
             self.staging[target : target + self.dim + 1] = record
         else:
             self.table[target, : self.dim + 1] = record
@@ -100,7 +117,7 @@ class NumpyRank:
                 gradients(step, self.port.rank, entry, row, occurrences[entry, i], record[: self.dim])
                 for entry in range(ENTRIES)
             ]
-            if leave == RowDestination.GRADIENT:
+            if leave == TO_GRADIENT:
                 for k, gradient in enumerate(np.concatenate(parts)):
                     self.staging[target + k * STRIDE :][: self.dim] = gradient
             else:
@@ -174,7 +191,7 @@ def test_table_equals_a_plain_loop_to_the_bit(
     else:
         hot = np.random.default_rng(seed).permutation(rows)[:slots].astype(np.int64)
         caches = [_native.StaticHotSet(hot) for _ in range(ranks)]
-    config = EngineConfig(
+    config = FlushConfig(
         max_rows_per_step=batch,
         ranks=ranks,
         lookahead=lookahead,
@@ -194,7 +211,7 @@ def test_table_equals_a_plain_loop_to_the_bit(
 def small_engine(table, dim=3, **changes):
     config = dict(max_rows_per_step=4, flush_threads=1, lookahead=2)
     config.update(changes)
-    return Engine(table, dim, _native.SgdUpdate(1.0), EngineConfig(**config))
+    return Engine(table, dim, _native.SgdUpdate(1.0), FlushConfig(**config))
 
 
 def test_sgd_moves_rows_and_leaves_the_state():
@@ -284,7 +301,7 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
         "print('ready', flush=True); time.sleep(60)"
     )
     before = set(os.listdir("/dev/shm"))
-    with small_engine(first_table(4, 3), ranks=2, shared=True) as engine:
+    with small_engine(first_table(4, 3), ranks=2) as engine:
         port = engine.port(0)
         port.register_step(0, np.array([1], np.int64), np.array([1, 0], np.int32))
         child = subprocess.Popen([sys.executable, "-c", child_code, engine.segment_path], stdout=subprocess.PIPE)
@@ -305,9 +322,9 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
 def test_a_killed_engine_process_stops_its_ranks():
     engine_code = (
         "import time, numpy as np; from dglke_frugal import _native;"
-        "from dglke_frugal.store.engine import Engine, EngineConfig;"
-        "e = Engine(np.zeros((4, 32), np.float32), 3, _native.SgdUpdate(1.0),"
-        "           EngineConfig(max_rows_per_step=4, ranks=1, shared=True));"
+        "from dglke_frugal.store.flush_config import FlushConfig;"
+        "e = _native.Engine(np.zeros((4, 32), np.float32), 3, 1, _native.SgdUpdate(1.0), [],"
+        "           FlushConfig(max_rows_per_step=4, ranks=2));"
         "print(e.segment_path, flush=True); time.sleep(60)"
     )
     host = subprocess.Popen([sys.executable, "-c", engine_code], stdout=subprocess.PIPE, text=True)

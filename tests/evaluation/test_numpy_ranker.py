@@ -10,7 +10,7 @@ from evaluation.numpy_ranker import SCORES, Run
 import dglke_frugal
 from dglke_frugal.cli.evaluate import main as evaluate
 from dglke_frugal.cli.train import main as train
-from dglke_frugal.config import MODELS
+from dglke_frugal.models import model_names
 from dglke_frugal.evaluation import SIDES, KnownTriples
 
 ENTITIES, RELATIONS = 150, 5
@@ -54,11 +54,11 @@ def metrics(ranks):
 
 
 def test_all_models_are_here():
-    assert set(SCORES) == set(MODELS)
+    assert set(SCORES) == set(model_names())
 
 
-@pytest.mark.parametrize("name, flags", [*((name, []) for name in MODELS),
-                                         *((name, ["--reciprocal"]) for name in MODELS if name != "TransR")], ids=str)
+@pytest.mark.parametrize("name, flags", [*((name, []) for name in model_names()),
+                                         *((name, ["--reciprocal"]) for name in model_names() if name != "TransR")], ids=str)
 def test_every_number_is_numpys(trained, graph, name, flags, tmp_path):
     gpu, folder = trained(name, *flags)
     plain, run = Run(folder, graph), dglke_frugal.load(folder, device=gpu)

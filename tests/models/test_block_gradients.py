@@ -11,7 +11,7 @@ from dglke_frugal.models import find_model
 from dglke_frugal.store.device_rows import DeviceRows
 from dglke_frugal.training.step.device_batch import BatchForm, BlockTransfer
 from dglke_frugal.training.step.device_kernels import KernelGradients
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import KERNEL_MODELS, LossConfig, StepConfig
 
 SCRATCH = 100_000  # beyond the rows of any table here
@@ -92,7 +92,7 @@ class GivenRows(DeviceRows):
 
 def cpu_gradients(config, batch, tables):
     """The same gradients from those by leaf; regularization added in the order of RowUpdates."""
-    losses, leaves = make_step(config).differentiate(batch, *tables[:2])
+    losses, leaves = native_step(config).differentiate(batch, *tables[:2])
     loss = config.loss
     penalties = []
     for table in tables[:2]:

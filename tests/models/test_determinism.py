@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal import _native
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from golden_trace import Trace
 
 RUNS = [
@@ -39,14 +39,14 @@ def test_rows_elsewhere(golden):
     recorded = Trace(golden / "transe_l2_adv.npz")
     in_place, elsewhere, target = recorded.host_tables(), recorded.host_tables(), recorded.host_tables()
     batch = recorded.batch(0)
-    make_step(recorded.config()).run_in_place(batch, *in_place)
+    native_step(recorded.config()).run_in_place(batch, *in_place)
 
     pairs = []
     for source, destination, ids in zip(elsewhere, target, (batch.entities, batch.relations)):
         destination.embeddings[:] = np.nan
         offsets = (ids * source.stride * 4).astype(np.uint64)
         pairs.append((np.uint64(source.address) + offsets, np.uint64(destination.address) + offsets))
-    make_step(recorded.config()).run(batch, *pairs)
+    native_step(recorded.config()).run(batch, *pairs)
     for expected, source, destination, fresh, ids in zip(
         in_place, elsewhere, target, recorded.host_tables(), (batch.entities, batch.relations)
     ):
@@ -58,7 +58,7 @@ def test_rows_elsewhere(golden):
 def test_wrong_input_is_refused(golden):
     recorded = Trace(golden / "transe_l2_adv.npz")
     entities, relations = recorded.host_tables()
-    step = make_step(recorded.config())
+    step = native_step(recorded.config())
     with pytest.raises(IndexError):
         step.run_in_place(recorded.batch(0), _native.HostTable(10, entities.dim), relations)
     with pytest.raises(ValueError, match="rows of another length"):

@@ -8,7 +8,7 @@ from models.test_gradients import BY_RULE, LOSSES, assert_agree, make_case
 from dglke_frugal.training.step.device_batch import BatchForm
 from dglke_frugal.training.step.device_gradients import Leaves
 from dglke_frugal.training.step.device_torch import make_gradient_pass
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 
 
 def differentiate(config, batch, tables, device):
@@ -38,7 +38,7 @@ def differentiate(config, batch, tables, device):
 
 
 def assert_cpu_agrees(config, batch, tables, device):
-    losses, expected = make_step(config, 1).differentiate(batch, *tables)
+    losses, expected = native_step(config, 1).differentiate(batch, *tables)
     assert_agree(*differentiate(config, batch, tables, device), losses.total, expected)
 
 

@@ -7,7 +7,7 @@ from ranks.ranks_oracle import Oracle
 from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, BATCH, STEPS = 50, 6, 24, 5
@@ -34,7 +34,7 @@ def test_applied_as_handed_out(model, threads, rule):
     tables = {name: _native.HostTable(*values.shape) for name, values in initial.items()}
     for name, values in initial.items():
         tables[name].embeddings[:] = values
-    step = make_step(config, threads)
+    step = native_step(config, threads)
     for batch in batches:
         step.run_in_place(batch, *tables.values())
     for name, table in tables.items():

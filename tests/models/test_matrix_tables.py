@@ -8,7 +8,7 @@ from dglke_frugal import _native
 from dglke_frugal.score_rule import SCORE_RULES
 from dglke_frugal.store.device_rows import ResidentRows
 from dglke_frugal.training.step.device_step import DeviceStep
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 STEPS = 3
@@ -57,7 +57,7 @@ def train_on(device, config, batches):
 
 def assert_cpu_agrees(config, batches, device):
     found, losses = train_on(device, config, batches)
-    expected, step = make_tables(config), make_step(config, 1)
+    expected, step = make_tables(config), native_step(config, 1)
     by_step = [step.run_in_place(batch, *expected) for batch in batches]
     for name in ("total", "regularization"):
         mean = np.mean([getattr(each, name) for each in by_step])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 
 EPSILON = np.float32(1e-10)
 
@@ -28,7 +28,7 @@ class ColumnsOracle:
 
     def __init__(self, step_config, initial, halves, ranks):
         self.config, self.ranks, self.halves = step_config, ranks, halves
-        self.step = make_step(step_config, threads=1)
+        self.step = native_step(step_config, threads=1)
         self.dims = {name: values.shape[1] for name, values in initial.items()}
         self.slices = []
         for rank in range(ranks):

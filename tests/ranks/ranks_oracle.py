@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dglke_frugal import _native
-from dglke_frugal.training.step.make_step import make_step
+from dglke_frugal.training.step.native_step import native_step
 
 
 class Oracle:
@@ -20,7 +20,7 @@ class Oracle:
 
     def __init__(self, step_config, initial):
         self.config = step_config
-        self.step = make_step(step_config, threads=1)
+        self.step = native_step(step_config, threads=1)
         self.tables = {name: _native.HostTable(*values.shape) for name, values in initial.items()}
         for name, values in initial.items():
             self.tables[name].embeddings[:] = values

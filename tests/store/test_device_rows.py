@@ -11,7 +11,7 @@ from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
-from dglke_frugal.store.engine import EngineError
+from dglke_frugal._native import EngineError
 from dglke_frugal.store.plan_kernels import TO_CACHE, TO_HOST_ROW, update_tables
 from dglke_frugal.store.stalls import Stalls
 
@@ -251,7 +251,7 @@ def test_a_device_that_fails_stops_the_ranks():
     with pytest.raises((EngineError, RuntimeError), match="the device (has )?failed"):
         for step in range(FIRST + 1, FIRST + 3):
             stepper.run(step)
-    store._flushed._engine.close()
+    store._ranked._engine.close()
 
 
 def test_the_host_runs_ahead_of_the_device():

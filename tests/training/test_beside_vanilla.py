@@ -86,7 +86,7 @@ def replay(recording, arguments, device):
     tables.entity.embeddings[:], tables.relation.embeddings[:] = recording.entities, recording.relations
     step = make_step(step_config(config), device=device)
     loop = TrainingLoop(tables, Recorded(recording), step, 0, STEPS, config.store.lookahead)
-    losses = [loop.take_losses().total for _ in loop]
+    losses = [step.take_losses().total for _ in loop]
     tables.close()
     return losses
 

@@ -48,11 +48,11 @@ class Sampler:
 def seconds(monkeypatch):
     """Runs a loop with the given steps of a store; returns where its seconds went."""
 
-    def run(steps):
+    def run(stalls):
         clock = Clock()
         monkeypatch.setattr(loop_module, "time", clock)
         tables = Rows(clock)
-        tables.stores = {"entity": SimpleNamespace(steps=steps)}
+        tables.stores = {"entity": SimpleNamespace(steps=None, stalls=stalls)}
         loop = TrainingLoop(tables, Sampler(clock), SimpleNamespace(run_rows=clock.work), 0, STEPS, lookahead=1)
         list(loop)
         return loop.seconds
@@ -61,9 +61,9 @@ def seconds(monkeypatch):
 
 
 def test_a_loop_without_a_device_waits_where_rows_begin(seconds):
-    assert seconds(SimpleNamespace()) == {"sample": STEPS, "gate": STEPS, "step": 2 * STEPS}
+    assert seconds(None) == {"sample": STEPS, "gate": STEPS, "step": 2 * STEPS}
 
 
 def test_a_device_may_work_while_the_host_waits(seconds):
     """What the host waits for when it announces and begins is the device, but for what its rows know of."""
-    assert seconds(SimpleNamespace(stalls=Stalls())) == {"sample": STEPS, "gate": 0, "step": 3 * STEPS}
+    assert seconds(Stalls()) == {"sample": STEPS, "gate": 0, "step": 3 * STEPS}

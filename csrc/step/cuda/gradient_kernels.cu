@@ -3,12 +3,8 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "models/complex.h"
-#include "models/distmult.h"
-#include "models/rotate.h"
+#include "models/row_models.h"
 #include "models/similarity/score_row.h"
-#include "models/simple.h"
-#include "models/transe.h"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
@@ -356,7 +352,11 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", sums);
 }
 
-int parts_of(const ModelSpec& model) { return model.name == "RotatE" ? 2 : 1; }
+int parts_of_rows(const ModelSpec& model) {
+  int parts = 1;
+  RowModels::find(model.name, [&]<typename Program>() { parts = parts_of(Program::kSimilarity); });
+  return parts;
+}
 
 }  // namespace
 
@@ -366,7 +366,7 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
   batch.positives = positives;
   batch.chunk_size = chunk_size;
   batch.negatives_per_chunk = negatives_per_chunk;
-  Step s = make_step(model, parts_of(model), {}, degree_negatives, batch);
+  Step s = make_step(model, parts_of_rows(model), {}, degree_negatives, batch);
   return lay_out(s);
 }
 
@@ -374,7 +374,7 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
                        const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,
                        std::uintptr_t stream_address) {
-  Step s = make_step(model, parts_of(model), loss, degree_negatives, batch);
+  Step s = make_step(model, parts_of_rows(model), loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;
   s.entity_reads = entity_reads;
@@ -386,13 +386,15 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
   s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
   lay_out(s);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
-  if (model.name == "TransE_l1") return run<TransEL1, L1Pairs, DistanceScores>(s, exchange, stream);
-  if (model.name == "TransE_l2" || model.name == "TransE") return run<TransEL2, L2Pairs, L2Scores>(s, exchange, stream);
-  if (model.name == "DistMult") return run<DistMult, DotPairs, DotScores>(s, exchange, stream);
-  if (model.name == "ComplEx") return run<ComplEx, DotPairs, DotScores>(s, exchange, stream);
-  if (model.name == "SimplE") return run<SimplE, DotPairs, ClampedDotScores>(s, exchange, stream);
-  if (model.name == "RotatE") return run<RotatE, ModulusPairs, DistanceScores>(s, exchange, stream);
-  throw std::invalid_argument(model.name + " has no CUDA kernels; train it on the CPU");
+  const bool found = RowModels::find(model.name, [&]<typename Program>() {
+    constexpr Similarity kCompared = Program::kSimilarity;
+    if constexpr (kCompared == Similarity::kDot) run<Program, DotPairs, DotScores>(s, exchange, stream);
+    if constexpr (kCompared == Similarity::kClampedDot) run<Program, DotPairs, ClampedDotScores>(s, exchange, stream);
+    if constexpr (kCompared == Similarity::kL2) run<Program, L2Pairs, L2Scores>(s, exchange, stream);
+    if constexpr (kCompared == Similarity::kL1) run<Program, L1Pairs, DistanceScores>(s, exchange, stream);
+    if constexpr (kCompared == Similarity::kModulus) run<Program, ModulusPairs, DistanceScores>(s, exchange, stream);
+  });
+  if (!found) throw std::invalid_argument(model.name + " has no CUDA kernels; train it on the CPU");
 }
 
 }  // namespace frugal::cuda

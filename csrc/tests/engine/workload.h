@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/reference_executor.h"
 #include "optim/row_update.h"
+#include "tests/engine/reference_executor.h"
 
 namespace frugal::testing {
 

@@ -2,7 +2,6 @@
 
 Importing this package imports torch.
 """
-from .model import DeviceModel
-from .registry import make_device_model
+from .model import DeviceModel, make_device_model
 
 __all__ = ["DeviceModel", "make_device_model"]

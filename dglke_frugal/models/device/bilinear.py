@@ -76,37 +76,34 @@ class SimplE(DeviceModel):
 
 
 class Rescal(DeviceModel):
-    """score = h^T M t. The query of corrupted heads is M t, that of corrupted tails M^T h."""
+    """score = h^T M t. The query of corrupted heads is M t, that of corrupted tails M^T h; by the rule "dglke" the
+    query of corrupted tails is M h, and the positive's score is that of no candidate."""
 
     similarity = "dot"
 
     def _matrices(self, x):
         return matrices_of(x.relation, self.shape.entity_dim, self.products)
 
+    def _has_other_formula(self, x) -> bool:
+        return self.shape.score_rule == "dglke" and not x.corrupt_head
+
     def forward(self, x):
+        if self._has_other_formula(x):
+            query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
+            return query, (x.head * through).sum(-1), through
         matrices, fixed = self._matrices(x), x.fixed[:, None]
         query = (matrices.times(fixed) if x.corrupt_head else matrices.back(fixed))[:, 0]
         return query, (query * x.corrupted).sum(-1), query
 
-    def backward(self, x, forward_query, slope, query):
+    def backward(self, x, saved, slope, query):
+        if self._has_other_formula(x):
+            return self._backward_of_other(x, saved, slope, query)
         matrices, fixed, total = self._matrices(x), x.fixed[:, None], (query + slope * x.corrupted)[:, None]
         if x.corrupt_head:
-            return matrices.back(total)[:, 0], matrices.gradient(total, fixed), slope * forward_query
-        return matrices.times(total)[:, 0], matrices.gradient(fixed, total), slope * forward_query
+            return matrices.back(total)[:, 0], matrices.gradient(total, fixed), slope * saved
+        return matrices.times(total)[:, 0], matrices.gradient(fixed, total), slope * saved
 
-
-class RescalOfDglke(Rescal):
-    """By the rule "dglke" the query of corrupted tails is M h, and the positive's score is that of no candidate."""
-
-    def forward(self, x):
-        if x.corrupt_head:
-            return super().forward(x)
-        query, through = self._matrices(x).times(torch.stack([x.head, x.tail], 1)).unbind(1)
-        return query, (x.head * through).sum(-1), through
-
-    def backward(self, x, through, slope, query):
-        if x.corrupt_head:
-            return super().backward(x, through, slope, query)
+    def _backward_of_other(self, x, through, slope, query):
         matrices, scaled = self._matrices(x), slope * x.head
         left, right = torch.stack([scaled, query], 1), torch.stack([x.tail, x.head], 1)
         of_tail, through_query = matrices.back(left).unbind(1)

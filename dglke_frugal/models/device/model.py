@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
+from ..model import Model
 from .products import Products
 from .similarity import SIMILARITIES
 
@@ -60,3 +62,9 @@ class DeviceModel:
     def backward(self, x: Positives, saved: Any, slope: torch.Tensor, query: torch.Tensor):
         """Gradients (fixed, relation, corrupted), given d loss / d score (B, 1) and / d query (B, entity_dim)."""
         raise NotImplementedError
+
+
+def make_device_model(model: Model, shape: ModelShape, products: Products) -> DeviceModel:
+    """The twin that a built-in model names."""
+    module, name = model.twin.split(".")
+    return getattr(import_module(f"{__package__}.{module}"), name)(shape, products)

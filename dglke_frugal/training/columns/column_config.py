@@ -12,12 +12,9 @@ from typing import Dict, List, Optional
 
 from ... import _native
 from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
+from ...models import built_in_model, find_model
 from ..step.step_config import StepConfig
 
-# Halves of an entity's and of a relation's row that belong together: real and imaginary parts, head and tail. Models
-# that are not here compare columns with each other, so they cannot be split.
-HALVES = {"TransE": (1, 1), "TransE_l1": (1, 1), "TransE_l2": (1, 1), "DistMult": (1, 1), "ComplEx": (2, 2),
-          "RotatE": (2, 1), "SimplE": (2, 2)}
 STEPS_AHEAD = 8  # that one rank's host may be ahead of another's, whose devices wait for each other in each step
 
 
@@ -48,7 +45,7 @@ class Columns:
 
 def columns_of(config: TrainConfig, dims: Dict[str, int]) -> Dict[str, Columns]:
     """By table; dims: floats of a whole row, by table."""
-    halves = dict(zip(("entity", "relation"), HALVES[config.model.model_name]))
+    halves = dict(zip(("entity", "relation"), find_model(config.model.model_name).halves))
     return {name: Columns(dims[name], halves[name], config.device.ranks) for name in halves}
 
 
@@ -57,7 +54,8 @@ def refusal(config: TrainConfig) -> Optional[str]:
     model, device, ranks = config.model, config.device, config.device.ranks
     if device.gpu[0] < 0:
         return "needs GPUs; on CPU cores one process with more threads does the same"
-    if model.model_name not in HALVES:
+    described = built_in_model(model.model_name)
+    if described is None or described.halves is None:
         return f"does not go with {model.model_name}, whose score mixes all columns of a row"
     if device.matmul != "fp32":
         return f"does not go with --matmul {device.matmul}"
@@ -65,7 +63,7 @@ def refusal(config: TrainConfig) -> Optional[str]:
         return f"is for at most {_native.MOST_COLUMN_RANKS} ranks"
     if device.partition is not None or device.rel_part:
         return "trains on the batches of all ranks everywhere: leave --partition and --rel_part out"
-    halves = 2 if model.model_name in ("ComplEx",) else 1  # the other models' double their rows
+    halves = 2 if described.complex_rows else 1  # the other models' double their rows
     if model.hidden_dim % (halves * ranks):
         return f"needs a --hidden_dim that {halves * ranks} divides"
     if config.store.flush == "sync":
@@ -75,8 +73,7 @@ def refusal(config: TrainConfig) -> Optional[str]:
 
 def joined_batch_size(config: TrainConfig) -> int:
     """Positives of a step of all ranks: as many whole chunks as they would have had apart."""
-    own, chunk = config.batch.batch_size, config.batch.neg_sample_size
-    return config.device.ranks * (-(-own // chunk) * chunk if own > chunk else own)
+    return config.device.ranks * config.batch.positives
 
 
 def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:

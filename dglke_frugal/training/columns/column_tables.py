@@ -8,7 +8,7 @@ cache for all.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional
 
@@ -19,7 +19,7 @@ from ...config import TrainConfig
 from ...errors import InputError
 from ...store import EmbeddingStore, FlushConfig
 from ...store.embedding_store import read_rows, write_rows
-from ...store.flushing import StoreAddress
+from ...store.flush_config import StoreAddress
 from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
 from ..start_values import start_values, table_dims
@@ -113,7 +113,7 @@ class ColumnTables(RankTables):
         found = {name: {"rows": tables[0].rows, "paths": [table.path for table in tables]}
                  for name, tables in self.slices.items()}
         if self._shares_plans:
-            found["entity"]["store"] = asdict(self.entity.address)
+            found["entity"]["store"] = self.entity.address.to_json()
         return found
 
     def whole(self, name: str) -> WholeRows:
@@ -176,7 +176,8 @@ def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], rank:
 
     def entities(host_read: str) -> EmbeddingStore:
         if address is not None:
-            return EmbeddingStore.attach(replace(address, host_read=host_read), rank, lr, device, entity)
+            mine = replace(address, flushing=replace(address.flushing, host_read=host_read))
+            return EmbeddingStore.attach(mine, rank, lr, device, entity)
         return EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
                               flushing=flushing and replace(flushing, host_read=host_read))
 
@@ -233,4 +234,4 @@ def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, ho
     slices = {name: [_native.HostTable(addresses[name]["paths"][rank], addresses[name]["rows"], split.of_rank)]
               for name, split in _columns(config).items()}
     store = addresses["entity"].get("store")
-    return _make(config, slices, rank, hot_entities, device, store and StoreAddress(**store))
+    return _make(config, slices, rank, hot_entities, device, store and StoreAddress.from_json(store))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ...config import LARGEST, TrainConfig
 from ...errors import InputError
-from ...models import find_model
+from ...models import MODELS, built_in_model, find_model
+from ...score_rule import compares_two_formulas
 from ..step.step_config import StepConfig
 
-MODELS = ("DistMult", "ComplEx", "SimplE", "RESCAL")  # whose scores of all entities are one product of matrices
-COMPLEX_MODELS = ("ComplEx",)  # whose rows are complex numbers, for n3
 EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.optim has them
 
 
@@ -41,7 +40,7 @@ class FullSoftmaxConfig:
     @property
     def bound(self) -> float:
         """Of scores, 0 for none."""
-        return 20.0 if self.step.model == "SimplE" else 0.0
+        return find_model(self.step.model).bound
 
 
 def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxConfig:
@@ -67,10 +66,11 @@ def check_full_softmax(config: TrainConfig) -> None:
     if loss.loss_genre != "Softmax":
         raise InputError(f"--neg_sample_size all does not go with --loss_genre {loss.loss_genre}; add "
                          "--loss_genre Softmax")
-    if model not in MODELS:
-        raise InputError(f"--neg_sample_size all is for scores that are one product of matrices, {', '.join(MODELS)}, "
-                         f"and not for {model}; give a number of negatives")
-    if config.model.score_rule == "dglke" and model == "RESCAL":
+    products = [each.name for each in MODELS if each.similarity == "dot"]  # whose scores are one product of matrices
+    if model not in products:
+        raise InputError("--neg_sample_size all is for scores that are one product of matrices, "
+                         f"{', '.join(products)}, and not for {model}; give a number of negatives")
+    if compares_two_formulas(model, config.model.score_rule):
         raise InputError("--neg_sample_size all does not go with --score_rule dglke; leave that out")
     if config.model.in_halves:
         raise InputError(f"--neg_sample_size all keeps rows in float32 so far; leave --row_dtype {config.model.row_dtype} "
@@ -83,7 +83,7 @@ def check_full_softmax(config: TrainConfig) -> None:
     if store.flush not in (None, "none") or store.cache_size is not None or store.cache_ratio != "auto":
         raise InputError("--neg_sample_size all reads the whole table in every step, so nothing is cached or flushed; "
                          "leave --flush, --cache_size and --cache_ratio out")
-    if loss.regularizer == "n3" and model not in COMPLEX_MODELS:
+    if loss.regularizer == "n3" and not built_in_model(model).complex_rows:
         raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
                          "with --regularization_norm 3")
     if loss.labels == "kvsall" and config.graph.has_edge_importance:

@@ -99,7 +99,7 @@ class Report:
         self._shown = now
 
     def _log(self, done):
-        losses, now = self._loop.take_losses(), self._now()  # in this order: a device is waited for
+        losses, now = self._loop.step.take_losses(), self._now()  # in this order: a device is waited for
         steps = now.steps - self._logged.steps
         self.losses = {
             **({} if self._joint else {"pos_loss": losses.positive, "neg_loss": losses.negative}),

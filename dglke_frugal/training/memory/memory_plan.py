@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional
 
-from ...config import BatchConfig, TrainConfig, state_floats
+from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ..columns.column_config import own_config
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
+from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
 from . import available_memory
 
@@ -96,13 +97,6 @@ def row_bytes(dim: int, dtype: str = "fp32", optimizer: str = "row_adagrad") -> 
     return -(-floats // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
-def largest_batch(batch: BatchConfig) -> int:
-    """Positives of a step at most, and negatives at most: whole chunks."""
-    if batch.against_all:
-        return batch.batch_size
-    return -(-max(batch.batch_size, batch.neg_sample_size) // batch.neg_sample_size) * batch.neg_sample_size
-
-
 def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
     """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
     several.
@@ -117,7 +111,7 @@ def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int,
 
 def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
     """Bytes of staging of all ranks and tables."""
-    ranks, edges = config.device.ranks, largest_batch(config.batch)
+    ranks, edges = config.device.ranks, config.batch.most_edges
     tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
               (min(graph.relations, edges), edges, 0, dims.relation)]
     if dims.projection:
@@ -142,17 +136,14 @@ def device_bytes_needed(config: TrainConfig, graph: GraphSize) -> int:
 
 def entity_row_bytes(config: TrainConfig) -> int:
     """Bytes of an entity's row, in host memory and in a device's cache alike."""
-    model = config.model
-    dims = find_model(model.model_name).dims(model.hidden_dim, model.double_ent, model.double_rel)
-    return row_bytes(dims.entity, model.row_dtype, config.loss.optimizer)
+    return row_bytes(table_dims(config).entity, config.model.row_dtype, config.loss.optimizer)
 
 
 def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
     ranks = config.device.ranks
     parts = _parts_of(own_config(config), graph)
-    model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     for name in parts[HOST].keys() - {"triples"}:
         parts[HOST][name] *= ranks
     gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
@@ -174,7 +165,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.device.parallel == "dims" and config.device.ranks > 1:
         return _column_parts(config, graph)
     model = find_model(config.model.model_name)
-    dims = model.dims(config.model.hidden_dim, config.model.double_ent, config.model.double_rel)
+    dims = table_dims(config)
     tables = {"entity": (graph.entities, dims.entity), "relation": (graph.relations, dims.relation),
               "projection": (graph.relations, dims.projection)}
     tables = {name: shape for name, shape in tables.items() if shape[1]}
@@ -186,7 +177,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
     device: Dict[str, int] = {}
 
-    positives, negatives = _batch(config)
+    batch = config.batch
+    positives, negatives = batch.positives, 0 if batch.against_all else batch.most_edges
     distinct = min(graph.entities, 2 * positives + negatives)
     if config.batch.against_all:
         host["training step"] = _full_softmax_bytes(config, graph, dims)
@@ -248,23 +240,12 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     return {HOST: host, DEVICE: device, DISK: disk}
 
 
-def _batch(config: TrainConfig) -> tuple[int, int]:
-    """Positives and negatives of a step: whole chunks."""
-    positives, chunk = config.batch.batch_size, config.batch.neg_sample_size
-    if config.batch.against_all:
-        return positives, 0
-    if positives > chunk:
-        positives = -(-positives // chunk) * chunk
-    return positives, max(positives, chunk)
-
-
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
     """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
     chunk = min(positives, config.batch.neg_sample_size)
     own = positives if config.batch.neg_deg_sample else 0
     columns = config.batch.neg_sample_size + (chunk if own else 0)
-    factors = 4 if config.model.score_rule == "dglke" else 2  # vectors that a RESCAL gradient is kept as
-    relation = factors * dims.entity if model.name == "RESCAL" else dims.relation
+    relation = model.gradient_floats(dims, config.model.score_rule)
     floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
     floats += positives * (columns + relation)
     if dims.projection:

@@ -14,12 +14,12 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
+from ..._native import EngineError
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...errors import first_line
 from ...evaluation import SIDES, Evaluation
 from ...evaluation.ranking import Comparison
-from ...store.engine import EngineError
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
 from ..interrupt import Interrupt
 from ..log.tracker import MakeTracker, Trackers

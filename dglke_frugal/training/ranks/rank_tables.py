@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Dict, Optional
 
 import numpy as np
@@ -10,10 +9,10 @@ import numpy as np
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...store import EmbeddingStore, FlushConfig
-from ...store.flushing import StoreAddress
+from ...store.flush_config import StoreAddress
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
-from ..memory.memory_plan import largest_batch, rank_staging_bytes, row_bytes
+from ..memory.memory_plan import rank_staging_bytes, row_bytes
 from ..start_values import table_dims
 from ..tables import Tables
 
@@ -42,7 +41,7 @@ class RankTables(Tables):
 
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
-        return {name: asdict(store.address) for name, store in self.stores.items()}
+        return {name: store.address.to_json() for name, store in self.stores.items()}
 
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence."""
@@ -58,7 +57,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     dims, lr, store = table_dims(config), config.loss.lr, config.store
     n_relations = config.model.relation_rows(graph.n_relations)
     own_relations = [_with_inverses(ids, graph.n_relations, n_relations) for ids in partition.own_relations(graph)]
-    edges = largest_batch(config.batch)
+    edges = config.batch.most_edges
     entities = 3 * edges  # heads, tails and negatives
     host_read = store.host_read
 
@@ -90,7 +89,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
         hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
         flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
                           store.cache_slots(graph.n_entities, row_bytes(dims.entity)), store.cache_policy))
-    host_read = entity.address.host_read  # the largest table decides for all, and rank 0 for the others
+    host_read = entity.address.flushing.host_read  # the largest table decides for all, and rank 0 for the others
     tables = RankTables(
         dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None
     )
@@ -109,7 +108,7 @@ def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int, de
     def attach(name: str) -> Optional[EmbeddingStore]:
         if name not in addresses:
             return None
-        address = StoreAddress(**addresses[name])
+        address = StoreAddress.from_json(addresses[name])
         return EmbeddingStore.attach(address, rank, config.loss.lr, device)
 
     return RankTables(table_dims(config), attach("entity"), attach("relation"), attach("projection"))

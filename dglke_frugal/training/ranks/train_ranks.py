@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ... import _native
+from ..._native import EngineError
 from ...config import TrainConfig
 from ...errors import DeviceLost, InputError
-from ...store.engine import EngineError
 from ..available_threads import shortage_as_input_error
 from ..log.tracker import MakeTracker
 from ..parallel import settle

@@ -1,4 +1,5 @@
-"""The loss of a step on a device and its derivatives by the scores, in closed form. Formulas: csrc/loss/loss.h."""
+"""The loss of a step in torch operations and its derivatives by the scores, in closed form: twin of csrc/loss, for
+scores that torch computes. Formulas: csrc/loss/loss.h."""
 from __future__ import annotations
 
 from typing import NamedTuple, Optional, Tuple
@@ -6,6 +7,7 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch.nn.functional import softplus
 
+from .losses import Losses
 from .step_config import LossConfig
 
 
@@ -16,6 +18,14 @@ class ScoreSlopes(NamedTuple):
     negative: torch.Tensor  # (B, N) d loss / d score of each negative
     positive_loss: Optional[torch.Tensor]  # () float64, mean over the positives; None for a joint loss
     negative_loss: torch.Tensor  # () float64; of a joint loss all of it
+
+    def losses(self, regularization: float) -> Losses:
+        """What the step reports, on the host."""
+        negative = self.negative_loss.item()
+        if self.positive_loss is None:
+            return Losses(0.0, 0.0, regularization, negative + regularization)
+        positive = self.positive_loss.item()
+        return Losses(positive, negative, regularization, 0.5 * (positive + negative) + regularization)
 
 
 def _elementwise(loss: LossConfig, x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:

@@ -19,10 +19,11 @@ from ...store.plan_kernels import update_tables
 from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
 from .device_kernels import KernelGradients
 from .losses import Losses
+from .step import Step
 from .step_config import KERNEL_MODELS, StepConfig
 
 
-class DeviceStep:
+class DeviceStep(Step):
     """Trains on batches, one after the other, with rows that DeviceRows bring."""
 
     def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None,
@@ -56,13 +57,13 @@ class DeviceStep:
             self._gradients = TorchGradients(config, device, sums, matmul)
         self._shaped: Dict[Tuple, _ShapedStep] = {}
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Of the coming steps, whose work is recorded anew: the rate is part of it. Waits for the device."""
+    def set_learning_rate(self, rate):
+        """The steps' work is recorded anew: the rate is part of it. Waits for the device."""
         self._device.synchronize()
         self._compute(replace(self._config, learning_rate=rate))
 
-    def run_rows(self, batch: _native.Batch, *tables: DeviceRows) -> None:
-        """Enqueue the step of `batch` on the running step's rows: entities, relations and, for TransR, projections."""
+    def run_rows(self, batch, *tables: DeviceRows):
+        """Enqueue the step."""
         shape = (len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
             self._shaped[shape] = _ShapedStep(self, batch, tables)
@@ -72,8 +73,7 @@ class DeviceStep:
         if self._exchange is not None:
             self._exchange.check()
 
-    def take_losses(self) -> Losses:
-        """Means over the steps since the last call. Waits for the device."""
+    def take_losses(self):
         taken = []
 
         def work():

@@ -20,7 +20,7 @@ from .device_loss import is_regularized, penalty
 from .step_config import StepConfig
 
 ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
-MATRIX_TABLES = {"RESCAL": RELATIONS, "TransR": PROJECTIONS}  # rows are matrices, far larger than what an edge needs
+MATRIX_TABLES = {"relation": RELATIONS, "projection": PROJECTIONS}  # far larger than what an edge needs of them
 
 
 def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
@@ -31,8 +31,8 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
         return AutogradPass(model, config.loss, config.degree_negatives)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
-    closed = make_device_model(model.name, shape, Products(matmul, stream))
-    make = ProjectedPass if model.name == "TransR" else SharedPass
+    closed = make_device_model(model, shape, Products(matmul, stream))
+    make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives)
 
 
@@ -44,7 +44,7 @@ class TorchGradients:
         set_matmul(matmul)
         self._config, self._device, self._sums = config, device, sums
         self._pass = make_gradient_pass(config, matmul, device.stream)
-        self._matrix_table = MATRIX_TABLES.get(config.model)
+        self._matrix_table = MATRIX_TABLES.get(find_model(config.model).matrices)
 
     def in_place(self, tables: Sequence[DeviceRows]) -> Optional[int]:
         """Which table's rows are read and updated where they lie, and neither gathered nor updated by DeviceRows."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Optional
 
 from ...models import TorchModel, find_model
-from .native_step import native_step
+from .native_step import NativeStep
+from .step import Step
 from .step_config import StepConfig
 
 
-def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None, device=None,
-              matmul: str = "fp32", exchange=None, own_model: Optional[TorchModel] = None):
-    """The step that computes `config`: native_step, with its `threads` and `instruction_set`.
+def make_step(config: StepConfig, threads: Optional[int] = None, device=None, matmul: str = "fp32", exchange=None,
+              own_model: Optional[TorchModel] = None) -> Step:
+    """The step that computes `config`, on so many threads of the CPU (default: as many as CPU kernels use).
 
     For a user's own model (models.TorchModel) an AutogradStep, and with a `device` (a store.device.Device) a
     DeviceStep, whose products have the precision `matmul`, and with an `exchange` (a StepExchange) the one of a rank
-    that has some columns; all have the same run_rows. `own_model`: the instance, if it is shared with who ranks it.
+    that has some columns. `own_model`: the instance, if it is shared with who ranks it.
     Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
     if device is not None:
@@ -27,4 +28,4 @@ def make_step(config: StepConfig, threads: Optional[int] = None, instruction_set
         from .autograd_step import AutogradStep  # here, because it takes torch's import time
 
         return AutogradStep(config, model)
-    return native_step(config, threads, instruction_set)
+    return NativeStep(config, threads)

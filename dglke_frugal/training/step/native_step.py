@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 from ... import _native
-from .step_config import LOSS_GENRES, SCORE_RULES, StepConfig
+from .step import HostStep
+from .step_config import StepConfig
+
+
+class NativeStep(HostStep):
+    """Trains by a _native.TrainStep."""
+
+    def __init__(self, config: StepConfig, threads: Optional[int] = None):
+        """threads: as for native_step."""
+        super().__init__()
+        self._config, self._threads = config, threads
+        self._native = native_step(config, threads)
+
+    def _train(self, batch, *tables):
+        return self._native.run_rows(batch, *tables)
+
+    def set_learning_rate(self, rate):
+        self._config = replace(self._config, learning_rate=rate)
+        self._native = native_step(self._config, self._threads)  # it keeps nothing from one step to the next
 
 
 def native_step(config: StepConfig, threads: Optional[int] = None, instruction_set: Optional[str] = None):
@@ -14,23 +33,4 @@ def native_step(config: StepConfig, threads: Optional[int] = None, instruction_s
     `instruction_set` ("baseline", "avx512") is for tests: the default is the best the processor has, with the same bits.
     Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
-    loss = config.loss
-    return _native.TrainStep(
-        model=config.model,
-        entity_dim=config.entity_dim,
-        relation_dim=config.relation_dim,
-        gamma=config.gamma,
-        embedding_range=config.embedding_range,
-        genre=LOSS_GENRES[loss.genre],
-        margin=loss.margin,
-        pairwise=loss.pairwise,
-        adversarial=loss.adversarial,
-        temperature=loss.temperature,
-        regularization_coefficient=loss.regularization_coefficient,
-        regularization_norm=loss.regularization_norm,
-        learning_rate=config.learning_rate,
-        degree_negatives=config.degree_negatives,
-        score_rule=SCORE_RULES[config.score_rule],
-        threads=_native.num_threads() if threads is None else threads,
-        instruction_set=instruction_set,
-    )
+    return _native.TrainStep(config, _native.num_threads() if threads is None else threads, instruction_set)

@@ -6,17 +6,9 @@ from dataclasses import dataclass
 
 from ... import _native
 
-LOSS_GENRES = {
-    "Logsigmoid": _native.LossGenre.SOFTPLUS,
-    "Logistic": _native.LossGenre.SOFTPLUS,
-    "BCE": _native.LossGenre.SOFTPLUS,  # with labels 1 and 0 it is the same function, and here it cannot overflow
-    "Hinge": _native.LossGenre.HINGE,
-    "Softmax": _native.LossGenre.SOFTMAX,
-}
 NO_SCORE = -1e30  # low enough that a softmax gives no share of it
-SCORE_RULES = {"textbook": _native.ScoreRule.TEXTBOOK, "dglke": _native.ScoreRule.DGLKE}
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
-KERNEL_MODELS = ("TransE", "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE")
+KERNEL_MODELS = tuple(_native.ROW_MODELS)
 
 
 @dataclass(frozen=True)

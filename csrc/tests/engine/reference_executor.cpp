@@ -1,4 +1,4 @@
-#include "engine/reference_executor.h"
+#include "tests/engine/reference_executor.h"
 
 #include <cstring>
 

@@ -1,0 +1,65 @@
+"""How rows are cached and flushed: what a store is made with, what its engine reads, what other ranks are sent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Tuple
+
+
+@dataclass(frozen=True)
+class FlushConfig:
+    """How rows are cached and flushed. Only the first four can be wrong; the rest is a matter of speed.
+
+    max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
+    for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
+    of every row, and all run the same steps by one plan (value_path must be "host_row"). max_gradients_per_step: that
+    one of several ranks sends, at most. mode: "p2f", "sync" or "off" (in order, without caches). lookahead: steps that
+    may be registered beyond the one that runs. slots: rows that the cache of a rank holds. value_path: "staging" (a
+    flush thread copies values to the host row) or "host_row" (the step stores them there itself; with one rank no gate
+    then waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
+    staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
+    that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
+    poll_microseconds: above 0 where a device advances the counters.
+    """
+
+    max_rows_per_step: int
+    entries: int = 2
+    ranks: int = 1
+    max_gradients_per_step: int = 0
+    mode: str = "p2f"
+    lookahead: int = 10
+    flush_threads: int = 2
+    slots: int = 0
+    policy: str = "static"
+    value_path: str = "staging"
+    host_read: str = "auto"
+    staging_bytes: int = 0
+    same_steps: bool = False
+    horizon: int = 0
+    poll_microseconds: int = 0
+
+
+@dataclass(frozen=True)
+class StoreAddress:
+    """Where another process of this machine finds a store's table and engine; valid while the first process lives.
+
+    state: floats of optimizer state of a row. slots: of each rank's cache. flushing: as the store was made, with what
+    the first process chose for its device as host_read, "uva" or "copy".
+    """
+
+    table: str
+    rows: int
+    dim: int
+    state: int
+    segment: str
+    slots: Tuple[int, ...]
+    flushing: FlushConfig
+
+    def to_json(self) -> Dict[str, Any]:
+        """What from_json reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Dict[str, Any]) -> "StoreAddress":
+        """What to_json gave, in this process or another."""
+        return cls(**{**found, "flushing": FlushConfig(**found["flushing"])})

@@ -1,0 +1,52 @@
+"""What a training run asks of a step, whatever computes it."""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Dict, Optional
+
+import numpy as np
+
+from ... import _native
+from .losses import Losses, LossSums
+
+
+class Step(ABC):
+    """Trains on batches, one after the other, with the running step's rows of the store."""
+
+    @abstractmethod
+    def run_rows(self, batch: _native.Batch, *tables) -> Optional[Losses]:
+        """Train on the rows of `batch`: entities, relations and, for TransR, projections, as `steps` of their stores.
+
+        Returns the losses (Losses or _native.StepLosses), or None where a device sums them.
+        """
+
+    @abstractmethod
+    def take_losses(self) -> Losses:
+        """Means over the steps since the last call. Waits for the device if the losses are there."""
+
+    @abstractmethod
+    def set_learning_rate(self, rate: float) -> None:
+        """Of the coming steps; between two steps."""
+
+    def state_arrays(self) -> Dict[str, np.ndarray]:
+        """What the step itself has learned besides rows, as flat arrays that may be written to."""
+        return {}
+
+
+class HostStep(Step):
+    """One that has its losses at once."""
+
+    def __init__(self):
+        self._sums = LossSums()
+
+    def run_rows(self, batch, *tables):
+        losses = self._train(batch, *tables)
+        self._sums.add(losses)
+        return losses
+
+    @abstractmethod
+    def _train(self, batch: _native.Batch, *tables: _native.StepRows) -> Losses:
+        """run_rows, whose losses are then counted."""
+
+    def take_losses(self):
+        return self._sums.take_losses()
