@@ -33,6 +33,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dglke_frugal.config import CACHE_POLICIES
+
 from . import result_file
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,7 +103,7 @@ def stalls(program, name, repeats, **options):
 def planning(program):
     """Of each table size, value path and policy; and the keys for the case that a GPU trains with."""
     result = {"planning": [call(program, rows=rows, path=path, policy=policy) for rows in PLANNED_ROWS.values()
-                           for path in ("host_row", "staging") for policy in ("static", "lru", "next_use")]}
+                           for path in ("host_row", "staging") for policy in CACHE_POLICIES]}
     for run in result["planning"]:
         for size in ("20m", "86m"):
             if (run["rows"], run["path"], run["policy"]) == (PLANNED_ROWS[size], "host_row", "static"):

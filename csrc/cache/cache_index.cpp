@@ -168,14 +168,6 @@ void CacheIndex::vacate(Slot slot, std::int64_t set) {
   --size_;
 }
 
-void CacheIndex::prefetch_set(std::int64_t set) const {
-  constexpr Slot kUsesOfLine = 64 / sizeof(Use), kKeysOfLine = 64 / sizeof(Key);
-  __builtin_prefetch(&set_[set]);
-  const SlotRange range = slots_of_set(set);
-  for (Slot slot = range.first; slot < range.last; slot += kKeysOfLine) __builtin_prefetch(&keys_[slot]);
-  for (Slot slot = range.first; slot < range.last; slot += kUsesOfLine) __builtin_prefetch(&uses_[slot]);
-}
-
 void CacheIndex::touch(Slot slot, Score given) {
   const Score score = score_of_touch(policy_, clock_, uses_[slot].score, given);
   if (score < uses_[slot].score) {  // only customized scores fall

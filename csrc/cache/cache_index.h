@@ -112,9 +112,6 @@ class CacheIndex {
   virtual void prefetch(Key key) const = 0;
 
   Key key_at(Slot slot) const { return keys_[slot]; }
-  void vacate(Slot slot, std::int64_t set);
-  void prefetch_set(std::int64_t set) const;
-  void prefetch_use(Slot slot) const { __builtin_prefetch(&uses_[slot], 1); }
 
   SlotRange slots_of_set(std::int64_t set) const {
     const std::int64_t first = set * ways_ + std::min(set, larger_sets_);
@@ -125,6 +122,7 @@ class CacheIndex {
   Slot free_slot(SlotRange range, std::int64_t set) const;
   Slot victim(SlotRange range, std::int64_t set);
   void put(Key key, Slot slot, Score score, std::int64_t touched, std::int64_t set);
+  void vacate(Slot slot, std::int64_t set);
 
   const Slot capacity_;
   const std::int64_t sets_;

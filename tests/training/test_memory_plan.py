@@ -93,10 +93,11 @@ def test_the_disk_is_what_a_run_writes(runs):
     assert written == pytest.approx(planned["embeddings"] + planned["checkpoints"] / 2, abs=1000)  # headers of files
 
 
-def test_the_disk_of_a_run_without_checkpoints(runs):
-    folder = runs("--max_step", 3)
+@pytest.mark.parametrize("save_dtype", ["fp32", "fp16"])
+def test_the_disk_of_a_run_without_checkpoints(runs, save_dtype):
+    folder = runs("--max_step", 3, "--save_dtype", save_dtype)
     written = sum(path.stat().st_size for path in folder.rglob("*.npy"))
-    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 20})
+    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 20, "save_dtype": save_dtype})
     planned = plan_memory(config, GraphSize(1649, 368, 11397)).parts["disk"]
     assert planned.keys() == {"embeddings", "optimizer states"}
     assert written == pytest.approx(sum(planned.values()), abs=1000)
