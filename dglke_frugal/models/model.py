@@ -63,7 +63,7 @@ class Model:
     def queries(self, corrupt_head: bool, fixed, relation, embedding_range: float) -> Any:
         """What meets candidates for the head, or the tail: (n, dim of a candidate row) float32, for ranking.
 
-        fixed (n, entity dim), relation (n, relation dim): numpy float32. Models with matrices have `queries_of` instead.
+        fixed (n, entity dim), relation (n, relation dim): numpy float32. With matrices: see `queries_of`.
         """
         raise NotImplementedError
 
@@ -124,4 +124,4 @@ class Model:
 def require_even(name: str, entity: int) -> None:
     """Raise InputError if rows that are two halves have an odd length."""
     if entity % 2:
-        raise InputError(f"{name} splits entity rows into two halves, so their length must be even, and it is odd: {entity}")
+        raise InputError(f"{name} splits entity rows into two halves; their length is odd, {entity}, and must be even")
