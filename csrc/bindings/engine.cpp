@@ -205,12 +205,13 @@ void bind_engine(nb::module_& module) {
       .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
 
   using Release = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<EngineHandle>(module, "Engine", "The P2F engine over one table: planner and flush threads, until close. See docs/p2f.md.")
+  nb::class_<EngineHandle>(module, "Engine",
+                           "The P2F engine over one table: planner and flush threads, until close. See docs/p2f.md.")
       .def("__init__", &make_engine, "host_rows"_a, "dim"_a, "state"_a, "update"_a, "caches"_a, "config"_a,
            nb::keep_alive<1, 2>(),
-           "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one per "
-           "rank, one for all ranks that run the same steps, or none. config: a FlushConfig. Ranks of other processes "
-           "may attach if there are several.")
+           "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one "
+           "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. Ranks of other "
+           "processes may attach if there are several.")
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(

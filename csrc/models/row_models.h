@@ -1,4 +1,4 @@
-// The models that are row programs, one a line: everybody who takes a model by its name finds it here. They are computed
+// The models that are row programs, in one list: who takes a model by its name finds it here. They are computed
 // on the CPU and, from the same source, on devices.
 #pragma once
 

@@ -33,7 +33,7 @@ def rounded_product(rows, matrix: np.ndarray):
 
 
 def rotated(rows, real, imaginary, conjugate: bool) -> np.ndarray:
-    """Rows (n, 2 k), real parts and then imaginary ones, times the complex numbers (n, k), or times their conjugates."""
+    """Rows (n, 2 k), real parts and then imaginary ones, times complex numbers (n, k), or their conjugates."""
     if conjugate:
         imaginary = -imaginary
     rows_real, rows_imaginary = np.split(rows, 2, axis=1)

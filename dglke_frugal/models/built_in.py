@@ -1,5 +1,4 @@
 """The models of the package, one a line."""
-# ruff: noqa: F401
 from .transe import TransEL1
 from .transe import TransEL2
 from .distmult import DistMult

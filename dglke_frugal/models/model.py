@@ -18,6 +18,9 @@ class RowDims:
     relation: int
     projection: Optional[int] = None
 
+    def __str__(self) -> str:
+        return ", ".join(f"{table} {floats}" for table, floats in vars(self).items() if floats)
+
 
 class Model:
     """All that the package has to know of a model beside its formulas in csrc/models. Subclasses say what differs.
@@ -60,7 +63,7 @@ class Model:
     def queries(self, corrupt_head: bool, fixed, relation, embedding_range: float) -> Any:
         """What meets candidates for the head, or the tail: (n, dim of a candidate row) float32, for ranking.
 
-        fixed (n, entity dim), relation (n, relation dim): numpy float32. Models with matrices have `queries_of` instead.
+        fixed (n, entity dim), relation (n, relation dim): numpy float32. With matrices: see `queries_of`.
         """
         raise NotImplementedError
 
@@ -102,8 +105,8 @@ class Model:
         self.check(found.entity, relation)
         expected = self.rows(found.entity, relation)
         if expected != found:
-            raise InputError(f"{self.name} with entity rows of {found.entity} numbers has {expected}, but the tables "
-                             f"have {found}; give the folder of one run")
+            raise InputError(f"rows of {self.name} have lengths {expected}, but those of the tables have {found}; give "
+                             "the folder of one run")
 
     def gradient_floats(self, rows: RowDims, score_rule: str) -> int:
         """Floats that a step on the CPU keeps of the gradient of an edge's relation."""
@@ -121,4 +124,4 @@ class Model:
 def require_even(name: str, entity: int) -> None:
     """Raise InputError if rows that are two halves have an odd length."""
     if entity % 2:
-        raise InputError(f"{name} splits entity rows into two halves, so their length must be even, not {entity}")
+        raise InputError(f"{name} splits entity rows into two halves; their length is odd, {entity}, and must be even")

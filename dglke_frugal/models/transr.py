@@ -3,8 +3,8 @@ from .model import Model, RowDims
 
 
 class TransR(Model):
-    """Entities are projected into the space of the relation first. DGL-KE scores a corrupted tail as if it were r's
-    head, gamma - |h M - r - b M|."""
+    """Entities are projected into the space of the relation first. DGL-KE scores a corrupted tail b as
+    gamma - |h M - r - b M|."""
     name = "TransR"
     similarity = "l1"
     matrices = "projection"

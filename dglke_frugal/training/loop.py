@@ -32,7 +32,7 @@ class TrainingLoop:
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
-        stalls = [store.stalls for store in tables.stores.values() if store.stalls]  # of a device, which works meanwhile
+        stalls = [store.stalls for store in tables.stores.values() if store.stalls]  # of a device, which works on
         window = deque()
         with self._sampler.batches(self._first) as batches:
             announced = self._first

@@ -46,7 +46,7 @@ class WarmStart:
         if find_model(theirs["model_name"]).name != find_model(ours["model_name"]).name:
             differences.insert(0, f"model_name was {theirs['model_name']} and is {ours['model_name']}")
         elif find_model(ours["model_name"]).phases and theirs["gamma"] != ours["gamma"]:
-            differences.append(f"gamma, which scales the phases of relations, was {theirs['gamma']} and is {ours['gamma']}")
+            differences.append(f"gamma, which scales their phases, was {theirs['gamma']} and is {ours['gamma']}")
         if differences:
             raise InputError(f"--init_from {self._folder} has other rows: {'; '.join(differences)}; "
                              "give the same flags")

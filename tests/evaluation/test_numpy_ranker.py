@@ -58,7 +58,8 @@ def test_all_models_are_here():
 
 
 @pytest.mark.parametrize("name, flags", [*((name, []) for name in model_names()),
-                                         *((name, ["--reciprocal"]) for name in model_names() if name != "TransR")], ids=str)
+                                         *((name, ["--reciprocal"]) for name in model_names()
+                                           if name != "TransR")], ids=str)
 def test_every_number_is_numpys(trained, graph, name, flags, tmp_path):
     gpu, folder = trained(name, *flags)
     plain, run = Run(folder, graph), dglke_frugal.load(folder, device=gpu)

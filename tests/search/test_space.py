@@ -149,7 +149,8 @@ def test_names_of_spaces():
 
 
 def test_every_model_has_a_space():
-    assert {Space.read(path.stem).flags["model_name"] for path in SPACES.glob("*.yaml")} == {model.name for model in MODELS}
+    spaces = [Space.read(path.stem) for path in SPACES.glob("*.yaml")]
+    assert {space.flags["model_name"] for space in spaces} == {model.name for model in MODELS}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SPACES.glob("*.yaml")))

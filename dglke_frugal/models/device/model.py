@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..model import Model
+from ..registry import built_in_model
 from .products import Products
 from .similarity import SIMILARITIES
 
@@ -64,7 +64,7 @@ class DeviceModel:
         raise NotImplementedError
 
 
-def make_device_model(model: Model, shape: ModelShape, products: Products) -> DeviceModel:
-    """The twin that a built-in model names."""
-    module, name = model.twin.split(".")
-    return getattr(import_module(f"{__package__}.{module}"), name)(shape, products)
+def make_device_model(name: str, shape: ModelShape, products: Products) -> DeviceModel:
+    """The twin of the built-in model of that name."""
+    module, twin = built_in_model(name).twin.split(".")
+    return getattr(import_module(f"{__package__}.{module}"), twin)(shape, products)

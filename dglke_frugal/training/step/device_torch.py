@@ -6,7 +6,7 @@ from typing import Callable, List, Optional, Sequence
 
 import torch
 
-from ...models import TorchModel, find_model
+from ...models import TorchModel, built_in_model, find_model
 from ...models.device import make_device_model
 from ...models.device.matrices import Factors, TableMatrices
 from ...models.device.model import ModelShape
@@ -31,7 +31,7 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
         return AutogradPass(model, config.loss, config.degree_negatives)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
-    closed = make_device_model(model, shape, Products(matmul, stream))
+    closed = make_device_model(model.name, shape, Products(matmul, stream))
     make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives)
 
@@ -44,7 +44,8 @@ class TorchGradients:
         set_matmul(matmul)
         self._config, self._device, self._sums = config, device, sums
         self._pass = make_gradient_pass(config, matmul, device.stream)
-        self._matrix_table = MATRIX_TABLES.get(find_model(config.model).matrices)
+        model = built_in_model(config.model)
+        self._matrix_table = model and MATRIX_TABLES.get(model.matrices)
 
     def in_place(self, tables: Sequence[DeviceRows]) -> Optional[int]:
         """Which table's rows are read and updated where they lie, and neither gathered nor updated by DeviceRows."""
