@@ -43,7 +43,8 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
                  int flush_threads, const std::string& mode, const std::string& value_path,
                  std::int64_t max_rows_per_step, int entries, std::int64_t staging_bytes, int horizon,
                  std::int64_t poll_microseconds, double attach_seconds, std::shared_ptr<RowUpdate> update,
-                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared, bool same_steps, int planner_threads) {
+                 std::vector<std::shared_ptr<CachePolicy>> caches, bool shared, bool same_steps, int planner_threads,
+                 int in_flight_steps) {
   EngineConfig config;
   config.ranks = ranks;
   config.same_steps = same_steps;
@@ -59,6 +60,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   config.host_rows = host_rows.data();
   config.max_rows_per_step = max_rows_per_step;
   config.entries = entries;
+  config.in_flight_steps = in_flight_steps;
   config.staging_bytes = staging_bytes;
   config.horizon = horizon;
   config.poll_microseconds = poll_microseconds;
@@ -128,6 +130,19 @@ nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
                         view(plan.source.data(), plan.source.size(), self),
                         view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),
                         view(plan.target.data(), plan.target.size(), self));
+}
+
+// (name, dtype, first byte, length) of each array of a plan's cell.
+nb::list plan_fields(const RankPort& port) {
+  const PlanFields fields = port.plan_fields();
+  const std::int64_t rows = port.max_rows();
+  nb::list found;
+  found.append(nb::make_tuple("rows", "int64", fields.rows, rows));
+  found.append(nb::make_tuple("source", "int32", fields.source, rows));
+  found.append(nb::make_tuple("leave", "uint8", fields.leave, rows));
+  found.append(nb::make_tuple("target", "int64", fields.target, rows));
+  found.append(nb::make_tuple("published", "int64", fields.published, 1));
+  return found;
 }
 
 nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
@@ -204,7 +219,7 @@ void bind_engine(nb::module_& module) {
       .def("__init__", &make_engine, "host_rows"_a, nb::kw_only(), "dim"_a, "state"_a = 1, "ranks"_a, "lookahead"_a, "flush_threads"_a,
            "mode"_a, "value_path"_a, "max_rows_per_step"_a, "entries"_a, "staging_bytes"_a, "horizon"_a,
            "poll_microseconds"_a, "attach_seconds"_a = 300.0, "update"_a, "caches"_a, "shared"_a,
-           "same_steps"_a = false, "planner_threads"_a = 0,
+           "same_steps"_a = false, "planner_threads"_a = 0, "in_flight_steps"_a = 0,
            nb::keep_alive<1, 2>())
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
@@ -232,6 +247,25 @@ void bind_engine(nb::module_& module) {
       .def("wait_window", &RankPort::wait_window, "step"_a, Release())
       .def("plan", &plan_arrays, "step"_a,
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
+      .def(
+          "plan_cell",
+          [](nb::handle self, std::int64_t step) {
+            RankPort& port = nb::cast<RankPort&>(self);
+            std::span<const char> cell;
+            {
+              nb::gil_scoped_release release;
+              cell = port.plan_cell(step);
+            }
+            // Not read-only, as torch wants it; nobody writes.
+            auto* const bytes = reinterpret_cast<std::uint8_t*>(const_cast<char*>(cell.data()));
+            return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(bytes, {cell.size()}, self);
+          },
+          "step"_a,
+          "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
+          "publish. Its arrays lie as plan_fields says, and nobody may change them.")
+      .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
+      .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })
+      .def_prop_ro("max_rows", &RankPort::max_rows, "Of a step, at most.")
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def(

@@ -49,8 +49,12 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
                                               [](const auto& cache) { return cache->wants_next_use(); });
   if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_);
+  const SegmentShape& shape = segment_->shape();
+  if (shape.in_flight_steps > 0)
+    in_flight_ = std::make_unique<InFlightSlots>(config.rows, slots + 1, shape.max_rows, shape.in_flight_steps);
   bytes_ = static_cast<std::int64_t>(cached_.bytes() + directory_.bytes() +
-                                     static_cast<std::size_t>(slots) * sizeof(Slot));
+                                     static_cast<std::size_t>(slots) * sizeof(Slot) +
+                                     (in_flight_ ? in_flight_->bytes() : 0));
 }
 
 Planner::~Planner() = default;
@@ -126,6 +130,7 @@ void Planner::locate(Part& mine) {
   const RowLookup lookup(caching_ ? &cached_ : nullptr, directory_);
   LargeArray<Slot>* const slots = slots_.data();  // for the threads, while this one waits for them
   const auto& caches = config_.caches;
+  const InFlightSlots* const in_flight = in_flight_.get();
   const bool settled = settled_;
   const auto arriving = [&](const Place& place) {
     const auto rank = static_cast<std::size_t>(place.rank);
@@ -133,12 +138,12 @@ void Planner::locate(Part& mine) {
     caches[rank]->prefetch_slot(place.slot);
   };
   const auto range = [&](LocatedRows& located, std::int64_t begin, std::int64_t end) {
-    if (settled) {  // hits touch nothing
+    if (settled)  // hits touch nothing
       lookup.locate(mine.rows, begin, end, mine.source, located, [](const Place&) {});
-      lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
-    } else {
+    else
       lookup.locate(mine.rows, begin, end, mine.source, located, arriving);
-    }
+    if (in_flight != nullptr) in_flight->find(mine.rows, located.missed, mine.source);
+    if (settled) lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
   };
   const std::int64_t ranges = lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
   mine.located.resize(static_cast<std::size_t>(ranges));
@@ -265,6 +270,7 @@ void Planner::take_in(const Admitted& admitted) {
   const std::int64_t row = mine.rows[user.index];
   slot = {row, step_};
   enter(row, {user.rank, admission.slot});
+  if (in_flight_) in_flight_->forget(row);
   mine.plan(user.index, RowDestination::kCache, admission.slot);
 }
 
@@ -376,6 +382,15 @@ std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBa
   return leaving_;
 }
 
+// Behind the step's rows, for executors that take a plan as a whole.
+void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
+  const auto most = segment_->shape().max_rows;
+  std::fill(rows + mine.count, rows + most, 0);
+  std::fill(mine.source + mine.count, mine.source + most, scratch);
+  std::fill(mine.leave + mine.count, mine.leave + most, RowDestination::kCache);
+  std::fill(mine.target + mine.count, mine.target + most, scratch);
+}
+
 // Hands the step to the ranks and the flush workers.
 void Planner::finish() {
   for (int r = 0; r < plans_; ++r) {
@@ -390,6 +405,10 @@ void Planner::finish() {
       }
       segment_->request(r, sequence++) = mine.write_backs[i];
     }
+    if (in_flight_)
+      in_flight_->leave(step_, {mine.rows, static_cast<std::size_t>(mine.count)}, mine.leave, mine.target);
+    pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
+    segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);
     block.step.store(step_, std::memory_order_release);
     block.begin.store(mine.begin, std::memory_order_release);

@@ -37,6 +37,7 @@ class EngineConfig:
     entries: int = 2  # of a step: positives and negatives; 1 for relations
     staging_bytes: int = 0  # per rank; 0: eight steps of values
     horizon: int = 0  # steps that a plan looks ahead, for cache policies that want the next use
+    in_flight_steps: int = 0  # whose values may wait in slots behind the cache: see csrc/engine/config.h
     poll_microseconds: int = 0  # > 0 where a device advances the counters
     attach_seconds: float = 300.0  # how long ranks wait for one that has never attached
     shared: bool = False  # ranks may attach from other processes
@@ -70,6 +71,7 @@ class Engine:
             entries=config.entries,
             staging_bytes=config.staging_bytes,
             horizon=config.horizon,
+            in_flight_steps=config.in_flight_steps,
             poll_microseconds=config.poll_microseconds,
             attach_seconds=config.attach_seconds,
             update=update,

@@ -80,15 +80,12 @@ class FlushedRows:
         floats; then there is one rank.
         """
         self._device = device
-        lookahead, poll = config.lookahead, 0
+        lookahead, poll, in_flight = config.lookahead, 0, 0
         if device is not None:
-            from .engine_rows import (
-                POLL_MICROSECONDS,
-                STEPS_IN_FLIGHT,
-                make_engine_rows,
-            )  # here, because it imports torch
+            from .device_rows import STEPS_ON_DEVICE  # here, because it imports torch
+            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT, make_engine_rows
 
-            lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
+            lookahead, poll, in_flight = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS, STEPS_ON_DEVICE
         if config.same_steps:
             lookahead += STEPS_APART
         caches = []
@@ -98,7 +95,7 @@ class FlushedRows:
         self._engine = Engine(
             table.records, table.embedding_floats, update or _native.RowAdagradUpdate(learning_rate),
             EngineConfig(config.max_rows_per_step, ranks=config.ranks, same_steps=config.same_steps,
-                         lookahead=lookahead, poll_microseconds=poll,
+                         lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
                          flush_threads=config.flush_threads, mode=config.mode, value_path=config.value_path,
                          entries=config.entries, staging_bytes=config.staging_bytes, shared=config.ranks > 1,
                          horizon=config.lookahead - 1 if config.policy == "next_use" else 0), caches,

@@ -200,7 +200,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
         host["flush engine"] = (3 << 20) + staging + 200 * distinct
         if config.writes_host_rows and config.device.gpu[0] >= 0:
-            host["flush engine"] += 4 * graph.entities  # where rows on their way home are (csrc/store/in_flight_rows.h)
+            host["flush engine"] += 4 * graph.entities  # where values on their way home are (csrc/engine/in_flight_slots.h)
         host["cache index"] = 56 * slots
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots

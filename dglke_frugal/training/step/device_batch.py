@@ -1,14 +1,15 @@
-"""The way of a step's block (csrc/step/step_block.h) to the device: packed on the host, transferred by one copy."""
+"""The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host and transferred by
+one copy, and beside it the plans of its rows, where the planner has written them."""
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
 
 from ... import _native
 from ...store.device import Device, Event
-from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
+from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory
 
 TABLES = ("entity", "relation", "projection")
 EVERY = -1  # table, instead of the number of one
@@ -31,7 +32,7 @@ class DeviceBlock:
         layout: of the block.
         block: (bytes,) uint8 in device memory.
         fields: its arrays by name.
-        plans: of each table, out of them.
+        plans: of each table.
         records: of each table (rows, record_stride): embedding, state, padding; None for the one that is in_place.
         in_place: the number of the table whose rows the step works on where they lie, EVERY or None.
         resident: that table, if it is one.
@@ -45,28 +46,42 @@ class DeviceBlock:
         self.fields: Dict[str, torch.Tensor] = {
             name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
             for name, dtype, begin, length in layout.fields}
-        self.plans = [Plan.of(name, self.fields) for name in TABLES[: len(tables)]]
+        self._arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
+        self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, self._arriving)]
         self.records = [None if in_place in (t, EVERY) else device.zeros(len(plan.rows), rows.record_stride)
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
 
 
+    def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:
+        if arriving is None:
+            return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
+        return arriving.plan.cut(count)._replace(step=self.fields["step"])
+
+    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
+        """In submitted work: copy a packed block here, and the final plans of the tables that are planned."""
+        self.block.copy_(packed, non_blocking=True)
+        for arriving, plan in zip(filter(None, self._arriving), plans):
+            arriving.memory.copy_(plan, non_blocking=True)
+
+
 class _HostBlock:
-    """Where a step is packed that goes to a device block, by `work`."""
+    """Where batches are packed that go to a device block."""
 
     def __init__(self, device: Device, at: DeviceBlock, tables: Sequence[DeviceRows]):
-        packed = device.pinned(at.layout.bytes, dtype=np.uint8)
-        arrivals = [rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
+        self._at, self._packed = at, device.pinned(at.layout.bytes, dtype=np.uint8)
+        self._arrivals = [rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
+        self.array = self._packed.numpy()
+        self.arrived = Event()  # behind the last step that was here
 
+    def arrival(self, plans: Sequence[torch.Tensor]) -> Callable[[], None]:
+        """Work that brings what was packed to the device, with these plans and what of the rows can come before they
+        are gathered."""
         def work():
-            at.block.copy_(packed, non_blocking=True)
-            for arrive in arrivals:
+            self._at.arrive(self._packed, plans)
+            for arrive in self._arrivals:
                 arrive()
 
-        self.array, self.work = packed.numpy(), work
-        views = {name: self.array[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
-                 for name, dtype, begin, length in at.layout.fields}
-        self.plans = [Plan.of(name, views) for name in TABLES[: len(tables)]]
-        self.arrived = Event()  # behind the last step that was here
+        return work
 
 
 class BlockTransfer:
@@ -88,8 +103,7 @@ class BlockTransfer:
         self._turn = (self._turn + 1) % STEPS_ON_DEVICE
         host = self._hosts[self._turn]
         host.arrived.wait()
-        self._layout.pack(batch, [rows.running for rows in self._tables], host.array)
-        for rows, plan in zip(self._tables, host.plans):
-            rows.amend(plan)
-        host.arrived = self._device.arrive(host.work, after)
+        self._layout.pack(batch, host.array)
+        plans = [rows.final_plan() for rows in self._tables if rows.planned]
+        host.arrived = self._device.arrive(host.arrival(plans), after)
         return self._turn

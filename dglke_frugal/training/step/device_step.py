@@ -91,8 +91,8 @@ class _ShapedStep:
     def __init__(self, step: DeviceStep, batch: _native.Batch, tables: Tuple[DeviceRows, ...]):
         self._device, self._tables, self._learning_rate = step._device, tables, step._learning_rate
         form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
-        sizes = [min(tables[0].table.rows, 2 * form.positives + form.chunks * form.negatives)]
-        sizes += [min(rows.table.rows, form.positives) for rows in tables[1:]]
+        sizes = [2 * form.positives + form.chunks * form.negatives] + [form.positives] * (len(tables) - 1)
+        sizes = [min(rows.most_rows, size) for rows, size in zip(tables, sizes)]
         layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
             (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
         in_place = step._gradients.in_place(tables)
