@@ -13,7 +13,7 @@ from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device import Device, Event
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.step.device_batch import TABLES, BlockTransfer
+from dglke_frugal.training.step.device_batch import BatchSizes, BlockTransfer, PackedBatches
 
 GRAPHS = {"fb15k": SyntheticGraph(14_951, 1_345, 483_142), "large": SyntheticGraph(20_000_000, 15_000, 500_000)}
 RANKS = (1, 2, 4)
@@ -55,8 +55,7 @@ def _of_graph(graph, ranks):
     others = [_native.attach_rank(entities.address.segment, rank) for rank in range(1, ranks)]
     counters = [np.ctypeslib.as_array((ctypes.c_uint64 * 1).from_address(address)) for address in (
         entities.steps._port.published_counter, *(port.published_counter for port in others))]
-    batches = [sampler.batch(step) for step in range(BATCHES)]
-    run = _Steps(device, (entities.steps, relations.steps), batches)
+    run = _Steps(device, (entities.steps, relations.steps), sampler)
     for step in range(STEPS):
         run.step(step)
         for counter in counters:  # what the devices would do
@@ -64,23 +63,23 @@ def _of_graph(graph, ranks):
     found = {name: statistics.median(times[WARM:]) * 1e6 for name, times in run.seconds.items()}
     counted = entities.statistics()
     found["planning"] = counted["planning_nanoseconds"] / counted["planned_steps"] / 1e3
-    found["rows"] = statistics.mean(len(batch.entities) for batch in batches)
+    found["rows"] = statistics.mean(run.rows)
     for store in (entities, relations):
         store.close()
     return found
 
 
 class _Steps:
-    """The host's part of steps, timed. seconds: of each part, by step."""
+    """The host's part of steps, timed. seconds: of each part, by step. rows: of each batch."""
 
-    def __init__(self, device, tables, batches):
-        self._tables, self._batches, self._announced = tables, batches, 0
-        batch = batches[0]
-        sizes = 2 * len(batch) + batch.chunks * batch.negatives_per_chunk, len(batch)
-        layout = _native.StepBlock(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, [
-            (name, min(rows.most_rows, size), rows.scratch, rows.planned)
-            for name, size, rows in zip(TABLES, sizes, tables)])
-        self._transfer = BlockTransfer(device, layout, tables)
+    def __init__(self, device, tables, sampler):
+        layout = BatchSizes(sampler.batch_size, sampler.chunk_size, NEGATIVES, False).layout(tables)
+        packed = PackedBatches(device, layout, BATCHES + 2 * sampler.config.lookahead)
+        with sampler.batches(0, packed.packer) as batches:
+            self._batches = [next(batches) for _ in range(BATCHES)]
+        self._tables, self._announced = tables, 0
+        self._transfer = BlockTransfer(device, layout, tables, packed=packed)
+        self.rows = [len(batch.entities) for batch in self._batches]
         self.seconds = {"announce": [], "begin": [], "send": [], "end": []}
 
     def step(self, step):

@@ -264,6 +264,7 @@ void bind_engine(nb::module_& module) {
           "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
           "publish. Its arrays lie as plan_fields says, and nobody may change them.")
       .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
+      .def_prop_ro("plan_cells", &RankPort::plan_cells, "How many there are: step s has that of s modulo their number.")
       .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })
       .def_prop_ro("max_rows", &RankPort::max_rows, "Of a step, at most.")
       .def("write_backs", &write_back_arrays, "step"_a,

@@ -13,6 +13,7 @@
 #include "bindings/column_exchange.h"
 #include "bindings/row_arrays.h"
 #include "kernels/cpu/plan_kernels.h"
+#include "step/batch_packer.h"
 #include "step/block_gradients.h"
 #include "step/shape.h"
 
@@ -138,6 +139,19 @@ void bind_step_block(nb::module_& module) {
             self.pack(batch, reinterpret_cast<std::byte*>(block.data()));
           },
           "batch"_a, "block"_a, "Fill block (bytes,) uint8. ValueError for a batch of other sizes.");
+
+  nb::class_<BatchPacker>(module, "BatchPacker",
+                          "Packs batches when they are made, by the threads that make them. See "
+                          "csrc/step/batch_packer.h.")
+      .def(
+          "__init__",
+          [](BatchPacker* self, const StepBlock& layout, const HostBytes& memory) {
+            const auto blocks = static_cast<std::int64_t>(memory.size() / layout.bytes());
+            new (self) BatchPacker(layout, reinterpret_cast<std::byte*>(memory.data()), blocks);
+          },
+          "layout"_a, "memory"_a, nb::keep_alive<1, 3>(), "memory (blocks * layout.bytes,) uint8: where they are packed.")
+      .def("block_of", &BatchPacker::block_of, "batch"_a,
+           "The number of the block in which the batch is packed, which stays so while the batch is there; -1: in none.");
 
   module.def(
       "exchanged_floats",

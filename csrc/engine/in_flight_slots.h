@@ -27,15 +27,19 @@ class InFlightSlots {
         slot_of_row_(static_cast<std::size_t>(rows)),
         row_in_slot_(static_cast<std::size_t>(steps * max_rows), kNone) {}
 
-  // source[i] = the slot of rows[i], for each i of `missed` whose newest value is in one. Threads may look up parts of
-  // one step at once.
+  // For each i of `missed`: source[i] = the slot of rows[i] if its newest value is in one, else kFromHost. Threads may
+  // look up parts of one step at once.
   void find(const std::int64_t* rows, std::span<const std::int64_t> missed, std::int32_t* source) const {
     const std::size_t count = missed.size();
-    for (std::size_t m = 0; m < count; ++m) {  // without a branch on the data, which nobody could predict
-      __builtin_prefetch(&slot_of_row_[at(rows[missed[std::min(m + kAhead, count - 1)]])]);
+    for (std::size_t m = 0; m < std::min(kAhead, count); ++m) __builtin_prefetch(&slot_of_row_[at(rows[missed[m]])]);
+    for (std::size_t m = 0; m < count; ++m) {
+      if (m + kAhead < count) __builtin_prefetch(&slot_of_row_[at(rows[missed[m + kAhead]])]);
       const std::int64_t i = missed[m];
       const std::int32_t slot = slot_of_row_[at(rows[i])];
-      source[i] = row_in_slot_[at(slot)] == rows[i] ? static_cast<std::int32_t>(first_slot_) + slot : source[i];
+      // Without a branch on the data, which nobody could predict.
+      const std::int32_t nowhere = -static_cast<std::int32_t>(row_in_slot_[at(slot)] != rows[i]);
+      static_assert(kFromHost == -1);
+      source[i] = (static_cast<std::int32_t>(first_slot_) + slot) | nowhere;
     }
   }
 
@@ -45,14 +49,14 @@ class InFlightSlots {
     if (held == row) held = kNone;
   }
 
-  // When all rows of the step have been found: those that leave for their host rows leave for slots, which become their
-  // targets.
-  void leave(std::int64_t step, std::span<const std::int64_t> rows, const RowDestination* leave,
-             std::int64_t* target) {
+  // When all rows of the step have been found: rows [begin, end) of its list that leave for their host rows leave for
+  // slots, which become their targets. Threads may take parts of one step at once.
+  void leave(std::int64_t step, const std::int64_t* rows, std::int64_t begin, std::int64_t end,
+             const RowDestination* leave, std::int64_t* target) {
     const std::int64_t first = step * max_rows_ % static_cast<std::int64_t>(row_in_slot_.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::int64_t i = begin; i < end; ++i) {
       if (leave[i] != RowDestination::kHostRow) continue;
-      const std::int64_t slot = first + static_cast<std::int64_t>(i);
+      const std::int64_t slot = first + i;
       target[i] = first_slot_ + slot;
       slot_of_row_[at(rows[i])] = static_cast<std::int32_t>(slot);
       row_in_slot_[at(slot)] = rows[i];

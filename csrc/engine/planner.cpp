@@ -145,12 +145,31 @@ void Planner::locate(Part& mine) {
     if (in_flight != nullptr) in_flight->find(mine.rows, located.missed, mine.source);
     if (settled) lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
   };
-  const std::int64_t ranges = lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
-  mine.located.resize(static_cast<std::size_t>(ranges));
+  mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
   mine.found_head = 0;
-  if (ranges == 1) return range(mine.located[0], 0, mine.count);
-  lookups_->run(ranges, [&](std::int64_t r) {
-    range(mine.located[static_cast<std::size_t>(r)], mine.count * r / ranges, mine.count * (r + 1) / ranges);
+  in_ranges(mine, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    range(mine.located[static_cast<std::size_t>(r)], begin, end);
+  });
+}
+
+std::int64_t Planner::ranges_of(const Part& mine) const {
+  return lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
+}
+
+template <class Work>
+void Planner::in_ranges(const Part& mine, const Work& work) const {
+  const std::int64_t ranges = ranges_of(mine);
+  if (ranges == 1) return work(0, 0, mine.count);
+  lookups_->run(ranges, [&](std::int64_t r) { work(r, mine.count * r / ranges, mine.count * (r + 1) / ranges); });
+}
+
+// All rows have been found, and what leaves is known.
+void Planner::leave_in_flight(Part& mine) {
+  InFlightSlots* const in_flight = in_flight_.get();
+  if (in_flight == nullptr) return;
+  const std::int64_t step = step_;
+  in_ranges(mine, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
   });
 }
 
@@ -405,8 +424,7 @@ void Planner::finish() {
       }
       segment_->request(r, sequence++) = mine.write_backs[i];
     }
-    if (in_flight_)
-      in_flight_->leave(step_, {mine.rows, static_cast<std::size_t>(mine.count)}, mine.leave, mine.target);
+    leave_in_flight(mine);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);

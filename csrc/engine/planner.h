@@ -75,6 +75,10 @@ class Planner {
   bool ready(std::int64_t step) const;
   void decide(std::int64_t step) FRUGAL_REQUIRES(thread_);
   void locate(Part& mine) FRUGAL_REQUIRES(thread_);
+  std::int64_t ranges_of(const Part& mine) const;  // of its list, that threads may take
+  template <class Work>
+  void in_ranges(const Part& mine, const Work& work) const;  // work(range, begin, end), by threads
+  void leave_in_flight(Part& mine) FRUGAL_REQUIRES(thread_);
   void visit_alone() FRUGAL_REQUIRES(thread_);
   void visit_together() FRUGAL_REQUIRES(thread_);
   void hit(const Place& place, std::int64_t index) FRUGAL_REQUIRES(thread_);

@@ -154,6 +154,7 @@ std::span<const char> RankPort::plan_cell(std::int64_t step) {
 }
 
 PlanFields RankPort::plan_fields() const { return segment_->shape().plan(); }
+std::int64_t RankPort::plan_cells() const { return segment_->shape().window; }
 std::int64_t RankPort::max_rows() const { return segment_->shape().max_rows; }
 
 std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {

@@ -74,8 +74,12 @@ StepBlock::StepBlock(const BatchSizes& sizes, std::vector<BlockTable> tables)
     rows_.push_back(table.planned ? 0 : add<std::int64_t>(table.name + "_rows", table.rows));
 }
 
+bool StepBlock::fits(const Batch& batch) const {
+  return BatchSizes{batch.positives(), batch.chunk_size, batch.negatives_per_chunk, !batch.weight.empty()} == sizes_;
+}
+
 void StepBlock::pack(const Batch& batch, std::byte* block) const {
-  if (BatchSizes{batch.positives(), batch.chunk_size, batch.negatives_per_chunk, !batch.weight.empty()} != sizes_)
+  if (!fits(batch))
     throw std::invalid_argument("the block is for batches of other sizes");
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const auto& ids = ids_of(batch, t);

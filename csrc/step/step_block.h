@@ -52,6 +52,7 @@ class StepBlock {
   const std::vector<Field>& fields() const { return fields_; }
   std::size_t bytes() const { return bytes_; }
 
+  bool fits(const Batch& batch) const;  // whether it has these sizes
   // Throws std::invalid_argument, with nothing written, for a batch of other sizes, or rows that have no room.
   void pack(const Batch& batch, std::byte* block) const;
 

@@ -40,6 +40,7 @@ class EngineRows(DeviceRows):
                  more: int = 0, rounding: Optional[Rounding] = None):
         super().__init__(table, device, slots, more, rounding)
         self._port, self.most_rows = port, port.max_rows
+        self._cells = {}  # of plans, each used in turn
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
@@ -75,7 +76,11 @@ class EngineRows(DeviceRows):
             getattr(torch, dtype)) for name, dtype, begin, length in self._port.plan_fields}))
 
     def final_plan(self):
-        return torch.from_numpy(self._port.plan_cell(self._step))
+        """Where the planner has written it; `begin` has waited for that."""
+        cell = self._step % self._port.plan_cells
+        if cell not in self._cells:
+            self._cells[cell] = torch.from_numpy(self._port.plan_cell(self._step))
+        return self._cells[cell]
 
     def leave(self, departed):
         self._departed = departed

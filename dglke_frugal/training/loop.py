@@ -34,12 +34,17 @@ class TrainingLoop:
         """Means over the steps since the last call. Waits for the device if the losses are there."""
         return (self.step if hasattr(self.step, "take_losses") else self._sums).take_losses()
 
+    def _batches(self, rows):
+        if not (hasattr(self.step, "pack_ahead") and self._sampler.made_ahead):
+            return self._sampler.batches(self._first)
+        return self._sampler.batches(self._first, self.step.pack_ahead(self._sampler, self._lookahead + 1, *rows))
+
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
         stalls = [each.stalls for each in rows if hasattr(each, "stalls")]  # of a device, which works while we wait
         window = deque()
-        with self._sampler.batches(self._first) as batches:
+        with self._batches(rows) as batches:
             announced = self._first
             for current in range(self._first, self._last):
                 began, sampled = time.perf_counter(), 0.0

@@ -195,6 +195,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.model.in_halves and config.device.gpu[0] < 0:
         host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/rounded_rows.h
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
+    if config.device.gpu[0] >= 0:  # packed, too (csrc/step/batch_packer.h)
+        host["batches ahead"] += (SAMPLED_AHEAD + config.store.lookahead) * (28 * positives + 8 * negatives + 16 * distinct)
     if config.uses_engine:
         slots = config.store.cache_slots(graph.entities, row)
         staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps

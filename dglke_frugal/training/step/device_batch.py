@@ -1,5 +1,5 @@
-"""The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host and transferred by
-one copy, and beside it the plans of its rows, where the planner has written them."""
+"""The way of a step to the device: its batch as a block (csrc/step/step_block.h), packed on the host, as a rule when it
+was made, and transferred by one copy; and beside it the plans of its rows, from where the planner has written them."""
 from __future__ import annotations
 
 from typing import Callable, Dict, NamedTuple, Optional, Sequence
@@ -64,46 +64,90 @@ class DeviceBlock:
             arriving.memory.copy_(plan, non_blocking=True)
 
 
-class _HostBlock:
-    """Where batches are packed that go to a device block."""
+class BatchSizes(NamedTuple):
+    """Sizes of a batch, by which its block is laid out."""
+
+    positives: int
+    chunk_size: int
+    negatives: int  # of a chunk
+    weighted: bool
+
+    def layout(self, tables: Sequence[DeviceRows]) -> _native.StepBlock:
+        """Of batches that train on these tables."""
+        rows = [2 * self.positives + self.positives // self.chunk_size * self.negatives]
+        rows += [self.positives] * (len(tables) - 1)
+        return _native.StepBlock(*self, [(name, min(each.most_rows, most), each.scratch, each.planned)
+                                         for name, each, most in zip(TABLES, tables, rows)])
+
+
+class PackedBatches:
+    """Blocks that batches are packed in when they are made, by the threads that make them.
+
+    Attributes:
+        packer: for those threads.
+    """
+
+    def __init__(self, device: Device, layout: _native.StepBlock, count: int):
+        memory = device.pinned(count, layout.bytes, dtype=np.uint8)
+        self._blocks = memory.unbind()
+        self.packer = _native.BatchPacker(layout, memory.numpy().reshape(-1))
+
+    def find(self, batch: _native.Batch) -> Optional[torch.Tensor]:
+        """The block of a batch, which is its own while there is the batch; None if it is in none of these."""
+        number = self.packer.block_of(batch)
+        return None if number < 0 else self._blocks[number]
+
+
+class _Arrival:
+    """The way to one device block."""
 
     def __init__(self, device: Device, at: DeviceBlock, tables: Sequence[DeviceRows]):
-        self._at, self._packed = at, device.pinned(at.layout.bytes, dtype=np.uint8)
+        self._device, self._at = device, at
         self._arrivals = [rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
-        self.array = self._packed.numpy()
-        self.arrived = Event()  # behind the last step that was here
+        self._own: Optional[torch.Tensor] = None  # where batches are packed that are in no block yet
+        self._batch: Optional[_native.Batch] = None  # the last one, whose block nobody else may have until it is there
+        self._arrived = Event()  # behind it
 
-    def arrival(self, plans: Sequence[torch.Tensor]) -> Callable[[], None]:
-        """Work that brings what was packed to the device, with these plans and what of the rows can come before they
-        are gathered."""
+    def send(self, batch: _native.Batch, packed: Optional[torch.Tensor], plans: Sequence[torch.Tensor],
+             after: Optional[Event]) -> None:
+        """Let a batch arrive with these plans and what of the rows can come before they are gathered."""
+        self._arrived.wait()
+        self._batch = batch
+        if packed is None:
+            packed = self._pack(batch)
+
         def work():
-            self._at.arrive(self._packed, plans)
+            self._at.arrive(packed, plans)
             for arrive in self._arrivals:
                 arrive()
 
-        return work
+        self._arrived = self._device.arrive(work, after)
+
+    def _pack(self, batch: _native.Batch) -> torch.Tensor:
+        if self._own is None:
+            self._own = self._device.pinned(self._at.layout.bytes, dtype=np.uint8)
+        self._at.layout.pack(batch, self._own.numpy())
+        return self._own
 
 
 class BlockTransfer:
-    """Packs steps of one shape and takes them to the device, beside the steps that compute and depart there."""
+    """Takes steps of one shape to the device, beside the steps that compute and depart there."""
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
-                 in_place: Optional[int] = None):
-        """in_place: see DeviceBlock."""
-        self._device, self._layout, self._tables = device, layout, tables
+                 in_place: Optional[int] = None, packed: Optional[PackedBatches] = None):
+        """in_place: see DeviceBlock. packed: of the same layout, where batches may have been packed already."""
+        self._tables, self._packed = tables, packed
         self.blocks = [DeviceBlock(device, layout, tables, in_place) for _ in range(STEPS_ON_DEVICE)]
-        self._hosts = [_HostBlock(device, block, tables) for block in self.blocks]
+        self._arrivals = [_Arrival(device, block, tables) for block in self.blocks]
         self._turn = -1
 
     def send(self, batch: _native.Batch, after: Optional[Event] = None) -> int:
-        """Pack the running step and let it arrive, behind `after`. Returns the number of its device block.
+        """Let the running step arrive, behind `after`. Returns the number of its device block.
 
         after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
         """
         self._turn = (self._turn + 1) % STEPS_ON_DEVICE
-        host = self._hosts[self._turn]
-        host.arrived.wait()
-        self._layout.pack(batch, host.array)
+        packed = self._packed.find(batch) if self._packed else None
         plans = [rows.final_plan() for rows in self._tables if rows.planned]
-        host.arrived = self._device.arrive(host.arrival(plans), after)
+        self._arrivals[self._turn].send(batch, packed, plans, after)
         return self._turn
