@@ -149,9 +149,10 @@ void bind_step_block(nb::module_& module) {
             const auto blocks = static_cast<std::int64_t>(memory.size() / layout.bytes());
             new (self) BatchPacker(layout, reinterpret_cast<std::byte*>(memory.data()), blocks);
           },
-          "layout"_a, "memory"_a, nb::keep_alive<1, 3>(), "memory (blocks * layout.bytes,) uint8: where they are packed.")
+          "layout"_a, "memory"_a, nb::keep_alive<1, 3>(),
+          "memory (blocks * layout.bytes,) uint8: where they are packed.")
       .def("block_of", &BatchPacker::block_of, "batch"_a,
-           "The number of the block in which the batch is packed, which stays so while the batch is there; -1: in none.");
+           "The number of the block in which the batch is packed, which is its own while the batch is there; -1: none.");
 
   module.def(
       "exchanged_floats",

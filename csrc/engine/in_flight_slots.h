@@ -1,10 +1,9 @@
 // Where values wait that steps have updated and that are still on their way to their host rows.
 //
 // Where reads follow stores, a device need not store a value into its host row within the step: it leaves it in a slot
-// behind the cache, from where it goes home beside the next steps, which find it in the slot. A step has max_rows
-// slots, one for each row of its list, and the step `steps` later has the same ones: by then what they hold has to be at
-// home. A row's newest value is in its slot until another one takes the slot, or a step uses the row and decides anew
-// where it is.
+// behind the cache, from where it goes home beside the next steps, which find it in the slot. A step has max_rows slots,
+// one for each row of its list, and the step `steps` later has the same ones: by then what they hold has to be at home.
+// A row's newest value is in its slot until another row takes that, or a step uses the row and decides anew where it is.
 #pragma once
 
 #include <algorithm>
