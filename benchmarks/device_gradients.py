@@ -47,7 +47,7 @@ class Case:
         self.layout = _native.StepBlock(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, [
             ("entity", len(batch.entities), 0, False), ("relation", len(batch.relations), 0, False)])
         block = np.zeros(self.layout.bytes, np.uint8)
-        self.layout.pack(batch, [None, None], block)
+        self.layout.pack(batch, block)
         self.block = torch.from_numpy(block).cuda()
         fields = {name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
                   for name, dtype, begin, length in self.layout.fields}

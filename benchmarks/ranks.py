@@ -12,7 +12,8 @@ With several GPUs, one beside all of them comes first: benchmarks/several_gpus.p
 `--part` names what of it, and `--ranks` without a number leaves the rest out.
 
 [counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M
-entities, from the sampler alone. [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all
+entities, from the sampler alone. [host_microseconds]: of a step of the thread that submits it, by columns behind a
+cache (benchmarks/rank_host.py). [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all
 cores, read + written.
 """
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 
 from dglke_frugal.data import load_graph
 
-from . import rank_counts, result_file, several_gpus
+from . import rank_counts, rank_host, result_file, several_gpus
 
 BATCH, NEGATIVES = 1000, 200
 FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim",
@@ -158,6 +159,7 @@ def main():
     train = (graph.train.head, graph.train.relation, graph.train.tail)
     results["counts"] = rank_counts.counts({options.dataset: (train, graph.n_entities, graph.n_relations),
                                             "large": rank_counts.large_graph()}, COUNTED, BATCH, NEGATIVES)
+    results["host_microseconds"] = rank_host.microseconds()
     results["gradients_per_second"] = rank_counts.gradients_per_second()
     results["host_memory_gb_s"] = rank_counts.host_memory_gb_s()
     result_file.write(options.json, results)

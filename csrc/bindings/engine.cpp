@@ -54,6 +54,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   read("flush_threads", engine_config.flush_threads);
   read("max_rows_per_step", engine_config.max_rows_per_step);
   read("entries", engine_config.entries);
+  read("in_flight_steps", engine_config.in_flight_steps);
   read("staging_bytes", engine_config.staging_bytes);
   read("horizon", engine_config.horizon);
   read("poll_microseconds", engine_config.poll_microseconds);
@@ -133,6 +134,19 @@ nb::tuple plan_arrays(nb::handle self, std::int64_t step) {
                         view(plan.source.data(), plan.source.size(), self),
                         view(reinterpret_cast<const std::uint8_t*>(plan.leave.data()), plan.leave.size(), self),
                         view(plan.target.data(), plan.target.size(), self));
+}
+
+// (name, dtype, first byte, length) of each array of a plan's cell.
+nb::list plan_fields(const RankPort& port) {
+  const PlanFields fields = port.plan_fields();
+  const std::int64_t rows = port.max_rows();
+  nb::list found;
+  found.append(nb::make_tuple("rows", "int64", fields.rows, rows));
+  found.append(nb::make_tuple("source", "int32", fields.source, rows));
+  found.append(nb::make_tuple("leave", "uint8", fields.leave, rows));
+  found.append(nb::make_tuple("target", "int64", fields.target, rows));
+  found.append(nb::make_tuple("published", "int64", fields.published, 1));
+  return found;
 }
 
 nb::tuple write_back_arrays(nb::handle self, std::int64_t step) {
@@ -238,6 +252,26 @@ void bind_engine(nb::module_& module) {
       .def("wait_window", &RankPort::wait_window, "step"_a, Release())
       .def("plan", &plan_arrays, "step"_a,
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
+      .def(
+          "plan_cell",
+          [](nb::handle self, std::int64_t step) {
+            RankPort& port = nb::cast<RankPort&>(self);
+            std::span<const char> cell;
+            {
+              nb::gil_scoped_release release;
+              cell = port.plan_cell(step);
+            }
+            // Not read-only, as torch wants it; nobody writes.
+            auto* const bytes = reinterpret_cast<std::uint8_t*>(const_cast<char*>(cell.data()));
+            return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(bytes, {cell.size()}, self);
+          },
+          "step"_a,
+          "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
+          "publish. Its arrays lie as plan_fields says, and nobody may change them.")
+      .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
+      .def_prop_ro("plan_cells", &RankPort::plan_cells, "How many there are: step s has that of s modulo their number.")
+      .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })
+      .def_prop_ro("max_rows", &RankPort::max_rows, "Of a step, at most.")
       .def("write_backs", &write_back_arrays, "step"_a,
            "(row int64, slot int32, leave uint8, target int64), each (n,).")
       .def(

@@ -12,6 +12,7 @@
 #include "sampler/joined_sampler.h"
 #include "sampler/sampler.h"
 #include "sampler/shared_batches.h"
+#include "step/batch_packer.h"
 
 namespace frugal {
 namespace {
@@ -174,8 +175,13 @@ void bind_sampler(nb::module_& module) {
       .def(
           "__init__",
           [](BatchStream* self, std::shared_ptr<BatchSource> source, std::int64_t first_step, int threads,
-             int lookahead) { new (self) BatchStream(std::move(source), first_step, threads, lookahead); },
-          "source"_a, "first_step"_a, "threads"_a, "lookahead"_a)
+             int lookahead, std::shared_ptr<BatchPacker> packer) {
+            BatchStream::Packer pack;
+            if (packer) pack = [packer](const Batch& batch) { return packer->pack(batch); };
+            new (self) BatchStream(std::move(source), first_step, threads, lookahead, std::move(pack));
+          },
+          "source"_a, "first_step"_a, "threads"_a, "lookahead"_a, "packer"_a.none() = nb::none(),
+          "packer: a BatchPacker that packs each batch where it is made.")
       .def(
           "next", [](BatchStream& stream) { return std::const_pointer_cast<Batch>(stream.next()); },
           nb::call_guard<nb::gil_scoped_release>(),

@@ -2,7 +2,6 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -13,8 +12,8 @@
 #include "bindings/bindings.h"
 #include "bindings/column_exchange.h"
 #include "bindings/row_arrays.h"
-#include "engine/rank_port.h"
 #include "kernels/cpu/plan_kernels.h"
+#include "step/batch_packer.h"
 #include "step/block_gradients.h"
 #include "step/shape.h"
 
@@ -33,7 +32,6 @@ using Table = std::tuple<std::string, std::int64_t, std::int64_t, bool>;
 using Reads = std::optional<std::tuple<std::int64_t, bindings::Rows, std::optional<bindings::Rows>,
                                        Vector<std::int64_t>, Vector<std::int32_t>, std::string>>;
 using Squares = std::optional<std::tuple<Floats, Floats, Floats>>;
-using Planned = std::optional<std::pair<RankPort*, std::int64_t>>;
 
 cuda::DeviceRows rows(const Matrix& matrix, std::int64_t least_rows, std::int64_t least_columns, const char* what) {
   if (static_cast<std::int64_t>(matrix.shape(0)) < least_rows ||
@@ -102,8 +100,8 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
 
 void bind_step_block(nb::module_& module) {
   nb::class_<StepBlock>(module, "StepBlock",
-                        "The layout of what a step on a device is told: the indices of its batch and the plans of its "
-                        "tables, in one block of memory. See csrc/step/step_block.h.")
+                        "The layout of what a step on a device is told of its batch, in one block of memory. See "
+                        "csrc/step/step_block.h.")
       .def(
           "__init__",
           [](StepBlock* self, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk,
@@ -114,9 +112,17 @@ void bind_step_block(nb::module_& module) {
             new (self) StepBlock({positives, chunk_size, negatives_per_chunk, weighted}, std::move(described));
           },
           "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a, "weighted"_a, "tables"_a,
-          "tables: (name, rows of a step at most, place of padding, whether a plan says where rows are) of entities, "
+          "tables: (name, rows of a step at most, row for padding, whether a plan says where rows are) of entities, "
           "relations and, if there are any, projections.")
       .def_prop_ro("bytes", &StepBlock::bytes)
+      .def_prop_ro(
+          "table_rows",
+          [](const StepBlock& self) {
+            std::vector<std::int64_t> rows;
+            for (const BlockTable& table : self.tables()) rows.push_back(table.rows);
+            return rows;
+          },
+          "Rows of a step by table, with those that pad.")
       .def_prop_ro(
           "fields",
           [](const StepBlock& self) {
@@ -128,16 +134,25 @@ void bind_step_block(nb::module_& module) {
           "(name, dtype, first byte, length) of each array of a block.")
       .def(
           "pack",
-          [](const StepBlock& self, const Batch& batch, const std::vector<Planned>& plans, const HostBytes& block) {
+          [](const StepBlock& self, const Batch& batch, const HostBytes& block) {
             require(block.size() == self.bytes(), "the block has another size than its layout");
-            std::vector<TablePlan> packed(plans.size());
-            for (std::size_t t = 0; t < plans.size(); ++t)
-              if (plans[t]) packed[t] = {plans[t]->first->plan(plans[t]->second), plans[t]->second + 1};
-            self.pack(batch, packed, reinterpret_cast<std::byte*>(block.data()));
+            self.pack(batch, reinterpret_cast<std::byte*>(block.data()));
           },
-          "batch"_a, "plans"_a, "block"_a,
-          "Fill block (bytes,) uint8. plans: for each table (RankPort, its step), or None where no plan is needed. "
-          "ValueError for a batch of other sizes.");
+          "batch"_a, "block"_a, "Fill block (bytes,) uint8. ValueError for a batch of other sizes.");
+
+  nb::class_<BatchPacker>(module, "BatchPacker",
+                          "Packs batches when they are made, by the threads that make them. See "
+                          "csrc/step/batch_packer.h.")
+      .def(
+          "__init__",
+          [](BatchPacker* self, const StepBlock& layout, const HostBytes& memory) {
+            const auto blocks = static_cast<std::int64_t>(memory.size() / layout.bytes());
+            new (self) BatchPacker(layout, reinterpret_cast<std::byte*>(memory.data()), blocks);
+          },
+          "layout"_a, "memory"_a, nb::keep_alive<1, 3>(),
+          "memory (blocks * layout.bytes,) uint8: where they are packed.")
+      .def("block_of", &BatchPacker::block_of, "batch"_a,
+           "The number of the block in which the batch is packed, which is its own while the batch is there; -1: none.");
 
   module.def(
       "exchanged_floats",

@@ -13,7 +13,6 @@
 #include "store/announce.h"
 #include "store/cached_rows.h"
 #include "store/direct_rows.h"
-#include "store/in_flight_rows.h"
 #include "store/rounded_rows.h"
 #include "store/step_rows.h"
 
@@ -22,10 +21,7 @@ namespace {
 
 using namespace bindings;
 using nb::literals::operator""_a;
-using Sources = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Leaves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Targets = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Records source_records(const StepRows& rows, const Ids& ids) {
   return find_records(rows, rows.source(), ids.data(), length(ids));
@@ -119,23 +115,6 @@ void bind_store(nb::module_& module) {
           },
           "ids"_a, "gradients"_a, "deviations"_a, "learning_rate"_a,
           "As HostTable.move_entry, for rows of the running step.");
-
-  nb::class_<InFlightRows>(
-      module, "InFlightRows",
-      "Rows on their way to their host rows while the next steps run. See csrc/store/in_flight_rows.h.")
-      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, std::int64_t>(), "table_rows"_a, "first_slot"_a,
-           "max_rows"_a, "steps"_a)
-      .def(
-          "amend",
-          [](InFlightRows& self, const Ids& rows, const Sources& source, const Leaves& leave, const Targets& target) {
-            self.amend({rows.data(), rows.size()}, {source.data(), source.size()},
-                       {reinterpret_cast<const RowDestination*>(leave.data()), leave.size()},
-                       {target.data(), target.size()});
-          },
-          "rows"_a, "source"_a, "leave"_a, "target"_a,
-          "Change the plan of the next step, in place. rows (n,) int64, source (n,) int32, leave (n,) uint8, target "
-          "(n,) int64. ValueError if more rows leave than have room.")
-      .def("forget", &InFlightRows::forget, "All rows have arrived.");
 
   nb::class_<DirectRows, StepRows>(module, "DirectRows", "Rows read and written in the host table itself.")
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());

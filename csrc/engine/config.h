@@ -40,6 +40,9 @@ struct EngineConfig {
   std::int64_t rows = 0;                    // of the table
   float* host_rows = nullptr;               // rows * layout.stride floats, as the engine's process sees them
   std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
+  int in_flight_steps = 0;                  // > 0, where reads follow stores: a value that leaves for its host row
+                                            // waits in one of so many times max_rows_per_step slots, which are used in
+                                            // turn; they lie behind the cache and one slot for padding
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
   std::int64_t staging_bytes = 0;           // per rank; 0: 8 steps of max_rows_per_step values, if any
   int horizon = 0;                          // a step is planned when this many later ones are registered (for next_use)

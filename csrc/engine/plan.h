@@ -1,7 +1,7 @@
 // What an executor (a CPU loop, a GPU kernel) has to do for one rank and one step, decided before the step runs.
 //
 // The executor follows a plan blindly and looks nothing up. Everything here points into the engine's segment and stays
-// valid until the rank publishes the step.
+// valid until the rank publishes the step. Nobody changes a plan that is decided.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,37 @@ enum class RowDestination : std::uint8_t {
   kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
                   // those of entry 1, ..., each layout.stride floats apart
-  kHostRow = 3,   // updated by the executor, which stores the record into host row `target`; nothing travels in staging
+  kHostRow = 3,   // updated by the executor, which stores the record into its host row; nothing travels in staging.
+                  // target: that row, or with slots for values in flight (EngineConfig::in_flight_steps) the slot where
+                  // the executor leaves it in the meantime
+};
+
+// Where the arrays of a plan lie in its cell of the segment, in bytes: one stretch, so that one copy takes it to a
+// device. They are as long as a step can have rows. What is behind the step's rows pads them: row 0, which is read from
+// and written to the slot behind the cache.
+struct PlanFields {
+  std::int64_t rows, target, published, source, leave, bytes;  // published: one number, that of the step plus one
+
+  static constexpr PlanFields of(std::int64_t max_rows) {
+    PlanFields fields{};
+    const auto place = [&fields](std::int64_t size) {
+      const std::int64_t begin = fields.bytes;
+      fields.bytes += (size + 127) / 128 * 128;
+      return begin;
+    };
+    fields.rows = place(max_rows * 8);
+    fields.target = place(max_rows * 8);
+    fields.published = place(8);
+    fields.source = place(max_rows * 4);
+    fields.leave = place(max_rows);
+    return fields;
+  }
 };
 
 struct StepPlan {
   std::int64_t step = -1;
   std::span<const std::int64_t> rows;    // (U,) ascending, as registered
-  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache, or kFromHost
+  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or of a value in flight, or kFromHost
   std::span<const RowDestination> leave;  // (U,)
   std::span<const std::int64_t> target;   // (U,) see RowDestination
 };

@@ -49,8 +49,12 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
                                               [](const auto& cache) { return cache->wants_next_use(); });
   if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_, config.horizon);
+  const SegmentShape& shape = segment_->shape();
+  if (shape.in_flight_steps > 0)
+    in_flight_ = std::make_unique<InFlightSlots>(config.rows, slots + 1, shape.max_rows, shape.in_flight_steps);
   bytes_ = static_cast<std::int64_t>(cached_.bytes() + directory_.bytes() +
-                                     static_cast<std::size_t>(slots) * sizeof(Slot));
+                                     static_cast<std::size_t>(slots) * sizeof(Slot) +
+                                     (in_flight_ ? in_flight_->bytes() : 0));
 }
 
 Planner::~Planner() = default;
@@ -125,6 +129,7 @@ void Planner::locate(Part& mine) {
   const RowLookup lookup(caching_ ? &cached_ : nullptr, directory_);
   LargeArray<Slot>* const slots = slots_.data();  // for the threads, while this one waits for them
   const auto& caches = config_.caches;
+  const InFlightSlots* const in_flight = in_flight_.get();
   const bool settled = settled_;
   const auto arriving = [&](const Place& place) {
     const auto rank = static_cast<std::size_t>(place.rank);
@@ -132,19 +137,38 @@ void Planner::locate(Part& mine) {
     caches[rank]->prefetch_slot(place.slot);
   };
   const auto range = [&](LocatedRows& located, std::int64_t begin, std::int64_t end) {
-    if (settled) {  // hits touch nothing
+    if (settled)  // hits touch nothing
       lookup.locate(mine.rows, begin, end, mine.source, located, [](const Place&) {});
-      lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
-    } else {
+    else
       lookup.locate(mine.rows, begin, end, mine.source, located, arriving);
-    }
+    if (in_flight != nullptr) in_flight->find(mine.rows, located.missed, mine.source);
+    if (settled) lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
   };
-  const std::int64_t ranges = lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
-  mine.located.resize(static_cast<std::size_t>(ranges));
+  mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
   mine.found_head = 0;
-  if (ranges == 1) return range(mine.located[0], 0, mine.count);
-  lookups_->run(ranges, [&](std::int64_t r) {
-    range(mine.located[static_cast<std::size_t>(r)], mine.count * r / ranges, mine.count * (r + 1) / ranges);
+  in_ranges(mine, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    range(mine.located[static_cast<std::size_t>(r)], begin, end);
+  });
+}
+
+std::int64_t Planner::ranges_of(const Part& mine) const {
+  return lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
+}
+
+template <class Work>
+void Planner::in_ranges(const Part& mine, const Work& work) const {
+  const std::int64_t ranges = ranges_of(mine);
+  if (ranges == 1) return work(0, 0, mine.count);
+  lookups_->run(ranges, [&](std::int64_t r) { work(r, mine.count * r / ranges, mine.count * (r + 1) / ranges); });
+}
+
+// All rows have been found, and what leaves is known.
+void Planner::leave_in_flight(Part& mine) {
+  InFlightSlots* const in_flight = in_flight_.get();
+  if (in_flight == nullptr) return;
+  const std::int64_t step = step_;
+  in_ranges(mine, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
   });
 }
 
@@ -272,6 +296,7 @@ void Planner::take_in(const Admitted& admitted) {
   if (slot.row >= 0) write_back(user.rank, admission.slot, kNever);
   const Part& mine = part(user.rank);
   slot = {mine.rows[user.index], step_};
+  if (in_flight_) in_flight_->forget(slot.row);
   mine.plan(user.index, RowDestination::kCache, admission.slot);
 }
 
@@ -383,6 +408,15 @@ std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBa
   return leaving_;
 }
 
+// Behind the step's rows, for executors that take a plan as a whole.
+void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
+  const auto most = segment_->shape().max_rows;
+  std::fill(rows + mine.count, rows + most, 0);
+  std::fill(mine.source + mine.count, mine.source + most, scratch);
+  std::fill(mine.leave + mine.count, mine.leave + most, RowDestination::kCache);
+  std::fill(mine.target + mine.count, mine.target + most, scratch);
+}
+
 // Hands the step to the ranks and the flush workers.
 void Planner::finish() {
   for (int r = 0; r < plans_; ++r) {
@@ -397,6 +431,9 @@ void Planner::finish() {
       }
       segment_->request(r, sequence++) = mine.write_backs[i];
     }
+    leave_in_flight(mine);
+    pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
+    segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);
     block.step.store(step_, std::memory_order_release);
     block.begin.store(mine.begin, std::memory_order_release);

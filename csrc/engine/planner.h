@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/in_flight_slots.h"
 #include "engine/inbox.h"
 #include "engine/row_lookup.h"
 #include "engine/row_map.h"
@@ -74,6 +75,10 @@ class Planner {
   bool ready(std::int64_t step) const;
   void decide(std::int64_t step) FRUGAL_REQUIRES(thread_);
   void locate(Part& mine) FRUGAL_REQUIRES(thread_);
+  std::int64_t ranges_of(const Part& mine) const;  // of its list, that threads may take
+  template <class Work>
+  void in_ranges(const Part& mine, const Work& work) const;  // work(range, begin, end), by threads
+  void leave_in_flight(Part& mine) FRUGAL_REQUIRES(thread_);
   void visit_alone() FRUGAL_REQUIRES(thread_);
   void visit_together() FRUGAL_REQUIRES(thread_);
   void hit(const Place& place, std::int64_t index) FRUGAL_REQUIRES(thread_);
@@ -90,6 +95,7 @@ class Planner {
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
   std::span<const std::size_t> order_of_leaving(const std::vector<WriteBack>& write_backs) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
+  void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
   std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
@@ -117,6 +123,7 @@ class Planner {
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
   std::vector<std::size_t> leaving_ FRUGAL_GUARDED_BY(thread_), waiting_ FRUGAL_GUARDED_BY(thread_);  // write-backs
+  std::unique_ptr<InFlightSlots> in_flight_ FRUGAL_GUARDED_BY(thread_);  // nullptr: values go home within their step
   std::unique_ptr<NextUse> next_use_ FRUGAL_GUARDED_BY(thread_);
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };

@@ -72,11 +72,13 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
     throw std::invalid_argument("A step of " + std::to_string(count) +
                                 " rows was registered; the engine was made for " + std::to_string(shape.max_rows) +
                                 ".");
+  // Of ranks that run the same steps one says which rows; the others' need not even be read.
+  const bool says_rows = !shape.same_steps() || rank_ == 0;
   const auto is_wrong = [&](std::int64_t i) {
     return (rows[i] < 0) | (rows[i] >= shape.rows) | (i > 0 && rows[i] <= rows[i - 1]);
   };
-  bool wrong = count > 0 && is_wrong(0);
-  for (std::int64_t i = 1; i < count; ++i) wrong |= (rows[i] >= shape.rows) | (rows[i] <= rows[i - 1]);
+  bool wrong = says_rows && count > 0 && is_wrong(0);
+  for (std::int64_t i = 1; says_rows && i < count; ++i) wrong |= (rows[i] >= shape.rows) | (rows[i] <= rows[i - 1]);
   for (std::int64_t i = 0; wrong && i < count; ++i)
     if (is_wrong(i))
       throw std::invalid_argument("Row " + std::to_string(rows[i]) + " at position " + std::to_string(i) +
@@ -89,7 +91,7 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
     throw std::invalid_argument("A number of occurrences is negative.");
   // The cell was last used by step - window, which this rank has published and the planner has planned.
   if (shape.same_steps()) wait_for_peers(step - shape.lookahead);
-  if (!shape.same_steps() || rank_ == 0) {
+  if (says_rows) {
     segment_->inbox_count(rank_, step) = count;
     std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
   }
@@ -145,6 +147,15 @@ StepPlan RankPort::plan(std::int64_t step) {
           {segment_->plan_leave(rank_, step), count},
           {segment_->plan_target(rank_, step), count}};
 }
+
+std::span<const char> RankPort::plan_cell(std::int64_t step) {
+  plan(step);
+  return {segment_->plan_cell(rank_, step), static_cast<std::size_t>(plan_fields().bytes)};
+}
+
+PlanFields RankPort::plan_fields() const { return segment_->shape().plan(); }
+std::int64_t RankPort::plan_cells() const { return segment_->shape().window; }
+std::int64_t RankPort::max_rows() const { return segment_->shape().max_rows; }
 
 std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
   check();
@@ -246,11 +257,14 @@ void RankPort::note_published(std::int64_t step) {
                            " comes next.");
   const StepPlan done = plan(step);
   const auto rows = static_cast<std::int64_t>(done.rows.size());
-  const std::int64_t hits = rows - std::ranges::count(done.source, kFromHost);
+  // Values in flight count as read from host, where they belong.
+  const auto slots = static_cast<std::uint32_t>(segment_->rank(rank_).cache_slots);
+  const auto cached = [slots](std::int32_t source) { return static_cast<std::uint32_t>(source) < slots; };
+  const std::int64_t hits = std::ranges::count_if(done.source, cached);
   const std::int64_t kept = std::ranges::count(done.leave, RowDestination::kCache);
   const std::int64_t gradients = std::ranges::count(done.leave, RowDestination::kGradient);
   for (std::size_t i = 0; kept > hits && i < done.rows.size(); ++i)  // rows that came in; a hit stays where it is
-    if (done.leave[i] == RowDestination::kCache && done.source[i] == kFromHost)
+    if (done.leave[i] == RowDestination::kCache && !cached(done.source[i]))
       mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
   std::int64_t vectors = 0;
   for (std::size_t i = 0; gradients > 0 && i < done.rows.size(); ++i)

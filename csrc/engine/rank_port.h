@@ -69,6 +69,11 @@ class RankPort {
 
   // Waits until the step is decided. Valid until publish(step).
   StepPlan plan(std::int64_t step);
+  // The same as one stretch of memory, plan_fields().bytes long; see PlanFields.
+  std::span<const char> plan_cell(std::int64_t step);
+  PlanFields plan_fields() const;
+  std::int64_t plan_cells() const;  // step s has cell s % plan_cells()
+  std::int64_t max_rows() const;  // of a step
 
   // Write-backs that may leave now that all steps before `step` have run; empty when there are none. Always contains,
   // over repeated calls, those that must leave before gate `step`. Waits for room in staging for what step `step`

@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3033;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3034;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -41,6 +41,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(config.horizon >= 0 && config.horizon < config.lookahead, "The horizon must be shorter than the lookahead.");
   require(config.staging_bytes >= 0 && config.poll_microseconds >= 0, "Sizes and times are not negative.");
   require(config.update != nullptr, "The engine needs a row update.");
+  require(config.in_flight_steps >= 0, "The number of steps in flight is not negative.");
   require(config.planner_threads >= 0, "The number of the planner's threads is not negative.");
   const bool one_plan = config.same_steps && config.ranks > 1;
   require(config.caches.empty() || static_cast<int>(config.caches.size()) == (one_plan ? 1 : config.ranks),
@@ -59,6 +60,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.layout = config.layout;
   shape.rows = config.rows;
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);
+  shape.in_flight_steps = shape.reads_follow_stores() ? config.in_flight_steps : 0;
   shape.poll_microseconds = config.poll_microseconds;
   shape.window = config.lookahead + 2;
   shape.block_ring = 4 * shape.window;
@@ -72,6 +74,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
+  require(slots + 1 + shape.in_flight_steps * shape.max_rows <= std::numeric_limits<std::int32_t>::max(),
+          "A cache and the slots for values in flight have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
   shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.plans * shape.max_rows));
@@ -92,8 +96,7 @@ struct Segment::Header {
 // Offsets of everything behind the header, in bytes.
 struct Segment::Layout {
   std::int64_t opened, ranks, others, total;  // others: the areas of ranks that another one's cells serve
-  std::int64_t rank_bytes, blocks, counts, inbox, occurrences, source, leave, target, requests,
-      staging;  // within a rank
+  std::int64_t rank_bytes, blocks, counts, plans, occurrences, requests, staging;  // within a rank
 
   explicit Layout(const SegmentShape& s) {
     const auto place = [](std::int64_t& end, std::int64_t bytes, std::int64_t alignment = 128) {
@@ -105,11 +108,8 @@ struct Segment::Layout {
     place(rank, sizeof(RankArea));
     blocks = place(rank, s.block_ring * static_cast<std::int64_t>(sizeof(Block)));
     counts = place(rank, s.window * 8);
-    inbox = place(rank, s.window * s.max_rows * 8);
+    plans = place(rank, s.window * s.plan().bytes);
     occurrences = place(rank, s.plans > 1 ? s.window * s.max_rows * s.entries * 4 : 0);
-    source = place(rank, s.window * s.max_rows * 4);
-    leave = place(rank, s.window * s.max_rows);
-    target = place(rank, s.window * s.max_rows * 8);
     requests = place(rank, s.request_ring * static_cast<std::int64_t>(sizeof(WriteBack)));
     staging = place(rank, s.staging_floats * 4, kPage);
     rank_bytes = (rank + kPage - 1) / kPage * kPage;
@@ -228,21 +228,27 @@ bool Segment::landed(int rank, std::int64_t step, std::int64_t* begin) {
 std::int64_t& Segment::inbox_count(int rank, std::int64_t step) {
   return in_plan<std::int64_t>(rank, layout_->counts)[step % shape().window];
 }
+char* Segment::plan_cell(int rank, std::int64_t step) {
+  return in_plan<char>(rank, layout_->plans) + step % shape().window * shape().plan().bytes;
+}
 std::int64_t* Segment::inbox_rows(int rank, std::int64_t step) {
-  return in_plan<std::int64_t>(rank, layout_->inbox) + step % shape().window * shape().max_rows;
+  return reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().rows);
 }
 std::int32_t* Segment::inbox_occurrences(int rank, std::int64_t step) {
   if (shape().plans == 1) return nullptr;
   return in_plan<std::int32_t>(rank, layout_->occurrences) + step % shape().window * shape().max_rows * shape().entries;
 }
 std::int32_t* Segment::plan_source(int rank, std::int64_t step) {
-  return in_plan<std::int32_t>(rank, layout_->source) + step % shape().window * shape().max_rows;
+  return reinterpret_cast<std::int32_t*>(plan_cell(rank, step) + shape().plan().source);
 }
 RowDestination* Segment::plan_leave(int rank, std::int64_t step) {
-  return in_plan<RowDestination>(rank, layout_->leave) + step % shape().window * shape().max_rows;
+  return reinterpret_cast<RowDestination*>(plan_cell(rank, step) + shape().plan().leave);
 }
 std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
-  return in_plan<std::int64_t>(rank, layout_->target) + step % shape().window * shape().max_rows;
+  return reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().target);
+}
+std::int64_t& Segment::plan_published(int rank, std::int64_t step) {
+  return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().published);
 }
 WriteBack& Segment::request(int rank, std::uint64_t sequence) {
   return in_plan<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];

@@ -26,7 +26,7 @@ struct alignas(128) Counter {
 struct SegmentShape {
   std::int32_t ranks, plans, lookahead, entries, workers;  // plans: one per rank, or one for all
   RowLayout layout;
-  std::int64_t rows, max_rows, staging_floats, window, block_ring, request_ring, poll_microseconds;
+  std::int64_t rows, max_rows, in_flight_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
   ValuePath value_path;
 
@@ -39,6 +39,7 @@ struct SegmentShape {
     return plans == 1 && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
   }
   bool same_steps() const { return plans < ranks; }
+  PlanFields plan() const { return PlanFields::of(max_rows); }
 };
 
 // What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
@@ -98,12 +99,14 @@ class Segment {
   bool landed(int rank, std::int64_t step, std::int64_t* begin = nullptr);
 
   // Cells of the rings that are indexed by step, one rank's.
-  std::int64_t* inbox_rows(int rank, std::int64_t step);
   std::int64_t& inbox_count(int rank, std::int64_t step);
-  std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
+  char* plan_cell(int rank, std::int64_t step);  // SegmentShape::plan: the arrays of the next five
+  std::int64_t* inbox_rows(int rank, std::int64_t step);
   std::int32_t* plan_source(int rank, std::int64_t step);
   RowDestination* plan_leave(int rank, std::int64_t step);
   std::int64_t* plan_target(int rank, std::int64_t step);
+  std::int64_t& plan_published(int rank, std::int64_t step);
+  std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
   WriteBack& request(int rank, std::uint64_t sequence);
   float* staging(int rank);
   float* staged(int rank, std::int64_t position) { return staging(rank) + position % shape().staging_floats; }

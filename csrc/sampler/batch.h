@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace frugal {
@@ -30,6 +31,8 @@ struct Batch {
   std::vector<std::int32_t> positive_offset, positive_occurrence;  // (U + 1,), (2 B,)
   std::vector<std::int32_t> negative_offset, negative_occurrence;  // (U + 1,), (chunks * negatives_per_chunk,)
   std::vector<std::int32_t> relation_offset, relation_occurrence;  // (R + 1,), (B,) edges of relation r, ascending
+
+  std::shared_ptr<void> packed;  // what the packer of the batch's stream, if it has one, made of all this
 
   std::int64_t positives() const { return static_cast<std::int64_t>(head.size()); }
   std::int64_t chunks() const { return chunk_size ? positives() / chunk_size : 0; }

@@ -28,14 +28,20 @@ struct BatchStream::Pool : std::enable_shared_from_this<BatchStream::Pool> {
     }
     return {batch.release(), [pool = shared_from_this()](Batch* used) {
               std::unique_ptr<Batch> owned(used);
+              owned->packed.reset();
               const std::lock_guard lock(pool->mutex);
               pool->unused.push_back(std::move(owned));
             }};
   }
 };
 
-BatchStream::BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead)
-    : source_(std::move(source)), pool_(std::make_shared<Pool>()), next_made_(first_step), next_taken_(first_step) {
+BatchStream::BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead,
+                         Packer packer)
+    : source_(std::move(source)),
+      pool_(std::make_shared<Pool>()),
+      packer_(std::move(packer)),
+      next_made_(first_step),
+      next_taken_(first_step) {
   if (first_step < 0) throw std::invalid_argument("steps are counted from 0");
   if (threads < 1) throw std::invalid_argument("a batch stream needs at least one thread");
   if (lookahead < 1) throw std::invalid_argument("a batch stream needs a lookahead of at least 1");
@@ -75,6 +81,7 @@ void BatchStream::work() {
     try {
       auto batch = pool_->take();
       source_->sample(step, *batch, scratch);
+      if (packer_) batch->packed = packer_(*batch);
       made.batch = std::move(batch);
     } catch (...) {
       made.error = std::current_exception();

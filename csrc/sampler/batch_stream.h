@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,9 +18,13 @@ namespace frugal {
 // step at which an error appears.
 class BatchStream {
  public:
+  // What else is made of each batch where it is made, for Batch::packed; called by several threads.
+  using Packer = std::function<std::shared_ptr<void>(const Batch&)>;
+
   // At most `lookahead` batches wait for the consumer at a time; those it holds do not count. Throws
   // std::invalid_argument if first_step < 0, threads < 1 or lookahead < 1.
-  BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead);
+  BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t first_step, int threads, int lookahead,
+              Packer packer = nullptr);
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
@@ -47,6 +52,7 @@ class BatchStream {
 
   const std::shared_ptr<const BatchSource> source_;
   const std::shared_ptr<Pool> pool_;
+  const Packer packer_;
   mutable std::mutex mutex_;
   std::condition_variable made_, taken_;
   std::vector<Place> ring_;                 // guarded by mutex_, like all below but threads_

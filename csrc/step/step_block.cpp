@@ -13,8 +13,6 @@ constexpr const char* kDtype = nullptr;
 template <>
 constexpr const char* kDtype<float> = "float32";
 template <>
-constexpr const char* kDtype<std::uint8_t> = "uint8";
-template <>
 constexpr const char* kDtype<std::int32_t> = "int32";
 template <>
 constexpr const char* kDtype<std::int64_t> = "int64";
@@ -72,30 +70,22 @@ StepBlock::StepBlock(const BatchSizes& sizes, std::vector<BlockTable> tables)
   sum_offset_ = add<std::int32_t>("sum_offset", entities + 1);
   sum_order_ = add<std::int32_t>("sum_order", entities);
   weight_ = add<float>("weight", sizes.weighted ? positives : 0);
-  for (const BlockTable& table : tables_) {
-    TableFields at{};
-    at.rows = add<std::int64_t>(table.name + "_rows", table.rows);
-    if (table.planned) {
-      at.source = add<std::int32_t>(table.name + "_source", table.rows);
-      at.leave = add<std::uint8_t>(table.name + "_leave", table.rows);
-      at.target = add<std::int64_t>(table.name + "_target", table.rows);
-      at.published = add<std::int64_t>(table.name + "_published", 1);
-    }
-    table_fields_.push_back(at);
-  }
+  for (const BlockTable& table : tables_)
+    rows_.push_back(table.planned ? 0 : add<std::int64_t>(table.name + "_rows", table.rows));
 }
 
-void StepBlock::pack(const Batch& batch, std::span<const TablePlan> plans, std::byte* block) const {
-  if (BatchSizes{batch.positives(), batch.chunk_size, batch.negatives_per_chunk, !batch.weight.empty()} != sizes_ ||
-      plans.size() != tables_.size())
+bool StepBlock::fits(const Batch& batch) const {
+  return BatchSizes{batch.positives(), batch.chunk_size, batch.negatives_per_chunk, !batch.weight.empty()} == sizes_;
+}
+
+void StepBlock::pack(const Batch& batch, std::byte* block) const {
+  if (!fits(batch))
     throw std::invalid_argument("the block is for batches of other sizes");
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const auto& ids = ids_of(batch, t);
     if (static_cast<std::int64_t>(ids.size()) > tables_[t].rows)
       throw std::invalid_argument("the block has room for " + std::to_string(tables_[t].rows) + " " + tables_[t].name +
                                   " rows, not " + std::to_string(ids.size()));
-    if (tables_[t].planned && !std::ranges::equal(plans[t].plan.rows, ids))
-      throw std::invalid_argument(tables_[t].name + " rows are not those of the batch");
   }
 
   const std::int64_t positives = sizes_.positives, negatives = sizes_.negatives();
@@ -135,15 +125,7 @@ void StepBlock::pack(const Batch& batch, std::span<const TablePlan> plans, std::
 
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const BlockTable& table = tables_[t];
-    const TableFields& fields = table_fields_[t];
-    std::int64_t* const rows = at<std::int64_t>(block, fields.rows);
-    put(ids_of(batch, t), table.rows, table.planned ? 0 : table.scratch, rows);
-    if (!table.planned) continue;
-    const StepPlan& plan = plans[t].plan;
-    put(plan.source, table.rows, static_cast<std::int32_t>(table.scratch), at<std::int32_t>(block, fields.source));
-    put(plan.leave, table.rows, RowDestination::kCache, at<RowDestination>(block, fields.leave));
-    put(plan.target, table.rows, table.scratch, at<std::int64_t>(block, fields.target));
-    *at<std::int64_t>(block, fields.published) = plans[t].published;
+    if (!table.planned) put(ids_of(batch, t), table.rows, table.scratch, at<std::int64_t>(block, rows_[t]));
   }
 }
 

@@ -1,4 +1,5 @@
-// All that a step on a device is told, as one block of memory: packed on the host, taken there by one copy.
+// What a step on a device is told of its batch, as one block of memory: packed on the host, taken there by one copy.
+// Where rows are read and written comes apart, if somebody plans that: as the planner has written it (engine/plan.h).
 //
 // Where a field lies depends on sizes alone, so that a captured graph finds it at the same place in every step. The
 // rows of a table are padded to a fixed number: a row that only pads has no gradient, and is read from, and written to,
@@ -7,11 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "engine/plan.h"
 #include "sampler/batch.h"
 #include "step/cuda/gradient_kernels.h"
 
@@ -30,14 +29,9 @@ struct BatchSizes {
 struct BlockTable {
   std::string name;
   std::int64_t rows;     // of a step, at most: after padding exactly
-  std::int64_t scratch;  // where padding is read from and written to: a row of the table, or with a plan a cache slot
-  bool planned;          // whether a plan says where rows are; else the table lies on the device and its ids are enough
-};
-
-// The plan of one table for the step that is packed. published: what the engine's counter says once the step is done.
-struct TablePlan {
-  StepPlan plan;
-  std::int64_t published = 0;
+  std::int64_t scratch;  // the row where padding is read from and written to
+  bool planned;          // whether a plan says where rows are; else the table lies on the device, and the block says
+                         // which they are
 };
 
 class StepBlock {
@@ -58,18 +52,14 @@ class StepBlock {
   const std::vector<Field>& fields() const { return fields_; }
   std::size_t bytes() const { return bytes_; }
 
-  // plans: one per table, in order; of tables without a plan they are not looked at. Throws std::invalid_argument, with
-  // nothing written, for a batch of other sizes, rows that have no room, or a plan of other rows than the batch's.
-  void pack(const Batch& batch, std::span<const TablePlan> plans, std::byte* block) const;
+  bool fits(const Batch& batch) const;  // whether it has these sizes
+  // Throws std::invalid_argument, with nothing written, for a batch of other sizes, or rows that have no room.
+  void pack(const Batch& batch, std::byte* block) const;
 
   // The batch in a packed block, wherever that lies.
   cuda::DeviceBatch batch(bool corrupt_head, const std::byte* block) const;
 
  private:
-  struct TableFields {
-    std::size_t rows, source, leave, target, published;
-  };
-
   template <typename T>
   std::size_t add(std::string name, std::int64_t length);
 
@@ -80,7 +70,7 @@ class StepBlock {
   std::size_t counts_, step_, head_slot_, tail_slot_, relation_slot_, negative_slot_, positive_offset_,
       positive_occurrence_, negative_offset_, negative_occurrence_, relation_offset_, relation_occurrence_, sum_offset_,
       sum_order_, weight_;
-  std::vector<TableFields> table_fields_;
+  std::vector<std::size_t> rows_;  // by table
 };
 
 }  // namespace frugal

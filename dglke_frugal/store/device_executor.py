@@ -71,14 +71,14 @@ class CallersDevice(CudaDevice):
 
 
 class _Block:
-    """One step's plan and lookup: arrays packed in pinned memory, and the same in device memory after one copy."""
+    """One step's lookup: arrays packed in pinned memory, and the same in device memory after one copy."""
 
     def __init__(self, device: Device):
         self._device, self._bytes = device, 0
         self.arrived = Event()  # behind the last step that was here
 
     def pack(self, arrays: List[np.ndarray]) -> None:
-        """Set `host` and `device` to copies of the arrays, the latter valid after `copy`."""
+        """Set `device` to what the arrays are there after `copy`."""
         begins, size = [], 0
         for array in arrays:
             begins.append(size)
@@ -89,11 +89,10 @@ class _Block:
             self._pinned = self._device.pinned(self._bytes, dtype=np.uint8)
             self._at = self._device.zeros(self._bytes, dtype=np.uint8)
         packed = self._pinned.numpy()
-        self.host, self.device = [], []
+        self.device = []
         for array, begin in zip(arrays, begins):
             view = packed[begin : begin + array.nbytes].view(array.dtype)
             view[:] = array
-            self.host.append(view)
             self.device.append(self._at[begin : begin + array.nbytes].view(getattr(torch, array.dtype.name)))
         self._size = size
 
@@ -112,6 +111,7 @@ class DeviceExecutor(RankExecutor):
         self._rows, self._device = rows, rows.device
         self.torch_device = rows.device.torch_device
         self._blocks = [_Block(rows.device) for _ in range(STEPS_ON_DEVICE)]
+        self._plans = [rows.plan_memory() for _ in range(STEPS_ON_DEVICE)] if rows.planned else []
         # One record more, which stays zero: what ids without a row read.
         self._records = [rows.device.zeros(max_rows + 1, rows.stride) for _ in range(STEPS_ON_DEVICE)]
         self._sums = rows.device.zeros(max_rows, rows.dim)
@@ -123,24 +123,24 @@ class DeviceExecutor(RankExecutor):
         lookup, rows, device = self._lookup, self._rows, self._device
         block, records = self._blocks[turn], self._records[turn]
         block.arrived.wait()
-        arrays = [lookup.rows, lookup.inverse, lookup.offset, lookup.order]
+        count = len(lookup.rows)
+        block.pack([lookup.rows, lookup.inverse, lookup.offset, lookup.order])
         if rows.planned:
-            port, number = rows.running
-            _, source, leave, target = port.plan(number)
-            arrays += [source, leave, target, np.array([number + 1], np.int64)]
-        block.pack(arrays)
-        rows.amend(Plan(block.host[0], *block.host[4:]))
-        plan = Plan(block.device[0], *block.device[4:])
+            final, (memory, plan) = rows.final_plan(), self._plans[turn]
+            plan = plan.cut(count)
+        else:
+            plan = Plan(block.device[0])
         arrival = rows.arrival(plan, records)
 
         def arrive():
             block.copy()
+            if rows.planned:
+                memory.copy_(final, non_blocking=True)
             arrival()
 
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
         block.arrived = device.arrive(arrive, after)
         rows.wait()
-        count = len(lookup.rows)
 
         def gather():
             records[count].zero_()

@@ -1,8 +1,8 @@
 """Rows of a table as a step on a device reads and writes them.
 
-A step's plan says where each of its rows is read from and how it leaves; it travels to the device with the batch
-(csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read from, and written to, a slot of
-the cache that nobody else uses.
+A step's plan says where each of its rows is read from and how it leaves; it travels to the device as the planner has
+written it, beside the batch (csrc/step/step_block.h). Lengths are fixed: a plan is padded with rows that are read from,
+and written to, a slot of the cache that nobody else uses.
 """
 from __future__ import annotations
 
@@ -37,18 +37,25 @@ class Plan(NamedTuple):
     published: object = None
     step: object = None
 
-    @classmethod
-    def of(cls, table: str, fields: Dict[str, object]) -> "Plan":
-        """The plan of a table in a step's block (_native.StepBlock.fields)."""
-        return cls(*(fields.get(f"{table}_{name}") for name in cls._fields[:-1]), step=fields.get("step"))
+    def cut(self, count: int) -> "Plan":
+        """Of the first `count` rows."""
+        return self._replace(**{name: getattr(self, name)[:count] for name in ("rows", "source", "leave", "target")})
+
+
+class PlanMemory(NamedTuple):
+    """Where plans arrive on the device, one at a time: memory (bytes,) uint8, and its arrays, which are as long as any
+    step's."""
+
+    memory: torch.Tensor
+    plan: Plan
 
 
 class DeviceRows:
     """What a step needs of the rows of one table. Subclasses say where rows lie.
 
-    For each step, in order: announce (any time ahead, within the lookahead), begin, amend with the packed plan; the
-    step's arrival, after the departure of the step STEPS_ON_DEVICE before it; wait; gather, update and publish in
-    submitted work; the step's departure; leave with the event behind that, and end.
+    For each step, in order: announce (any time ahead, within the lookahead), begin, final_plan; the arrival of that
+    and of what `arrival` brings, after the departure of the step STEPS_ON_DEVICE before it; wait; gather, update and
+    publish in submitted work; the step's departure; leave with the event behind that, and end.
 
     Attributes:
         dim: floats that an embedding takes where rows lie, which of halves are half as many as it has elements.
@@ -56,6 +63,7 @@ class DeviceRows:
         record_stride: floats between the records that steps compute with, in float32 always.
         scratch: where rows that only pad are read from and written to.
         planned: whether a step needs more than the ids of its rows.
+        most_rows: of a step.
         stalls: what the device has waited for rows.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
@@ -72,7 +80,7 @@ class DeviceRows:
         self.dim, self.stride, self.state = table.embedding_floats, table.stride, table.state_floats
         self.record_stride = table.stride if rounding is None else (
             -(-(table.dim + self.state) // LINE_FLOATS) * LINE_FLOATS)
-        self.scratch = slots
+        self.scratch, self.most_rows = slots, table.rows
         self.stalls = Stalls()
         self.cache = self._make_cache(slots + 1 + more)
 
@@ -94,13 +102,14 @@ class DeviceRows:
     def wait(self) -> None:
         """Wait until work that reads the rows of the running step may be submitted."""
 
-    @property
-    def running(self) -> Optional[Tuple[_native.RankPort, int]]:
-        """Who has the running step's plan, and the number by which; None if there is none."""
+    def plan_memory(self) -> PlanMemory:
+        """New memory on the device for plans, where rows are planned."""
         raise NotImplementedError
 
-    def amend(self, plan: Plan) -> None:
-        """On the host: change the packed plan of the running step before it travels."""
+    def final_plan(self) -> torch.Tensor:
+        """What arrives in that memory for the running step, once: (bytes,) uint8 that the device may copy until the
+        step has departed."""
+        raise NotImplementedError
 
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that brings to the device what can come before `gather`; `plan` and records as there."""
@@ -211,7 +220,6 @@ class ResidentRows(DeviceRows):
     """
 
     planned = False
-    running = None
 
     def __init__(self, table: _native.HostTable, device: Device, rounding: Optional[Rounding] = None):
         super().__init__(table, device, table.rows, rounding=rounding)

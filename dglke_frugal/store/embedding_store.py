@@ -33,8 +33,10 @@ class EmbeddingStore:
     cache and the P2F engine; `hot_rows` are, for each rank, row ids by expected use, for caches that are filled once.
     Several ranks, each a process, train on one store: the first one makes it, the others `attach` to its `address`.
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
-    whole table does. `table`: one that is there already, of that many rows and columns. With `rounding` the table is
-    kept in halves, and so are caches and what travels; one process trains it. Steps compute in float32 all the same.
+    whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
+    again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
+    many rows and columns. With `rounding` the table is kept in halves, and so are caches and what travels; one process
+    trains it. Steps compute in float32 all the same.
 
     Attributes:
         steps: where steps find their rows and leave them.

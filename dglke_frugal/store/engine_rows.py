@@ -12,11 +12,12 @@ from collections import deque
 from typing import Optional
 
 import numpy as np
+import torch
 
 from .. import _native
 from ..errors import InputError
 from .device import Device, Event, Watch, no_op
-from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows
+from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory
 from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
@@ -39,7 +40,8 @@ class EngineRows(DeviceRows):
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                  more: int = 0, rounding: Optional[Rounding] = None):
         super().__init__(table, device, slots, more, rounding)
-        self._port = port
+        self._port, self.most_rows = port, port.max_rows
+        self._cells = {}  # of plans, each used in turn
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
         self._step = -1
@@ -69,9 +71,17 @@ class EngineRows(DeviceRows):
     def wait(self):
         self.stalls.watch(self._port.wait_gate, self._step, self.device.idle)
 
-    @property
-    def running(self):
-        return self._port, self._step
+    def plan_memory(self):
+        memory = self.device.zeros(self._port.plan_bytes, dtype=np.uint8)
+        return PlanMemory(memory, Plan(**{name: memory[begin : begin + np.dtype(dtype).itemsize * length].view(
+            getattr(torch, dtype)) for name, dtype, begin, length in self._port.plan_fields}))
+
+    def final_plan(self):
+        """Where the planner has written it; `begin` has waited for that."""
+        cell = self._step % self._port.plan_cells
+        if cell not in self._cells:
+            self._cells[cell] = torch.from_numpy(self._port.plan_cell(self._step))
+        return self._cells[cell]
 
     def leave(self, departed):
         self._departed = departed
@@ -142,18 +152,15 @@ class MappedRows(EngineRows):
 class DirectWriteRows(MappedRows):
     """Where one rank stores values into host rows itself: they are read and written beside the computation.
 
-    A step leaves its values in slots on the device. They go home while the next step computes and the one after that
-    arrives, both of which find what they need of them in those slots; their other host rows are at home by then.
+    A step leaves its values in slots on the device (csrc/engine/in_flight_slots.h). They go home while the next step
+    computes and the one after that arrives, both of which find what they need of them in those slots, as their plans
+    say; their other host rows are at home by then.
     """
 
     def __init__(self, table, port, slots, lookahead, device, max_rows: int, rounding: Optional[Rounding] = None):
         """max_rows: of a step."""
         super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
-        self._in_flight = _native.InFlightRows(table.rows, slots + 1, max_rows, STEPS_ON_DEVICE)
         self._departed_before: Optional[Event] = None  # behind the step before that
-
-    def amend(self, plan):
-        self._in_flight.amend(plan.rows, plan.source, plan.leave, plan.target)
 
     def arrival(self, plan, records):
         def work():
@@ -194,10 +201,6 @@ class DirectWriteRows(MappedRows):
         super()._serve(write_backs, after=self._departed_before)
         self.device.arrive(no_op, after=self.device.record())  # the rows are read behind it
 
-    def drain(self):
-        super().drain()
-        self._in_flight.forget()
-
 
 class CopiedRows(EngineRows):
     """For devices that cannot reach host memory: what arrives and what leaves goes through pinned memory, by the CPU.
@@ -218,6 +221,10 @@ class CopiedRows(EngineRows):
         self._misses = 0
         self._gradients = deque()  # of each announced step, how many each row has
         self._leaving = None  # (leave, target) of the records in the outbox
+        self._plan = device.pinned(port.plan_bytes, dtype=np.uint8)  # of the running step, amended
+        amended = self._plan.numpy()
+        self._amended = Plan(**{name: amended[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
+                                for name, dtype, begin, length in port.plan_fields})
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._gradients.append(occurrences.reshape(-1, max(1, len(rows))).sum(axis=0))
@@ -229,15 +236,23 @@ class CopiedRows(EngineRows):
         super().begin(step)
         self.wait()  # the CPU reads host rows for it
 
-    def amend(self, plan):
+    def final_plan(self):
+        self._plan.numpy()[:] = self._port.plan_cell(self._step)
+        self._amend(self._amended)
+        return self._plan
+
+    def _amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
         count, gradients = len(rows), self._gradients.popleft()
+        # Values in flight are at home: here a step begins when the one before has ended.
+        source = np.where(source > self.scratch, np.int32(FROM_HOST), source)
+        plan.source[:count] = source
         self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows,
                                       state=self.state)
         plan.rows[:count][source != FROM_HOST] = 0
         plan.leave[:count][leave == TO_HOST_ROW] = TO_VALUE
         travels = np.flatnonzero(leave != TO_CACHE)
-        leave, target = leave[travels], target[travels]
+        leave, target = leave[travels], np.where(leave == TO_HOST_ROW, rows, target)[travels]
         records = np.where(leave == TO_GRADIENT, gradients[travels], 1)
         first = np.cumsum(records) - records
         plan.target[travels] = first * self.stride

@@ -19,7 +19,8 @@ class FlushConfig:
     then waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
     staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
     that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
-    poll_microseconds: above 0 where a device advances the counters.
+    poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
+    behind the cache on their way to host rows (csrc/engine/config.h).
     """
 
     max_rows_per_step: int
@@ -37,6 +38,7 @@ class FlushConfig:
     same_steps: bool = False
     horizon: int = 0
     poll_microseconds: int = 0
+    in_flight_steps: int = 0
 
 
 @dataclass(frozen=True)

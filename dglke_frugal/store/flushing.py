@@ -98,16 +98,17 @@ class FlushedRows(RankRows):
         store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves, which the
         engine moves as rows of half as many floats; then there is one rank.
         """
-        lookahead, poll = config.lookahead + (STEPS_APART if config.same_steps else 0), 0
+        lookahead, poll, in_flight = config.lookahead + (STEPS_APART if config.same_steps else 0), 0, 0
         if device is not None:
-            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT  # here, because it imports torch
+            from .device_rows import STEPS_ON_DEVICE  # here, because it imports torch
+            from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
 
-            lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
+            lookahead, poll, in_flight = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS, STEPS_ON_DEVICE
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
-        for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll,
+        for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
                              horizon=config.lookahead - 1 if config.policy == "next_use" else 0)
         self._engine = _native.Engine(table.records, table.embedding_floats, table.state_floats,
                                       update or _native.RowAdagradUpdate(learning_rate), caches, for_engine)

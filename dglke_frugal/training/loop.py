@@ -29,12 +29,17 @@ class TrainingLoop:
         self.steps = self.triples = 0
         self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
 
+    def _batches(self, rows):
+        if not (hasattr(self.step, "pack_ahead") and self._sampler.made_ahead):
+            return self._sampler.batches(self._first)
+        return self._sampler.batches(self._first, self.step.pack_ahead(self._sampler, self._lookahead + 1, *rows))
+
     def __iter__(self) -> Iterator:
         tables, seconds = self.tables, self.seconds
         rows = [store.steps for store in tables.stores.values()]
         stalls = [store.stalls for store in tables.stores.values() if store.stalls]  # of a device, which works on
         window = deque()
-        with self._sampler.batches(self._first) as batches:
+        with self._batches(rows) as batches:
             announced = self._first
             for current in range(self._first, self._last):
                 began, sampled = time.perf_counter(), 0.0

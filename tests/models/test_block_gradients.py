@@ -35,7 +35,7 @@ def test_packed_block(weighted):
     entities, relations = len(batch.entities) + 5, len(batch.relations) + 3
     layout = layout_for(batch, entities, relations)
     block = np.full(layout.bytes, 99, np.uint8)
-    layout.pack(batch, [None, None], block)
+    layout.pack(batch, block)
     packed = unpack(layout, block)
     assert list(packed.pop("step")) == [batch.step]
     assert list(packed.pop("counts")) == [len(batch.entities), len(batch.relations)]
@@ -62,12 +62,12 @@ def test_a_block_takes_its_own_sizes_alone():
     layout = layout_for(batch, *enough)
     block = np.zeros(layout.bytes, np.uint8)
     with pytest.raises(ValueError, match="other sizes"):
-        layout.pack(weighted, [None, None], block)
+        layout.pack(weighted, block)
     with pytest.raises(ValueError, match="another size"):
-        layout.pack(batch, [None, None], block[1:])
+        layout.pack(batch, block[1:])
     small = layout_for(batch, enough[0] - 1, enough[1])
     with pytest.raises(ValueError, match=f"room for {enough[0] - 1} entity rows, not {enough[0]}"):
-        small.pack(batch, [None, None], np.zeros(small.bytes, np.uint8))
+        small.pack(batch, np.zeros(small.bytes, np.uint8))
     with pytest.raises(ValueError, match="whole chunks"):
         _native.StepBlock(5, 2, 4, False, [("entity", 9, 9, False), ("relation", 9, 9, False)])
     assert not block.any()
@@ -76,7 +76,7 @@ def test_a_block_takes_its_own_sizes_alone():
 class GivenRows(DeviceRows):
     """Rows that arrive with their batch."""
 
-    running = None
+    planned = False
 
     def arrival(self, plan, records):
         def work():

@@ -7,12 +7,12 @@ import pytest
 import torch
 from devices import STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
 
-from dglke_frugal import _native
 from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.device import no_op
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
 from dglke_frugal._native import EngineError
-from dglke_frugal.store.plan_kernels import TO_CACHE, TO_HOST_ROW, update_tables
+from dglke_frugal.store.plan_kernels import update_tables
 from dglke_frugal.store.stalls import Stalls
 
 ROWS, DIM, STEPS, LEARNING_RATE, MAX_ROWS, FIRST = 400, 20, 60, 0.1, 50, 7
@@ -51,7 +51,8 @@ class Stepper:
         self.records = [  # longer than any plan
             device.zeros(MAX_ROWS + 3, self.rows.stride) for _ in range(STEPS_ON_DEVICE)]
         self.departed = [None] * STEPS_ON_DEVICE  # events behind the last steps, which used these
-        self.plans = []  # kept: transfers read them, behind torch's back
+        self.memories = [self.rows.plan_memory() for _ in range(STEPS_ON_DEVICE)] if self.rows.planned else []
+        self.ids = []  # kept: transfers read them, behind torch's back
 
     def announce(self, step):
         self.rows.announce(step, rows_of(step))
@@ -59,15 +60,16 @@ class Stepper:
     def run(self, step):
         self.rows.begin(step)
         known, records = rows_of(step), self.records[step % STEPS_ON_DEVICE]
-        size = len(records)
-        plan = self._put(self._pack(known, size))
+        plan, arrive = self._plan(step, known, len(records))
+        size = len(plan.rows)
         entries = []
         for ids, noise in workload(step):
             slots = np.searchsorted(known, ids)
             order = np.argsort(slots, kind="stable").astype(np.int32)
             offset = np.searchsorted(slots[order], np.arange(size + 1)).astype(np.int32)
             entries.append((noise, slots, offset, order))
-        self.device.arrive(self.rows.arrival(plan, records), after=self.departed[step % STEPS_ON_DEVICE])
+        arrival = self.rows.arrival(plan, records)
+        self.device.arrive(lambda: (arrive(), arrival()), after=self.departed[step % STEPS_ON_DEVICE])
         self.rows.wait()
         self.device.submit(lambda: self._work(plan, records, entries))
         self._end(step, plan)
@@ -75,9 +77,8 @@ class Stepper:
     def run_nothing(self, step):
         """A step that changes no row."""
         self.rows.begin(step)
-        _, number = self.rows.running
-        nothing = (np.empty(0, dtype) for dtype in (np.int64, np.int32, np.uint8, np.int64))
-        plan = self._put(Plan(*nothing, np.array([number + 1])))
+        plan, arrive = self._plan(step, None, 0)
+        self.device.arrive(arrive, after=self.departed[step % STEPS_ON_DEVICE])
         self.device.submit(lambda: self.rows.publish(plan))
         self._end(step, plan)
 
@@ -87,28 +88,17 @@ class Stepper:
         self.rows.leave(departed)
         self.rows.end()
 
-    def _put(self, plan):
-        found = Plan(*(what if what is None else torch.from_numpy(what).to(self.device.torch_device) for what in plan))
-        if self.device.torch_device.type == "cuda":
-            torch.cuda.synchronize()
-        self.plans.append(found)
-        return found
-
-    def _pack(self, known, size):
-        """What StepBlock.pack does with the plan of a step."""
-        scratch = self.rows.scratch
+    def _plan(self, step, known, size):
+        """The plan of a step on the device, of at most `size` rows, and work that brings it there."""
         if not self.rows.planned:
-            assert self.rows.running is None
-            return Plan(np.append(known, np.full(size - len(known), scratch)))
-        port, step = self.rows.running
-        rows, *rest = port.plan(step)
-        np.testing.assert_array_equal(rows, known)
-        padding = 0, scratch, TO_CACHE, scratch
-        padded = (np.append(what, np.full(size - len(known), pad, what.dtype))
-                  for what, pad in zip((rows, *rest), padding))
-        plan = Plan(*padded, np.array([step + 1]))
-        self.rows.amend(plan)
-        return plan
+            ids = np.append(known, np.full(size - len(known), self.rows.scratch))
+            self.ids.append(torch.from_numpy(ids).to(self.device.torch_device))
+            if self.device.torch_device.type == "cuda":
+                torch.cuda.synchronize()
+            return Plan(self.ids[-1]), no_op
+        memory, plan = self.memories[step % STEPS_ON_DEVICE]
+        final = self.rows.final_plan()
+        return plan.cut(size), lambda: memory.copy_(final, non_blocking=True)
 
     def _work(self, plan, records, entries):
         put = self.device.upload
@@ -164,7 +154,7 @@ def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
     """Where departures are late, each step needs rows of steps before that are not at home, and evicts others."""
     device = QueuedDevice(departure_seconds=seconds)
     store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, value_path="host_row")
-    for found, wanted in zip(train(store, device, STEPS, 4, drain_at=(STEPS // 3,)), expected):
+    for found, wanted in zip(train(store, device, STEPS, 4, drain_at=range(STEPS // 3, STEPS, 7)), expected):
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -178,28 +168,24 @@ def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead}")
 
 
-def test_in_flight_rows():
-    departures = _native.InFlightRows(10, 10, 3, 3)
-    host, cache = TO_HOST_ROW, TO_CACHE
-
-    def amend(rows, source, leave, target):
-        source, target = np.array(source, np.int32), np.array(target)
-        departures.amend(np.array(rows), source, np.array(leave, np.uint8), target)
-        return source.tolist(), target.tolist()
-
-    first = amend([2, 5, 7, 8, 0], [-1, 4, -1, -1, 9], [host, cache, host, host, cache], [2, 4, 7, 8, 9])
-    assert first == ([-1, 4, -1, -1, 9], [10, 4, 11, 12, 9])
-    # 7 and 8 are on their way; 5 was cached and is at home since
-    assert amend([1, 5, 7, 8], [-1] * 4, [host, cache, cache, host], [1, 3, 4, 8]) == ([-1, -1, 11, 12], [13, 3, 4, 14])
-    # 2 still is, 7 was cached and is at home since, 8 has departed once more
-    assert amend([2, 7, 8], [-1] * 3, [cache] * 3, [5, 6, 7]) == ([10, -1, 14], [5, 6, 7])
-    assert amend([1, 2, 9], [-1] * 3, [cache, cache, host], [8, 9, 9]) == ([13, -1, -1], [8, 9, 10])
-    departures.forget()
-    assert amend([9], [-1], [host], [9]) == ([-1], [13])
-    with pytest.raises(ValueError, match="more than 3 rows"):
-        departures.amend(np.arange(4), np.full(4, -1, np.int32), np.full(4, host, np.uint8), np.arange(4))
-    with pytest.raises(ValueError, match="equally long"):
-        departures.amend(np.arange(2), np.full(1, -1, np.int32), np.full(2, host, np.uint8), np.arange(2))
+@pytest.mark.parametrize("slots", [0, ROWS // 10])
+def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
+    """Also of rows that the next steps, which are planned already, read on the device."""
+    expected = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
+    expected.init_uniform(0.5, 1, 0)
+    store = make_store(queued_device, value_path="host_row", lookahead=4, slots=slots, policy="lru")
+    stepper = Stepper(store, queued_device)
+    for step in range(FIRST, FIRST + 4):
+        stepper.announce(step)
+    for step in range(FIRST, FIRST + 25):
+        stepper.run(step)
+        stepper.announce(step + 4)
+        gradients = [noise + expected.gather(ids) for ids, noise in workload(step)]
+        expected.apply([(ids, gradient) for (ids, _), gradient in zip(workload(step), gradients)])
+        if step % 3:
+            store.drain()
+            np.testing.assert_array_equal(store.embeddings, expected.embeddings, err_msg=f"step {step}")
+    store.close()
 
 
 def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
@@ -288,21 +274,6 @@ def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
     stalls = store.steps.stalls
     assert (stalls.steps, stalls.seconds) == (0, 0) if busy else stalls.steps == 1 and stalls.seconds > seconds / 2
     release.set()
-    store.close()
-
-
-def test_host_rows_that_are_changed_after_a_drain_are_read_at_home(queued_device):
-    store, expected = make_store(queued_device, value_path="host_row"), EmbeddingStore(ROWS, DIM, LEARNING_RATE)
-    expected.init_uniform(0.5, 1, 0)
-    stepper = Stepper(store, queued_device)
-    for step in (FIRST, FIRST + 1):
-        stepper.announce(step)
-        stepper.run(step)
-        store.drain()
-        expected.apply([(ids, noise + expected.gather(ids)) for ids, noise in workload(step)])
-        np.testing.assert_array_equal(store.embeddings, expected.embeddings)
-        for table in (store, expected):
-            table.embeddings[:] *= 2
     store.close()
 
 

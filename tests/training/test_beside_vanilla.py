@@ -63,6 +63,8 @@ class Recording:
 
 
 class Recorded:
+    made_ahead = False
+
     def __init__(self, recording):
         self.batches = recording.batches_from
 

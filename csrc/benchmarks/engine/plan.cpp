@@ -19,7 +19,6 @@
 #include "cache/named_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
-#include "store/in_flight_rows.h"
 
 namespace frugal::benchmarks {
 namespace {
@@ -45,19 +44,16 @@ RowTrace filling_trace(const std::vector<std::int64_t>& hot, std::int64_t rows_o
 }
 
 struct Times {
-  std::vector<double> registering, running, amending;
+  std::vector<double> registering, running;
 };
 
-// What one rank does, but for computing: before_step(s) first, and departures as a rank with a device has them.
+// What one rank does, but for computing: before_step(s) first.
 template <class BeforeStep>
-Times train(RankPort& port, const RowTrace& trace, std::int64_t rows, std::int64_t max_rows, std::int64_t slots,
-            int lookahead, std::int64_t filled, std::int64_t warm, std::int64_t pause, BeforeStep before_step) {
+Times train(RankPort& port, const RowTrace& trace, int lookahead, std::int64_t filled, std::int64_t warm,
+            std::int64_t pause, BeforeStep before_step) {
   const auto steps = static_cast<std::int64_t>(trace.size());
   std::int64_t registered = 0;
   Times times;
-  InFlightRows departures(rows, slots + 1, max_rows, 3);
-  std::vector<std::int32_t> source;
-  std::vector<std::int64_t> target;
   for (std::int64_t s = 0; s < steps; ++s) {
     before_step(s);
     double start = now();
@@ -66,19 +62,12 @@ Times train(RankPort& port, const RowTrace& trace, std::int64_t rows, std::int64
     if (s >= warm) times.registering.push_back(now() - start);
     if (s >= filled) std::this_thread::sleep_for(std::chrono::microseconds(pause));
     start = now();
-    const StepPlan plan = port.plan(s);
+    port.plan(s);
     for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s))
       port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     port.wait_gate(s);
-    source.assign(plan.source.begin(), plan.source.end());
-    target.assign(plan.target.begin(), plan.target.end());
-    const double amending = now();
-    if (port.reads_follow_stores()) departures.amend(plan.rows, source, plan.leave, target);
-    const double amended = now();
     port.publish(s);
-    if (s < warm) continue;
-    times.running.push_back(now() - amended + amending - start);
-    times.amending.push_back(amended - amending);
+    if (s >= warm) times.running.push_back(now() - start);
   }
   return times;
 }
@@ -112,6 +101,7 @@ int main(int argc, char** argv) {
   config.rows = rows;
   config.host_rows = table.data();
   config.max_rows_per_step = max_rows;
+  config.in_flight_steps = 3;  // as with a device
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   config.caches = {make_policy(policy, rows, hot)};
   config.horizon = config.caches[0]->wants_next_use() ? config.lookahead - 1 : 0;
@@ -119,8 +109,7 @@ int main(int argc, char** argv) {
   std::int64_t planned_rows = 0, planned_before = 0, planning_before = 0;
   RankStatistics before{};
   const auto run = [&](int rank, auto before_step) {
-    return train(engine.port(rank), trace, rows, max_rows, config.caches[0]->slots(), config.lookahead, filled, warm,
-                 pause, before_step);
+    return train(engine.port(rank), trace, config.lookahead, filled, warm, pause, before_step);
   };
   for (int rank = 0; rank < executors; ++rank) engine.port(rank);  // made here, before any other thread asks
   std::vector<std::thread> others;
@@ -144,11 +133,11 @@ int main(int argc, char** argv) {
   std::printf(
       "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", "
       "\"policy\": \"%s\", \"slots\": %ld, \"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, "
-      "\"planning_us\": %.4g, \"register_us\": %.4g, \"run_us\": %.4g, \"amend_us\": %.4g, \"engine_bytes\": %ld}\n",
+      "\"planning_us\": %.4g, \"register_us\": %.4g, \"run_us\": %.4g, \"engine_bytes\": %ld}\n",
       ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(),
       static_cast<long>(slots),
       static_cast<double>(planned_rows) / planned,
       static_cast<double>(after.cache_reads - before.cache_reads) / reads, static_cast<double>(planned_rows) / seconds,
       seconds / planned * 1e6, median(times.registering) * 1e6, median(times.running) * 1e6,
-      median(times.amending) * 1e6, static_cast<long>(statistics.engine_bytes));
+      static_cast<long>(statistics.engine_bytes));
 }

@@ -52,6 +52,8 @@ class _Sampler:
     """What batches of one rank and those of several have in common."""
 
     config: SamplerConfig
+    made_ahead = True  # whether threads make batches, and may pack them
+    weighted: bool  # whether batches have edge importance
     _native: _native.BatchSource
 
     @property
@@ -79,9 +81,9 @@ class _Sampler:
         with _graph_errors():
             return self._native.batch(step)
 
-    def batches(self, first_step: int = 0) -> Batches:
-        """The batches from `first_step` on, made in the background."""
-        return Batches(self._native, self.config, first_step)
+    def batches(self, first_step: int = 0, packer: Optional[_native.BatchPacker] = None) -> Batches:
+        """The batches from `first_step` on, made in the background, and packed there if there is a packer."""
+        return Batches(self._native, self.config, first_step, packer=packer)
 
     def make_ring(self, ranks: int) -> BatchRing:
         """A ring for `ranks` processes of this machine; BatchRing(ring.path) opens it in the others."""
@@ -103,7 +105,7 @@ class Sampler(_Sampler):
         Raises:
             InputError: if the sizes do not fit together or a rank has no edge.
         """
-        self.config = config
+        self.config, self.weighted = config, weight is not None
         if weight is not None:
             weight = np.ascontiguousarray(weight, dtype=np.float32)
         try:
@@ -130,16 +132,17 @@ class JoinedSampler(_Sampler):
         Raises InputError if the ranks' batches do not fit together.
         """
         self.config, self._ring, self._rank = samplers[0].config, ring, rank
+        self.weighted = samplers[0].weighted
         try:
             self._native = _native.JoinedSampler([sampler._native for sampler in samplers])
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 
-    def batches(self, first_step: int = 0) -> Batches:
+    def batches(self, first_step=0, packer=None):
         if self._ring is None:
-            return super().batches(first_step)
+            return super().batches(first_step, packer)
         shared = _native.SharedBatches(self._native, self._ring, self._rank, first_step, self.config.used_threads)
-        return Batches(shared, self.config, first_step, threads=1)  # which only copies
+        return Batches(shared, self.config, first_step, threads=1, packer=packer)  # which only copies, and packs
 
 
 class Batches:
@@ -148,9 +151,11 @@ class Batches:
     A batch, or any array taken from it, may be kept: its memory is used again only when nothing refers to it any more.
     """
 
-    def __init__(self, source: _native.BatchSource, config: SamplerConfig, first_step: int, threads: int = 0):
+    def __init__(self, source: _native.BatchSource, config: SamplerConfig, first_step: int, threads: int = 0,
+                 packer: Optional[_native.BatchPacker] = None):
         try:
-            self._stream = _native.BatchStream(source, first_step, threads or config.used_threads, config.lookahead)
+            self._stream = _native.BatchStream(source, first_step, threads or config.used_threads, config.lookahead,
+                                               packer)
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 

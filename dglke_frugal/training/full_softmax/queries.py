@@ -52,6 +52,8 @@ class QuerySampler:
     """Batches of queries, each as one of its triples: even steps ask for tails and odd steps for heads, and each of the
     two walks its own epochs over its queries. A batch is a pure function of (seed, step)."""
 
+    made_ahead = False  # but when they are asked for
+
     def __init__(self, graph: KnowledgeGraph, queries: Tuple[Queries, Queries], config: SamplerConfig):
         """queries: of tails, and of heads. config: without negatives; with inverse relations if queries have them."""
         relations = 2 * graph.n_relations if config.inverse else graph.n_relations

@@ -187,12 +187,15 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.model.in_halves and config.device.gpu[0] < 0:
         host["training step"] += distinct * row_bytes(dims.entity)  # csrc/store/rounded_rows.h
     host["batches ahead"] = (SAMPLED_AHEAD + config.store.lookahead) * (48 * positives + 16 * negatives + 16 * distinct)
+    if config.device.gpu[0] >= 0:  # packed, too (csrc/step/batch_packer.h)
+        packed = 28 * positives + 8 * negatives + 16 * distinct
+        host["batches ahead"] += (SAMPLED_AHEAD + config.store.lookahead) * packed
     if config.uses_engine:
         slots = config.store.cache_slots(graph.entities, row)
         staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
         host["flush engine"] = (3 << 20) + staging + 200 * distinct
         if config.writes_host_rows and config.device.gpu[0] >= 0:
-            host["flush engine"] += 4 * graph.entities  # where rows on their way home are (csrc/store/in_flight_rows.h)
+            host["flush engine"] += 4 * graph.entities  # csrc/engine/in_flight_slots.h
         host["cache index"] = 56 * slots
         if config.store.cache_policy != "static":
             host["cache index"] += 4 * graph.entities + 100 * slots

@@ -16,7 +16,7 @@ from ... import _native
 from ...store.device import Device, Event
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
-from .device_batch import TABLES, BatchForm, BlockTransfer, DeviceBlock
+from .device_batch import BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
 from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import Step
@@ -35,6 +35,7 @@ class DeviceStep(Step):
         self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them
         self._exchange, self._make_gradients = exchange, make_gradients
         self._steps = 0
+        self._ahead: Dict[Tuple, PackedBatches] = {}  # by sizes and tables: the last, full ones
         self._departed = deque(maxlen=STEPS_ON_DEVICE)  # events behind the last steps, of whatever shape
         self._compute(config)
 
@@ -62,11 +63,23 @@ class DeviceStep(Step):
         self._device.synchronize()
         self._compute(replace(self._config, learning_rate=rate))
 
+    def pack_ahead(self, sampler, announced: int, *tables: DeviceRows) -> _native.BatchPacker:
+        """Who packs the full batches of a sampler when they are made, so that their steps need not.
+
+        announced: steps that are announced at a time. tables: as for run_rows."""
+        config = sampler.config
+        sizes = BatchSizes(sampler.batch_size, sampler.chunk_size, config.neg_sample_size, sampler.weighted)
+        count = config.lookahead + config.used_threads + announced + STEPS_ON_DEVICE  # more are packed by their steps
+        packed = PackedBatches(self._device, sizes.layout(tables), count)
+        self._device.synchronize()  # earlier steps need nothing of theirs any more
+        self._ahead, self._shaped = {(sizes, tables): packed}, {}
+        return packed.packer
+
     def run_rows(self, batch, *tables: DeviceRows):
         """Enqueue the step."""
-        shape = (len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables)
+        shape = BatchSizes(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted), tables
         if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
-            self._shaped[shape] = _ShapedStep(self, batch, tables)
+            self._shaped[shape] = _ShapedStep(self, *shape)
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
         self._departed.append(self._shaped[shape].run(batch, after))
         self._steps += 1
@@ -89,15 +102,12 @@ class DeviceStep(Step):
 class _ShapedStep:
     """Steps of batches of one shape: their buffers, and their repeatable work."""
 
-    def __init__(self, step: DeviceStep, batch: _native.Batch, tables: Tuple[DeviceRows, ...]):
+    def __init__(self, step: DeviceStep, sizes: BatchSizes, tables: Tuple[DeviceRows, ...]):
         self._device, self._tables, self._learning_rate = step._device, tables, step._learning_rate
-        form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
-        sizes = [min(tables[0].table.rows, 2 * form.positives + form.chunks * form.negatives)]
-        sizes += [min(rows.table.rows, form.positives) for rows in tables[1:]]
-        layout = _native.StepBlock(form.positives, batch.chunk_size, form.negatives, form.weighted, [
-            (name, size, rows.scratch, rows.planned) for name, size, rows in zip(TABLES, sizes, tables)])
+        form = BatchForm(sizes.positives, sizes.positives // sizes.chunk_size, sizes.negatives, False, sizes.weighted)
         in_place = step._gradients.in_place(tables)
-        self._transfer = BlockTransfer(self._device, layout, tables, in_place)
+        self._transfer = BlockTransfer(self._device, sizes.layout(tables), tables, in_place,
+                                       step._ahead.get((sizes, tables)))
         self._works = [
             self._make_works(block, step._gradients.of_block(form, block, tables)) for block in self._transfer.blocks
         ]

@@ -1,0 +1,236 @@
+// Values that go home beside the next steps: whatever the device's order of work, every step reads the newest ones.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/simple_policies.h"
+
+namespace frugal::testing {
+namespace {
+
+constexpr int kSteps = 150, kInFlight = 3;
+
+struct Setting {
+  std::int64_t rows = 40, max_rows = 12, slots = 8;
+  int ranks = 1, lookahead = 3, threads = 1, horizon = 0;
+  std::shared_ptr<CachePolicy> policy;
+};
+
+Setting random_setting(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Setting setting;
+  setting.ranks = 1 + static_cast<int>(random() % 3);
+  setting.lookahead = 1 + static_cast<int>(random() % 6);
+  setting.rows = random() % 2 ? 40 : 15;
+  setting.slots = random() % 2 ? 8 : 3;
+  std::vector<std::int64_t> hot(static_cast<std::size_t>(setting.slots));
+  for (std::size_t i = 0; i < hot.size(); ++i) hot[i] = static_cast<std::int64_t>(2 * i);
+  switch (seed % 4) {
+    case 0:
+      setting.slots = 0;
+      break;
+    case 1:
+      setting.policy = std::make_shared<StaticHotSet>(hot);
+      break;
+    case 2:
+      setting.policy = std::make_shared<RandomAdmission>(setting.slots, 0.3, seed);
+      break;
+    default:
+      setting.horizon = setting.lookahead - 1;
+      setting.policy = std::make_shared<ReuseWindow>(setting.slots, std::max(1, setting.horizon));
+  }
+  return setting;
+}
+
+std::vector<std::vector<std::int64_t>> random_steps(const Setting& setting, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::vector<std::int64_t>> steps(kSteps);
+  for (auto& step : steps) {
+    const std::uint64_t every = 2 + random() % 4;
+    for (std::int64_t row = 0; row < setting.rows; ++row)
+      if (random() % every == 0 && static_cast<std::int64_t>(step.size()) < setting.max_rows) step.push_back(row);
+    if (random() % 20 == 0) step.clear();
+  }
+  return steps;
+}
+
+// One rank's device and its host rows, which hold versions: each step writes its number plus one into all of its rows.
+// What a row's version has to be is a plain dictionary.
+class Machine {
+ public:
+  Machine(RankPort& port, const Setting& setting, std::uint64_t seed)
+      : port_(port), setting_(setting), random_(seed), home_(static_cast<std::size_t>(setting.rows)) {}
+
+  std::int64_t steps() const { return steps_; }
+
+  void run(const std::vector<std::int64_t>& rows) {
+    const std::int64_t step = steps_++;
+    if (random_() % 25 == 0) drain();
+    const StepPlan plan = port_.plan(step);
+    check_padding(step);
+    serve_write_backs(step);
+    port_.wait_gate(step);
+    // The slots of the step kInFlight before are used again, so that one must have departed; others may have.
+    depart(step - kInFlight + static_cast<std::int64_t>(random_() % kInFlight));
+    ASSERT_TRUE(std::ranges::equal(plan.rows, rows));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      EXPECT_EQ(plan.source[i] == kFromHost ? home(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
+          << "row " << rows[i] << " in step " << step;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      memory_[plan.target[i]] = newest_[rows[i]] = step + 1;
+      if (plan.leave[i] == RowDestination::kHostRow) {
+        EXPECT_GT(plan.target[i], setting_.slots);
+        left_.push_back({step, rows[i], plan.target[i]});
+      } else {
+        EXPECT_LT(plan.target[i], setting_.slots);
+      }
+    }
+    port_.publish(step);
+  }
+
+  // As a validation or a checkpoint does: all is at home then, and training goes on as planned.
+  void drain() {
+    depart(steps_);
+    for (const CachedRow& cached : port_.drain()) home(cached.row) = memory_.at(cached.slot);
+    port_.finish_drain();
+    for (const auto& [row, version] : newest_) EXPECT_EQ(home(row), version) << "row " << row << " at home";
+  }
+
+ private:
+  struct Left {
+    std::int64_t step, row, slot;
+  };
+
+  std::int64_t& home(std::int64_t row) { return home_[static_cast<std::size_t>(row)]; }
+
+  // All departures up to the step's, in order: what lies in the slots then.
+  void depart(std::int64_t step) {
+    while (!left_.empty() && left_.front().step <= step) {
+      home(left_.front().row) = memory_.at(left_.front().slot);
+      left_.pop_front();
+    }
+  }
+
+  // Behind all departures but the last step's.
+  void serve_write_backs(std::int64_t step) {
+    for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
+      depart(step - 2);
+      for (const WriteBack& request : requests) home(request.row) = memory_.at(request.slot);
+      port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
+    }
+  }
+
+  void check_padding(std::int64_t step) {
+    const auto cell = port_.plan_cell(step);
+    const PlanFields fields = port_.plan_fields();
+    const auto count = static_cast<std::int64_t>(port_.plan(step).rows.size());
+    const auto at = [&]<class T>(std::int64_t begin, std::int64_t i, T) {
+      T value;
+      std::memcpy(&value, cell.data() + begin + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+      return value;
+    };
+    EXPECT_EQ(at(fields.published, 0, std::int64_t{}), step + 1);
+    for (std::int64_t i = count; i < port_.max_rows(); ++i) {
+      EXPECT_EQ(at(fields.rows, i, std::int64_t{}), 0);
+      EXPECT_EQ(at(fields.source, i, std::int32_t{}), setting_.slots);
+      EXPECT_EQ(at(fields.leave, i, RowDestination{}), RowDestination::kCache);
+      EXPECT_EQ(at(fields.target, i, std::int64_t{}), setting_.slots);
+    }
+  }
+
+  RankPort& port_;
+  const Setting setting_;
+  std::mt19937_64 random_;
+  std::int64_t steps_ = 0;
+  std::vector<std::int64_t> home_;                       // versions of host rows
+  std::map<std::int64_t, std::int64_t> memory_, newest_;  // versions by slot; the true ones by row
+  std::deque<Left> left_;                                // on their way, in order
+};
+
+// Ranks run the same steps one after the other, or some of them ahead of others.
+void train(const Setting& setting, const std::vector<std::vector<std::int64_t>>& steps, std::uint64_t seed) {
+  const RowLayout layout = RowLayout::for_dim(1);
+  std::vector<float> table(static_cast<std::size_t>(setting.rows * layout.stride));
+  EngineConfig config;
+  config.ranks = setting.ranks;
+  config.same_steps = true;
+  config.lookahead = setting.lookahead;
+  config.planner_threads = setting.threads;
+  config.horizon = setting.horizon;
+  config.value_path = ValuePath::kHostRow;
+  config.in_flight_steps = kInFlight;
+  config.layout = layout;
+  config.rows = setting.rows;
+  config.host_rows = table.data();
+  config.max_rows_per_step = setting.max_rows;
+  config.update = std::make_shared<SgdUpdate>(0.1f);
+  if (setting.policy) config.caches = {setting.policy};
+  Engine engine(config);
+  std::mt19937_64 random(seed);
+  std::vector<Machine> machines;
+  for (int r = 0; r < setting.ranks; ++r) machines.emplace_back(engine.port(r), setting, random());
+  std::vector<std::int64_t> registered(static_cast<std::size_t>(setting.ranks));
+  const auto slowest = [&] { return std::ranges::min_element(machines, {}, &Machine::steps)->steps(); };
+  while (slowest() < kSteps) {
+    const auto r = static_cast<std::size_t>(random() % machines.size());
+    for (std::size_t each = 0; each < machines.size(); ++each)
+      for (auto& next = registered[each]; next < kSteps && next <= slowest() + setting.lookahead; ++next)
+        engine.port(static_cast<int>(each)).register_step(next, steps[static_cast<std::size_t>(next)], {});
+    if (machines[r].steps() < registered[r]) machines[r].run(steps[static_cast<std::size_t>(machines[r].steps())]);
+  }
+  for (Machine& machine : machines) machine.drain();
+}
+
+TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Setting setting = random_setting(seed);
+    train(setting, random_steps(setting, seed), seed);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(InFlightSlots, RowsThatThreadsLookUp) {
+  Setting setting;
+  setting.rows = 9000;
+  setting.max_rows = 5000;
+  setting.threads = 3;
+  setting.slots = 1000;
+  std::vector<std::int64_t> hot(1000);
+  for (std::size_t i = 0; i < hot.size(); ++i) hot[i] = static_cast<std::int64_t>(3 * i);
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    setting.policy = seed ? std::shared_ptr<CachePolicy>(std::make_shared<RandomAdmission>(1000, 0.3, seed))
+                          : std::make_shared<StaticHotSet>(hot);
+    train(setting, random_steps(setting, seed), seed);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// They would be of no use: a value that goes through staging is not the rank's any more.
+TEST(InFlightSlots, AreForReadsThatFollowStores) {
+  std::vector<float> table(static_cast<std::size_t>(10 * RowLayout::for_dim(1).stride));
+  EngineConfig config;
+  config.in_flight_steps = kInFlight;
+  config.layout = RowLayout::for_dim(1);
+  config.rows = 10;
+  config.host_rows = table.data();
+  config.max_rows_per_step = 4;
+  config.update = std::make_shared<SgdUpdate>(0.1f);
+  const std::vector<std::int64_t> rows{1, 2};
+  Engine engine(config);
+  engine.port(0).register_step(0, rows, {});
+  const StepPlan plan = engine.port(0).plan(0);
+  EXPECT_EQ(plan.leave[0], RowDestination::kValue);
+  EXPECT_EQ(plan.source[1], kFromHost);
+  config.in_flight_steps = -1;
+  EXPECT_THROW(Engine{config}, std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace frugal::testing
