@@ -97,10 +97,11 @@ TEST(Half, NeighboursComeAsOftenAsTheirDistanceSays) {
         ASSERT_TRUE(half == (low | sign) || half == ((low + 1) | sign)) << x;
         up += half != (low | sign);
       }
-      if (format.element == RowElement::kFloat16 && size < std::ldexp(1, -14))
+      if (format.element == RowElement::kFloat16 && size < std::ldexp(1, -14)) {
         EXPECT_NEAR(up, share * 65536, 1) << x;
-      else if (size > std::ldexp(1.0, -120))
+      } else if (size > std::ldexp(1.0, -120)) {
         EXPECT_EQ(up, share * 65536) << x;
+      }
     }
 }
 

@@ -30,7 +30,7 @@ class TrainingLoop:
         self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
 
     def _batches(self, rows):
-        if not (hasattr(self.step, "pack_ahead") and self._sampler.made_ahead):
+        if not self._sampler.made_ahead:
             return self._sampler.batches(self._first)
         return self._sampler.batches(self._first, self.step.pack_ahead(self._sampler, self._lookahead + 1, *rows))
 

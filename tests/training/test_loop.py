@@ -31,6 +31,8 @@ class Rows:
 
 
 class Sampler:
+    made_ahead = False
+
     def __init__(self, clock):
         self._clock = clock
 

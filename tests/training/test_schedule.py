@@ -12,8 +12,8 @@ from training.conftest import logged, tables
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training import training_run
 from dglke_frugal.training.plateau import Plateau
+from dglke_frugal.training.step import native_step
 from dglke_frugal.training.trainer import train
 
 PLATEAU = ["--valid", "--eval_interval", 20, "--eval_percent", 0.05, "--lr_patience", 1, "--lr_factor", 0.3, "--lr", 2]
@@ -45,9 +45,9 @@ def test_the_rule():
 
 def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatch):
     rates = []
-    make = training_run.make_step
-    monkeypatch.setattr(training_run, "make_step", lambda config, **rest: (rates.append(config.learning_rate),
-                                                                           make(config, **rest))[1])
+    make = native_step.native_step
+    monkeypatch.setattr(native_step, "native_step", lambda config, *rest: (rates.append(config.learning_rate),
+                                                                           make(config, *rest))[1])
     folder = runs("--max_step", 200, *PLATEAU)
     rate, best, expected = 2, -1.0, []
     for (step, mrr), (at, said) in zip(logged(folder, "valid/MRR"), logged(folder, "train/lr")):

@@ -62,6 +62,9 @@ class ColumnRun(RankRun):
     def _make_step(self):
         return None  # once the exchange is there
 
+    def _own_arrays(self):
+        return {}  # models of one's own have no columns
+
     def _connect(self, segment) -> None:
         """Collective: the other ranks are there."""
         config, ranks = self.config, self.config.device.ranks

@@ -28,6 +28,13 @@ class Step(ABC):
     def set_learning_rate(self, rate: float) -> None:
         """Of the coming steps; between two steps."""
 
+    def pack_ahead(self, sampler, announced: int, *tables) -> Optional[_native.BatchPacker]:
+        """What packs the full batches of `sampler` for a device where they are made; None if nothing has to be packed.
+
+        announced: steps that are announced at a time. tables: as for run_rows.
+        """
+        return None
+
     def state_arrays(self) -> Dict[str, np.ndarray]:
         """What the step itself has learned besides rows, as flat arrays that may be written to."""
         return {}
