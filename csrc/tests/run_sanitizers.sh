@@ -8,9 +8,8 @@ build=${1:-$source/build/sanitizers}
 broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*'  # those race: that is what is broken
 
 if command -v clang++ > /dev/null; then
-  for file in "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp; do
-    clang++ -std=c++20 -I"$source/csrc" -fsyntax-only -Wthread-safety -Werror "$file"
-  done
+  printf '%s\n' "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp |
+    xargs -n 1 -P 2 clang++ -std=c++20 -I"$source/csrc" -fsyntax-only -Wthread-safety -Werror
   echo "thread-safety analysis: clean"
 else
   echo "thread-safety analysis: clang++ not found" >&2

@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
+from shared_memory import nothing_left
 
 from dglke_frugal import _native
 
@@ -102,9 +103,8 @@ def running(columns):
         wait_for(process, "[proc 1][Train](20/")
         return process, folder, followers(process.pid)
 
-    before = set(os.listdir("/dev/shm"))
-    yield start
-    assert set(os.listdir("/dev/shm")) == before
+    with nothing_left():
+        yield start
 
 
 def last_line(process, others):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from devices import CUDA
 from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
+from shared_memory import nothing_left
 
 from dglke_frugal import _native
 
@@ -90,9 +91,8 @@ def running(gpu_ranks):
         wait_for(process, "[proc 1][Train](20/")
         return process, followers(process.pid)
 
-    before = set(os.listdir("/dev/shm"))
-    yield start
-    assert set(os.listdir("/dev/shm")) == before
+    with nothing_left():
+        yield start
 
 
 def last_line(process, others):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
+from shared_memory import nothing_left
 
 LONG = ["--max_step", 1_000_000, "--log_interval", 20]
 
@@ -15,9 +16,8 @@ LONG = ["--max_step", 1_000_000, "--log_interval", 20]
 @pytest.fixture
 def left_behind():
     """Checks that a test leaves nothing in the shared memory's file system."""
-    before = set(os.listdir("/dev/shm"))
-    yield
-    assert set(os.listdir("/dev/shm")) == before
+    with nothing_left():
+        yield
 
 
 def start(ranks, *given, until="[proc 1][Train](20/", **options):

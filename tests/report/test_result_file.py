@@ -22,7 +22,8 @@ def git(folder, *arguments):
 def checkout(tmp_path):
     """A repository with what this one has for the purpose."""
     folder = tmp_path / "checkout"
-    for name in (".commit", ".gitattributes", "benchmarks/commit.py", "benchmarks/results/README.md", "setup.py"):
+    for name in (".commit", ".gitattributes", ".gitignore", "benchmarks/commit.py", "benchmarks/results/README.md",
+                 "setup.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     git(folder, "init", "-q")

@@ -1,0 +1,19 @@
+"""What processes leave in the shared memory's file system, which tests beside this one use as well."""
+
+import contextlib
+import os
+import time
+
+FOLDER = "/dev/shm"
+
+
+@contextlib.contextmanager
+def nothing_left(seconds=30):
+    """Fails if a name that has come up meanwhile stays. Those of tests beside this one go when these end."""
+    before = set(os.listdir(FOLDER))
+    yield
+    new, deadline = set(os.listdir(FOLDER)) - before, time.monotonic() + seconds
+    while new and time.monotonic() < deadline:
+        time.sleep(0.05)
+        new &= set(os.listdir(FOLDER))
+    assert not new
