@@ -91,7 +91,7 @@ def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, process
     if name != "SGD":
         np.testing.assert_array_equal(trained["optimizer_state"].numpy(), plain.state)
     for _ in others:
-        rank, seen = results.get(timeout=60)
+        rank, seen = results.get(timeout=180)
         assert not isinstance(seen, str), (rank, seen)
         np.testing.assert_array_equal(seen, plain.weight)
     for other in others:

@@ -312,7 +312,7 @@ def test_a_rank_process_that_is_killed_stops_the_others_and_leaves_nothing_behin
         start = time.monotonic()
         with pytest.raises(EngineError, match=rf"Rank 1 \(process {child.pid}\) has ended"):
             port.drain()
-        assert time.monotonic() - start < 5  # about 0.1 s; a hang would be forever
+        assert time.monotonic() - start < 30  # about 0.1 s; a hang would be forever
         child.wait()
         child.stdout.close()
 

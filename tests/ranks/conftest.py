@@ -88,7 +88,7 @@ class Ranks:
         if resume:
             arguments, folder = ["--resume", resume, *given], resume
         process = self.start(arguments, **options)
-        output, _ = process.communicate(timeout=100)
+        output, _ = process.communicate(timeout=180)
         assert process.returncode == 0, output
         return folder, output
 
@@ -153,7 +153,7 @@ def wait_for(process, text):
     raise AssertionError("".join(lines))
 
 
-def assert_gone(pids, seconds=5.0):
+def assert_gone(pids, seconds=30.0):
     """All processes end within some seconds."""
     deadline = time.monotonic() + seconds
     while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}") and "Z" not in _state(pid)]:

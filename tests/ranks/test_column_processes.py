@@ -81,14 +81,14 @@ def test_what_cannot_be_split_is_refused(columns, given, sentence):
     if "RESCAL" not in given:
         arguments = [*arguments, *map(str, given)]  # behind the common ones
     process = columns.start(arguments)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and sentence in output.splitlines()[-1], output
 
 
 def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
     folder, _ = columns.run(*DIMS, "--max_step", 4)
     process = columns.start(["--resume", str(folder), "--parallel", "rows", "--max_step", "8"])
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and "is of another configuration" in output, output
 
 
@@ -108,7 +108,7 @@ def running(columns):
 
 
 def last_line(process, others):
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=180)
     assert_gone(others.values())
     assert process.returncode == 1, output
     return output.splitlines()[-1]
@@ -128,21 +128,21 @@ def test_a_rank_that_throws_stops_all_with_its_message(running):
 def test_a_device_that_fails_stops_all(columns):
     columns.gpu = "devices.FailingDevice(60 if rank == 1 else -1)"
     arguments, _ = columns.arguments(*DIMS, "--max_step", 1_000_000)
-    output, _ = columns.start(arguments).communicate(timeout=100)
+    output, _ = columns.start(arguments).communicate(timeout=180)
     assert re.search("Rank 1.*the device failed in step 61.*the bus is gone", output.splitlines()[-1])
 
 
 def test_no_rank_outlives_rank_0(running):
     process, _, others = running()
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=180)
     assert_gone(others.values())
 
 
 def test_an_interrupt_stops_all_after_the_same_step(running, columns):
     process, folder, others = running()
     os.kill(others[1], signal.SIGTERM)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=180)
     assert_gone(others.values())
     assert process.returncode == 128 + signal.SIGTERM, output
     (checkpoint,) = (folder / "checkpoints").glob("step-*")

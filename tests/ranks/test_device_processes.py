@@ -96,7 +96,7 @@ def running(gpu_ranks):
 
 
 def last_line(process, others):
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=180)
     assert_gone(others.values())
     assert process.returncode == 1, output
     return output.splitlines()[-1]

@@ -28,8 +28,8 @@ def start(ranks, *given, until="[proc 1][Train](20/", **options):
     return process, folder, followers(process.pid)
 
 
-def finish(process, others, seconds=5.0):
-    output, _ = process.communicate(timeout=20)
+def finish(process, others, seconds=30.0):
+    output, _ = process.communicate(timeout=180)
     assert_gone(others.values(), seconds)
     return output
 

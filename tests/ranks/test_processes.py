@@ -70,7 +70,7 @@ def test_another_number_of_ranks_or_partition_is_refused(ranks):
     folder, _ = ranks.run("--num_proc", 2, "--max_step", 5)
     for changed in (["--num_proc", 3], ["--rel_part"]):
         process = ranks.start(["--resume", folder, "--max_step", 10, *changed])
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=180)
         assert process.returncode == 2 and "of another configuration" in output
     folder, _ = ranks.run("--max_step", 10, "--flush_threads", 3, "--cache_ratio", 0.5, resume=folder)
     assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 2, steps=10))

@@ -24,7 +24,7 @@ def test_they_find_each_other_and_equal_the_oracle(ranks, gpu):
     arguments, folder = ranks.arguments("--max_step", 12, *gpu)
     run = environment(0, 3)["TORCHELASTIC_RUN_ID"]
     processes = [ranks.start(arguments, **environment(rank, 3, TORCHELASTIC_RUN_ID=run)) for rank in (2, 1, 0)]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=180)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], outputs
     assert_same(trained(folder), ranks.oracle(folder, "--num_proc", 3, steps=12))
 
@@ -37,5 +37,5 @@ def test_they_find_each_other_and_equal_the_oracle(ranks, gpu):
 def test_contradictions_are_refused(ranks, given, more, sentence):
     arguments, _ = ranks.arguments("--max_step", 1, *given)
     process = ranks.start(arguments, **environment(0, 2, **more))
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == 2 and sentence in output

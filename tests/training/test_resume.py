@@ -57,7 +57,7 @@ def test_a_signal_ends_the_run_after_a_checkpoint(runs, number, code):
     arguments, folder = runs.arguments("--max_step", 10**7, "--log_interval", 50)
     process = started(runs, arguments, folder)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == code
     assert f"--resume {folder}" in output and "Traceback" not in output
     (checkpoint,) = folder.glob("checkpoints/step-*")
@@ -76,7 +76,7 @@ def test_a_run_that_is_being_trained_cannot_be_resumed(runs, resumed):
         first = started(runs, ["--resume", str(folder)], folder)
     try:
         second = runs.process(["--resume", str(folder)])
-        output, _ = second.communicate(timeout=60)
+        output, _ = second.communicate(timeout=180)
         assert second.returncode == 2 and first.poll() is None
         assert f"another process is training the run in {folder}" in output and "Traceback" not in output
     finally:

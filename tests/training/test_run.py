@@ -243,7 +243,7 @@ def test_a_terminal_shows_a_bar(runs):
         while block := os.read(terminal, 4096):
             shown += block
     os.close(terminal)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert re.search(rb"training: .*/3000 \[.*<.*loss=.*triples/s=.*hits=.*stall=", shown)
     assert len(re.findall(r"^\[proc 0\]\[Train\] 1000 steps take", out, re.M)) == 3
