@@ -1,4 +1,6 @@
 """A step against all entities, against float64 autograd over the whole matrix of scores."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from devices import device  # noqa: F401
@@ -15,7 +17,7 @@ STEPS = 4
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    for products in (tile_products.HostProducts, tile_products.DeviceProducts):
+    for products in (tile_products.HostProducts, tile_products.DeviceProducts, tile_products.TransposingProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
 
 
@@ -40,8 +42,17 @@ def test_against_autograd(model, optimizer, device):  # noqa: F811
 @pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
 def test_several_tiles(model, small_tiles, device):  # noqa: F811
     entities = 1300
-    assert 512 >= tile_rows(BATCH, entities, 0) < entities / 2
-    assert_agrees(make_config(model), device, entities)
+    config = make_config(model)
+    assert 512 >= tile_rows(BATCH, entities, config.step.entity_dim, 0, copied=False).scores < entities / 2
+    assert_agrees(config, device, entities)
+
+
+@pytest.mark.parametrize("optimizer", ["row_adagrad", "adagrad"])
+def test_scores_of_all_rows_are_held_where_rows_are_long(optimizer, small_tiles, device):  # noqa: F811
+    entities, config = 1300, make_config("DistMult", optimizer=optimizer, learning_rate=1e-3)
+    config = replace(config, step=replace(config.step, entity_dim=2 * BATCH, relation_dim=2 * BATCH))
+    assert tile_rows(BATCH, entities, 2 * BATCH, 0, copied=False) == (entities, 512)
+    assert_agrees(config, device, entities)
 
 
 @pytest.mark.parametrize("norm", [1, 2, 2.5])
@@ -69,21 +80,21 @@ def test_dropout(rates, small_tiles, device):  # noqa: F811
 
 
 def test_what_is_dropped_depends_on_seed_step_part_and_place_alone(device):  # noqa: F811
-    import torch
-
     rows, dim, first = 50, 7, 10
     masks = {}
     for seed, step, part in ((5, 0, 1), (6, 0, 1), (5, 1, 1), (5, 0, 2)):
-        values = device.zeros(rows, dim).fill_(1.0)
-        number = device.zeros(1, dtype=np.int64).fill_(step)
-        torch.manual_seed(0)
+        values, number = device.zeros(rows, dim), device.zeros(1, dtype=np.int64)
+        device.submit(lambda values=values, number=number, step=step: (values.fill_(1.0), number.fill_(step)))
+        device.synchronize()
         _native.drop(values, 0.25, seed, number, part, 0, device.stream)
         device.synchronize()
         masks[seed, step, part] = values.cpu().numpy()
         name = {1: "fixed", 2: "relation"}[part]
         np.testing.assert_allclose(masks[seed, step, part], kept(0.25, seed, step, name, rows, dim).numpy(), rtol=1e-6)
     assert len({mask.tobytes() for mask in masks.values()}) == len(masks)
-    part = device.zeros(rows - first, dim).fill_(1.0)
+    part = device.zeros(rows - first, dim)
+    device.submit(lambda: part.fill_(1.0))
+    device.synchronize()
     _native.drop(part, 0.25, 5, device.zeros(1, dtype=np.int64), 1, first, device.stream)
     device.synchronize()
     np.testing.assert_array_equal(part.cpu().numpy(), masks[5, 0, 1][first:])

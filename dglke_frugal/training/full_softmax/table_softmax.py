@@ -1,8 +1,8 @@
 """Cross-entropy of queries' softmax over all rows of a table, which is updated in passing.
 
 The table is met tile by tile, twice: for the sums of the softmax, and for the slopes of the scores, from which a tile's
-gradients come and at once its update. Scores are never held for more than a tile. Rows of the batch have a gradient
-besides, which needs all tiles: theirs wait aside.
+gradients come and at once its update. Scores are held for a tile, and gradients for a part of it (tiles.py). Rows of the
+batch have a gradient besides, which needs all tiles: theirs wait aside.
 
 The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
 """
@@ -45,10 +45,11 @@ class TableSoftmax:
         dropout of the table's rows; None for none."""
         self._device, self._products, self._rule, self._bound, self._drop = device, products, rule, bound, drop
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
-        self._tile = tile_rows(shape.queries, shape.rows, products.tile_floats)
+        tile = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats, copied=drop is not None)
+        self._tile, self._part = tile
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        self._of_tile = zeros(self._tile, padded(shape.dim))[:, : shape.dim]
+        self._of_part = zeros(self._part, padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
         self.aside = zeros(shape.in_batch, shape.dim)
         self._slots = zeros(shape.rows + 1, dtype=np.int32)  # of a row among the batch's, and -1 for others
@@ -71,6 +72,7 @@ class TableSoftmax:
         """
         self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
         products, stream = self._products, self._device.stream
+        products.begin(self.query)
         largest, total, wanted = self._sums.copy_(self._no_sums)
         for first, tile in self._tiles(table, step):
             scores = self._scores[:, : len(tile)]
@@ -82,15 +84,18 @@ class TableSoftmax:
         slope_scale = scale if weight == 1.0 else weight * scale
         of_query = self._of_query.zero_()
         for first, tile in self._tiles(table, step):
-            scores, of_tile = self._scores[:, : len(tile)], self._of_tile[: len(tile)]
+            scores = self._scores[:, : len(tile)]
             if len(tile) < self._rows:  # else they are still there
                 products.scores(self.query, tile, scores)
-            _native.softmax_slopes(scores, first, self._bound, targets, log_sum, slope_scale, stream)
-            products.add_to_query(scores, tile, of_query)
-            products.of_entities(scores, self.query, of_tile)
-            if self._drop is not None:
-                self._drop(of_tile, step, first)
-            _native.softmax_update_tile(table, self._dim, first, of_tile, self._slots, self.aside, self._rule, stream)
+            for begin in range(0, len(tile), self._part):
+                part = slice(begin, min(begin + self._part, len(tile)))
+                slopes, of_part, at = scores[:, part], self._of_part[: part.stop - begin], first + begin
+                _native.softmax_slopes(slopes, at, self._bound, targets, log_sum, slope_scale, stream)
+                products.add_to_query(slopes, tile[part], of_query)
+                products.of_entities(slopes, of_part)
+                if self._drop is not None:
+                    self._drop(of_part, step, at)
+                _native.softmax_update_tile(table, self._dim, at, of_part, self._slots, self.aside, self._rule, stream)
         self._slots.index_fill_(0, batch_rows, -1)
         return loss, of_query
 
