@@ -116,6 +116,7 @@ def main():
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
     parser.add_argument("--part", nargs="*", choices=several_gpus.PARTS, default=list(several_gpus.PARTS),
                         help="of one GPU beside several")
+    parser.add_argument("--counts", type=int, nargs="+", help="how many of the GPUs, beside one (all)")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2, 3, 4])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "vanilla"], default=["p2f", "sync", "vanilla"])
@@ -124,7 +125,8 @@ def main():
     parser.add_argument("--flush_threads", type=int, default=2)
     options = parser.parse_args()
     if len(set(options.gpu)) > 1 and options.part:
-        several_gpus.run(options.json, options.gpu, options.data_path, options.part, options.entities)
+        counts = options.counts or [len(options.gpu)]
+        several_gpus.run(options.json, options.gpu, counts, options.data_path, options.part, options.entities)
     if not options.ranks:
         return
     data = ["--data_path", options.data_path, "--dataset", options.dataset]

@@ -1,18 +1,22 @@
 """Triples per second of several GPUs over the best setting of one, and over DGL-KE with as many, in one run.
 
     python -m benchmarks.ranks --json FILE --gpu 0 1 [--data_path P] [--part fb15k models large] [--entities N]
+    python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
 with --peer off, and by rows. Each leg is a whole run of the command; its number is the median over all intervals of its
-log but the first, added over ranks, times the batch of a rank.
+log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
 
-fb15k: TransE_l2, dim 400, batch 1024, 256 negatives [two_gpus_over_one_fb15k] [two_gpus_over_one_fb15k_no_peer]
-[frugal_over_vanilla_two_gpus]. models: ComplEx and RotatE there [two_gpus_over_one_complex] [two_gpus_over_one_rotate].
-large: N entities (20 million) by 400 behind a cache of 5 % [two_gpus_over_one_20m] [two_gpus_over_one_20m_no_peer].
-shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
+fb15k: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE there. large: N entities (20 million) by
+400 behind a cache of 5 %. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns
+and n times the batch.
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m; _no_peer) and by the number of GPUs,
+[n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus]
+and so on.
 """
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import statistics
@@ -25,7 +29,7 @@ from pathlib import Path
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
 
-from . import result_file
+from . import machine, result_file
 from .train import BATCH, NEGATIVES, RECIPES
 
 PARTS = ("fb15k", "models", "large", "shares")
@@ -77,46 +81,67 @@ def over(legs, ours, theirs):
     return max(sides[0]) / max(sides[1]) if all(sides) else None
 
 
+# What [n_gpus_over_one] has: its name, the part, the legs of several GPUs, those of one.
+COMPARED = [
+    ("fb15k", "fb15k", ("columns", "columns_on_device"), tuple(ONE)),
+    ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
+    ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
+    ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
+    ("20m", "large", ("columns",), ("one",)),
+    ("20m_no_peer", "large", ("columns_no_peer",), ("one",)),
+]
+
+
+def ratios(report, counts):
+    """The keys that follow from the legs that there are."""
+    def of(names, count):
+        return [f"{name}_{count}" for name in names]
+
+    over_one = {name: {str(count): over(report.get(part, {}), of(ours, count), one) for count in counts}
+                for name, part, ours, one in COMPARED}
+    over_vanilla = {str(count): over(report.get("fb15k", {}), of(("columns", "columns_on_device"), count),
+                                     of(("vanilla",), count)) for count in counts}
+    found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla}
+    if 2 in counts:
+        found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
+        found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
+    return found
+
+
 class Legs:
     """Measures legs and writes the file after each."""
 
-    def __init__(self, path, report, gpus):
-        self._path, self._report, self._gpus = path, report, [str(gpu) for gpu in gpus]
+    def __init__(self, path, gpus, counts, entities):
+        self._path, self._gpus = path, [str(gpu) for gpu in gpus]
+        self._report = result_file.read(path)
+        self._again = self._report.get(result_file.MACHINE, {}).get("commit") != machine.commit()
+        self._counts = sorted({*self._report.get("counts", ()), *counts})
+        self._report.update(gpus=list(gpus), counts=self._counts, entities=entities)
         self._threads = len(os.sched_getaffinity(0))
 
-    def leg(self, part, name, flags, model="TransE_l2", steps=6000, alone=False, share=1):
-        """alone: on the first GPU. share: as for measure."""
-        gpus = self._gpus[:1] if alone else self._gpus
-        result = measure([*flags, "--gpu", *gpus], model, steps, self._threads // len(gpus), share)
-        self._report.setdefault(part, {})[name] = result
+    def leg(self, part, name, flags, model="TransE_l2", steps=6000, count=1, share=1):
+        """count: of GPUs. share: as for measure."""
+        name = name if count == 1 else f"{name}_{count}"
+        legs = self._report.setdefault(part, {})
+        if legs.get(name, {}).get("triples_per_second") and not self._again:
+            return
+        result = measure([*flags, "--gpu", *self._gpus[:count]], model, steps, self._threads // count, share)
+        legs[name] = result
         rate = result["triples_per_second"]
         print(f"{part} {name:20s} {f'{rate:,.0f} triples/s' if rate else result['reason'][-300:]}", flush=True)
         self.write()
 
     def write(self):
         """All keys of the legs that there are."""
-        report = self._report
-        for key, part, ours, theirs in KEYS:
-            report[key] = over(report.get(part, {}), ours, theirs)
-        result_file.write(self._path, report)
+        found = ratios(self._report, self._counts)
+        self._report.update(found)
+        result_file.write(self._path, self._report)
+        return found
 
 
-KEYS = [
-    ("two_gpus_over_one_fb15k", "fb15k", ("columns", "columns_on_device"), ONE),
-    ("two_gpus_over_one_fb15k_no_peer", "fb15k", ("columns_no_peer",), ONE),
-    ("frugal_over_vanilla_two_gpus", "fb15k", ("columns", "columns_on_device"), ("vanilla",)),
-    ("two_gpus_over_one_complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
-    ("two_gpus_over_one_rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
-    ("two_gpus_over_one_20m", "large", ("columns",), ("one",)),
-    ("two_gpus_over_one_20m_no_peer", "large", ("columns_no_peer",), ("one",)),
-]
-
-
-def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
-    """Measure, and write `path` after each leg."""
-    report = result_file.read(path)
-    report.update(gpus=list(gpus), entities=entities)
-    legs = Legs(path, report, gpus)
+def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
+    """Measure, and write `path` after each leg. counts: of GPUs, beside one."""
+    legs = Legs(path, gpus, counts, entities)
     with tempfile.TemporaryDirectory() as folder:
         large = SyntheticGraph(entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
         made = threading.Thread(target=write, args=(large, Path(folder), "Freebase"))
@@ -125,24 +150,24 @@ def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
         graph = ["--dataset", "FB15k", "--data_path", str(data_path)]
         if "fb15k" in parts:
             for name, flags in ONE.items():
-                legs.leg("fb15k", name, [*graph, *flags], alone=True)
-            for name, flags in SEVERAL.items():
-                legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000)
+                legs.leg("fb15k", name, [*graph, *flags])
+            for count, (name, flags) in itertools.product(counts, SEVERAL.items()):
+                legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000, count=count)
         if "large" in parts:
             made.join()
             flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED]
-            legs.leg("large", "one", flags, steps=5000, alone=True)
-            for name, more in (("columns", []), ("columns_no_peer", ["--peer", "off"])):
-                legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000)
+            legs.leg("large", "one", flags, steps=5000)
+            for count, (name, more) in itertools.product(counts, (("columns", []), ("columns_no_peer", ["--peer", "off"]))):
+                legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000, count=count)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
-                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps, alone=True)
-                legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps)
+                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)
+                for count in counts:
+                    legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps, count)
         for share in SHARES if "shares" in parts else ():
             legs.leg("shares", str(share), [*graph, *ONE["one_on_device"], "--sampler_threads", 4 * share],
-                     steps=4000 // share + 2000, alone=True, share=share)
-        if "fb15k" in parts and vanilla:
-            legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(len(gpus)),
-                                          "--num_thread", "1"], steps=200)
-    legs.write()
-    print({key: report[key] for key, *_ in KEYS}, flush=True)
+                     steps=4000 // share + 2000, share=share)
+        for count in counts if "fb15k" in parts and vanilla else ():
+            legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(count),
+                                          "--num_thread", "1"], steps=200, count=count)
+    print(legs.write(), flush=True)
