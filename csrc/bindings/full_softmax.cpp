@@ -130,15 +130,6 @@ void drop(const Matrix& values, float rate, std::uint64_t seed, const Ids& step,
   cpu::drop(dropout, rows, dim, values.stride(0), values.data());
 }
 
-void transpose(const Matrix& matrix, const Matrix& out, std::uintptr_t stream) {
-  require(on_cuda(matrix) && on_cuda(out) && matrix.stride(1) == 1 && out.stride(1) == 1 &&
-              out.shape(0) == matrix.shape(1) && out.shape(1) == matrix.shape(0),
-          "a matrix on a device, and one for its columns as rows");
-  const nb::gil_scoped_release release;
-  cuda::transpose(matrix.data(), size(matrix.shape(0)), size(matrix.shape(1)), matrix.stride(0), out.data(),
-                  out.stride(0), stream);
-}
-
 void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transposed) {
   const std::size_t depth = b.shape(transposed ? 1 : 0), columns = b.shape(transposed ? 0 : 1);
   require(!on_cuda(out) && a.shape(0) == out.shape(0) && columns == out.shape(1) && a.shape(1) == depth &&
@@ -173,8 +164,6 @@ void bind_full_softmax(nb::module_& module) {
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,
              "Dropout of values (n, dim) in place, a function of (seed, step (1,) int64, part, row, column); first: "
              "number of the first row. The same elements everywhere.");
-  module.def("transpose", &transpose, "matrix"_a, "out"_a, "stream"_a = 0,
-             "out (columns, rows) = matrix (rows, columns), both on a CUDA device.");
   module.def("multiply", &multiply, "a"_a, "b"_a, "out"_a, "transposed"_a,
              "out = a b, or a b^T if transposed, on the CPU: each element one sum in the order of its depth, whatever "
              "the number of threads. Rows of out, and of b if not transposed, are whole vectors of 16 floats.");

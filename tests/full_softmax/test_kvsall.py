@@ -81,7 +81,7 @@ def test_with_inverse_relations_all_queries_ask_for_tails(graph):
 @pytest.mark.parametrize("smoothing, inverse", [(0.0, False), (0.3, False), (0.3, True)])
 @pytest.mark.parametrize("model", ["ComplEx", "SimplE"])
 def test_against_autograd(model, smoothing, inverse, graph, device, monkeypatch):  # noqa: F811
-    for products in (tile_products.HostProducts, tile_products.DeviceProducts, tile_products.TransposingProducts):
+    for products in (tile_products.HostProducts, tile_products.DeviceProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
     config = make_config(model, kvsall=True, label_smoothing=smoothing, learning_rate=0.02)
     relations = 2 * RELATIONS if inverse else RELATIONS

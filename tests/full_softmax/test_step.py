@@ -17,7 +17,7 @@ STEPS = 4
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    for products in (tile_products.HostProducts, tile_products.DeviceProducts, tile_products.TransposingProducts):
+    for products in (tile_products.HostProducts, tile_products.DeviceProducts):
         monkeypatch.setattr(products, "tile_floats", 0)
 
 

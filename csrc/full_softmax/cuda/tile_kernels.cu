@@ -174,21 +174,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A block per square of 32 x 32 elements, which is read and written by whole lines.
-__global__ void __launch_bounds__(kThreads)
-    transpose_kernel(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride, float* to,
-                     std::int64_t to_stride) {
-  __shared__ float square[kLanes][kLanes + 1];  // one more, so that a column lies in 32 banks
-  const std::int64_t across = (columns + kLanes - 1) / kLanes;
-  const std::int64_t row = blockIdx.x / across * kLanes, column = blockIdx.x % across * kLanes;
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-  for (int i = warp; i < kLanes; i += kWarps)
-    if (row + i < rows && column + lane < columns) square[i][lane] = from[(row + i) * stride + column + lane];
-  __syncthreads();
-  for (int i = warp; i < kLanes; i += kWarps)
-    if (column + i < columns && row + lane < rows) to[(column + i) * to_stride + row + lane] = square[lane][i];
-}
-
 unsigned blocks_of(std::int64_t pieces, int per_block) {
   return static_cast<unsigned>(std::min((pieces + per_block - 1) / per_block, kMostBlocks));
 }
@@ -228,13 +213,6 @@ void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int6
   drop_kernel<<<blocks_of(rows * ((dim + 3) / 4), kThreads), kThreads, 0, of(stream)>>>(dropout, rows, dim, stride,
                                                                                        values);
   cuda_check(cudaGetLastError(), "launching dropout");
-}
-
-void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride, float* to,
-               std::int64_t to_stride, std::uintptr_t stream) {
-  const std::int64_t squares = ((columns + kLanes - 1) / kLanes) * ((rows + kLanes - 1) / kLanes);
-  transpose_kernel<<<static_cast<unsigned>(squares), kThreads, 0, of(stream)>>>(from, rows, columns, stride, to, to_stride);
-  cuda_check(cudaGetLastError(), "launching the transposition of a matrix");
 }
 
 }  // namespace frugal::cuda

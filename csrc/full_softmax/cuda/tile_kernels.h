@@ -20,8 +20,5 @@ void update_rows(const TableRows& table, const std::int64_t* ids, const std::int
                  const float* gradients, const UpdateRule& rule, std::uintptr_t stream);
 void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values,
           std::uintptr_t stream);
-// to (columns, rows) = from (rows, columns); each with its floats from one row to the next.
-void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride, float* to,
-               std::int64_t to_stride, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

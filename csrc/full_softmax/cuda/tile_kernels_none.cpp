@@ -18,8 +18,5 @@ void update_rows(const TableRows&, const std::int64_t*, const std::int32_t*, std
   refuse();
 }
 void drop(const Dropout&, std::int64_t, std::int64_t, std::int64_t, float*, std::uintptr_t) { refuse(); }
-void transpose(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, std::uintptr_t) {
-  refuse();
-}
 
 }  // namespace frugal::cuda

@@ -150,17 +150,5 @@ TEST(EmulatedSoftmax, UpdatesAndDropoutAreTheCpus) {
   }
 }
 
-TEST(EmulatedSoftmax, Transposes) {
-  for (const auto& [rows, columns] : {std::pair{1, 1}, {5, 33}, {64, 32}, {37, 70}}) {
-    const std::int64_t stride = columns + 3, to_stride = rows + 2;
-    std::vector<float> from(rows * stride), to(columns * to_stride, -1.0f);
-    std::iota(from.begin(), from.end(), 0.0f);
-    cuda::transpose(from.data(), rows, columns, stride, to.data(), to_stride, {});
-    for (std::int64_t j = 0; j < columns; ++j)
-      for (std::int64_t i = 0; i < to_stride; ++i)
-        ASSERT_EQ(to[j * to_stride + i], i < rows ? from[i * stride + j] : -1.0f);
-  }
-}
-
 }  // namespace
 }  // namespace frugal

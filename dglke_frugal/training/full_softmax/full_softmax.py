@@ -25,7 +25,7 @@ from .config import FullSoftmaxConfig
 from .penalty import weighted_penalty
 from .relation_query import OuterQuery, SwappedQuery
 from .table_softmax import TableShape, TableSoftmax
-from .tile_products import DeviceProducts, HostProducts, TransposingProducts
+from .tile_products import DeviceProducts, HostProducts
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
 ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
@@ -38,8 +38,7 @@ class FullSoftmax:
         """sums: (5,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers."""
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
-        self._make_products: Callable = HostProducts if on_cpu else (
-            partial(TransposingProducts, device.stream) if matmul == "tf32" else partial(DeviceProducts, matmul))
+        self._make_products: Callable = HostProducts if on_cpu else partial(DeviceProducts, matmul)
         step, products = config.step, Products("fp32", device.stream)
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, products)

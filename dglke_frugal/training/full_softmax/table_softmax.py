@@ -72,7 +72,6 @@ class TableSoftmax:
         """
         self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
         products, stream = self._products, self._device.stream
-        products.begin(self.query)
         largest, total, wanted = self._sums.copy_(self._no_sums)
         for first, tile in self._tiles(table, step):
             scores = self._scores[:, : len(tile)]
@@ -92,7 +91,7 @@ class TableSoftmax:
                 slopes, of_part, at = scores[:, part], self._of_part[: part.stop - begin], first + begin
                 _native.softmax_slopes(slopes, at, self._bound, targets, log_sum, slope_scale, stream)
                 products.add_to_query(slopes, tile[part], of_query)
-                products.of_entities(slopes, of_part)
+                products.of_entities(slopes, self.query, of_part)
                 if self._drop is not None:
                     self._drop(of_part, step, at)
                 _native.softmax_update_tile(table, self._dim, at, of_part, self._slots, self.aside, self._rule, stream)

@@ -5,7 +5,7 @@ Those of the CPU have one order of sums whatever the number of threads; cuBLAS h
 
 from __future__ import annotations
 
-from typing import Dict, Optional
+from typing import Callable, Optional
 
 import torch
 
@@ -27,12 +27,7 @@ class HostProducts:
     tile_floats = HOST_TILE_FLOATS
 
     def __init__(self):
-        self._query: Optional[torch.Tensor] = None
         self._spare: Optional[torch.Tensor] = None
-
-    def begin(self, query: torch.Tensor) -> None:
-        """What follows is of these queries (B, dim)."""
-        self._query = query
 
     def scores(self, query: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
         """out (B, n) = query table^T."""
@@ -46,83 +41,39 @@ class HostProducts:
         _native.multiply(slopes, table, product, False)
         out += product
 
-    def of_entities(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
+    def of_entities(self, slopes: torch.Tensor, query: torch.Tensor, out: torch.Tensor) -> None:
         """out (n, dim) = slopes^T query."""
-        _native.multiply(slopes.t(), self._query, out, False)
+        _native.multiply(slopes.t(), query, out, False)
 
 
 class DeviceProducts:
-    """On a CUDA device, by cuBLAS, in float32 or with factors rounded to bfloat16."""
+    """On a CUDA device, by cuBLAS."""
 
     tile_floats = DEVICE_TILE_FLOATS
 
     def __init__(self, matmul: str):
         set_matmul(matmul)
-        self._rounded = matmul == "bf16"
-
-    def begin(self, query):
-        """See HostProducts."""
-        self._query = self._factor(query)
+        self._mm: Callable = _rounded if matmul == "bf16" else _plain
 
     def scores(self, query, table, out):
         """See HostProducts."""
-        self._mm(self._query, table.t(), out)
+        self._mm(query, table.t(), out)
 
     def add_to_query(self, slopes, table, out):
         """See HostProducts."""
-        if self._rounded:
-            out += torch.mm(slopes.bfloat16(), table.bfloat16(), out_dtype=torch.float32)
-        else:
+        if self._mm is _plain:
             out.addmm_(slopes, table)
-
-    def of_entities(self, slopes, out):
-        """See HostProducts."""
-        self._mm(slopes.t(), self._query, out)
-
-    def _factor(self, matrix: torch.Tensor) -> torch.Tensor:
-        return matrix.bfloat16() if self._rounded else matrix
-
-    def _mm(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-        if self._rounded:
-            out.copy_(torch.mm(self._factor(a), self._factor(b), out_dtype=torch.float32))
         else:
-            torch.mm(a, b, out=out)
+            out += torch.mm(slopes.bfloat16(), table.bfloat16(), out_dtype=torch.float32)
 
-
-class TransposingProducts:
-    """On a CUDA device, by cuBLAS in TF32, whose products are fastest where both factors lie along their depth.
-
-    An H100's tensor cores read TF32 in that layout alone; cuBLAS takes older instructions for others.
-    """
-
-    tile_floats = DEVICE_TILE_FLOATS
-
-    def __init__(self, stream: int):
-        set_matmul("tf32")
-        self._stream = stream
-        self._buffers: Dict[str, torch.Tensor] = {}
-
-    def begin(self, query):
+    def of_entities(self, slopes, query, out):
         """See HostProducts."""
-        self._query = self._transposed("query", query)
+        self._mm(slopes.t(), query, out)
 
-    def scores(self, query, table, out):
-        """See HostProducts."""
-        torch.mm(query, table.t(), out=out)
 
-    def add_to_query(self, slopes, table, out):
-        """See HostProducts."""
-        out.addmm_(slopes, self._transposed("table", table).t())
+def _plain(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    torch.mm(a, b, out=out)
 
-    def of_entities(self, slopes, out):
-        """See HostProducts."""
-        torch.mm(self._transposed("slopes", slopes), self._query.t(), out=out)
 
-    def _transposed(self, name: str, matrix: torch.Tensor) -> torch.Tensor:
-        """A copy (columns, rows)."""
-        rows, columns = matrix.shape
-        if name not in self._buffers or self._buffers[name].numel() < padded(rows) * columns:
-            self._buffers[name] = matrix.new_empty(padded(rows) * columns)
-        copy = self._buffers[name][: padded(rows) * columns].view(columns, padded(rows))[:, :rows]
-        _native.transpose(matrix, copy, self._stream)
-        return copy
+def _rounded(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(torch.mm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HOST_TILE_FLOATS = 1 << 19  # which stay in a processor's cache
+HOST_TILE_FLOATS = 1 << 19  # of scores, which stay in a processor's cache
 DEVICE_TILE_FLOATS = 1 << 23  # 32 MiB, which stay in that of an H100
 LEAST_TILE, TILE_MULTIPLE = 512, 128  # rows
 
@@ -17,16 +17,12 @@ class TileRows(NamedTuple):
 
 
 def tile_rows(batch: int, rows: int, dim: int, floats: int, copied: bool) -> TileRows:
-    """Tiles of `floats` scores or gradients, of one size but for the last.
+    """Tiles of one size, but for the last, whose scores are `floats`.
 
     Where the scores of all rows take at most half the memory of the table itself, and no tile of the table is copied,
-    all are held, so that they need not be computed twice.
+    all of them are held, so that they need not be computed twice.
     """
-    whole = 2 * batch <= dim and not copied
-    scores = rows if whole else _even_tile(rows, floats // batch)
-    return TileRows(scores, min(scores, _even_tile(rows, floats // dim)))
-
-
-def _even_tile(rows: int, most: int) -> int:
-    each = -(-rows // -(-rows // max(LEAST_TILE, most)))
-    return min(rows, -(-each // TILE_MULTIPLE) * TILE_MULTIPLE)
+    most = max(LEAST_TILE, floats // batch)
+    each = -(-rows // -(-rows // most))
+    tile = min(rows, -(-each // TILE_MULTIPLE) * TILE_MULTIPLE)
+    return TileRows(rows if 2 * batch <= dim and not copied else tile, tile)

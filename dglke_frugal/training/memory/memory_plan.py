@@ -259,16 +259,14 @@ def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negativ
 
 
 def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
-    """Buffers of training/full_softmax: a tile's scores and gradients, and vectors of queries and of the batch's rows,
+    """Buffers of training/full_softmax: scores and gradients of tiles, and vectors of queries and of the batch's rows,
     counted as tensors, not measured."""
-    on_gpu = config.device.gpu[0] >= 0
-    held, transposes = DEVICE_TILE_FLOATS if on_gpu else HOST_TILE_FLOATS, on_gpu and config.device.matmul == "tf32"
+    scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
     positives, loss = config.batch.batch_size, config.loss
 
     def of_table(rows: int, dim: int, rate: float) -> int:
-        tile = tile_rows(positives, rows, dim, held, copied=rate > 0)
-        floats = positives * tile.scores + tile.gradients * dim + rows + (tile.scores * dim if rate else 0)
-        return floats + (tile.gradients * (positives + dim) + positives * dim if transposes else 0)
+        tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
+        return positives * tile.scores + (2 if rate else 1) * tile.gradients * dim + rows
 
     floats = of_table(graph.entities, dims.entity, loss.entity_dropout)
     floats += positives * (24 * dims.entity + 12 * dims.relation)
