@@ -24,12 +24,24 @@ HostTable& in_floats(HostTable& table) {
 }
 
 template <class Array>
-void check_block(const HostTable& table, const Array& values) {
+void check_columns(const HostTable& table, const Array& values) {
   if (values.shape(1) != static_cast<std::size_t>(table.layout().dim))
     throw std::invalid_argument("the matrix must have one column per dimension");
 }
 
 constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
+
+// Calls body(row, values) for neighbouring rows of the table, from `first` on, and the rows of a matrix beside them.
+template <class Array, class Body>
+void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, Body body) {
+  const auto count = static_cast<std::int64_t>(matrix.shape(0));
+  check_columns(table, matrix);
+  if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
+  const nb::gil_scoped_release release;
+  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(first + i, matrix.data() + i * table.layout().dim);
+  });
+}
 }  // namespace
 
 void bind_memory(nb::module_& module) {
@@ -83,26 +95,14 @@ void bind_memory(nb::module_& module) {
       .def(
           "read",
           [](HostTable& table, std::int64_t first, const Matrix& out) {
-            const auto count = static_cast<std::int64_t>(out.shape(0));
-            check_block(table, out);
-            if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
-            const nb::gil_scoped_release release;
-            default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) table.read(first + i, out.data() + i * table.layout().dim);
-            });
+            for_rows(table, first, out, [&](std::int64_t row, float* values) { table.read(row, values); });
           },
           "first"_a, "out"_a,
           "Copies the embeddings of neighbouring rows, from `first` on, into `out` (n, dim) float32.")
       .def(
           "assign",
           [](HostTable& table, std::int64_t first, const ConstMatrix& values) {
-            const auto count = static_cast<std::int64_t>(values.shape(0));
-            check_block(table, values);
-            if (first < 0 || first + count > table.rows()) throw nb::index_error("rows must lie in the table");
-            const nb::gil_scoped_release release;
-            default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) table.write(first + i, values.data() + i * table.layout().dim);
-            });
+            for_rows(table, first, values, [&](std::int64_t row, const float* given) { table.write(row, given); });
           },
           "first"_a, "values"_a,
           "Sets the embeddings of neighbouring rows, from `first` on, to `values` (n, dim) float32; halves to the "
@@ -148,7 +148,7 @@ void bind_memory(nb::module_& module) {
           [](HostTable& table, const Ids& ids, const Matrix& out) {
             const Records records = records_of(table, ids.data(), length(ids));
             if (!table.layout().in_halves()) return gather(records, table.layout(), out);
-            check_block(table, out);
+            check_columns(table, out);
             if (out.shape(0) != records.size()) throw std::invalid_argument("the matrix must have one row per id");
             const nb::gil_scoped_release release;
             default_pool().parallel_for(length(ids), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {

@@ -1,4 +1,4 @@
-// A thread that brings records home. The engine has one per flush worker, or a single in-order one in mode off.
+// A thread that writes records back: each flush worker is one, and in mode off a single one that keeps their order.
 #pragma once
 
 #include <atomic>

@@ -68,8 +68,7 @@ class Inbox {
   void pop() { taken_.fetch_add(1, std::memory_order_release); }
 
  private:
-  std::vector<StepOperations>
-      cells_;  // a cell belongs to the planner until post(), then to the flush worker until pop()
+  std::vector<StepOperations> cells_;  // each the planner's until post(), then the flush worker's until pop()
   alignas(128) std::atomic<std::uint64_t> posted_{0};
   alignas(128) std::atomic<std::uint64_t> taken_{0};
 };

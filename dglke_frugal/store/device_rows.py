@@ -7,7 +7,7 @@ and written to, a slot of the cache that nobody else uses.
 from __future__ import annotations
 
 from collections import deque
-from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -48,6 +48,12 @@ class PlanMemory(NamedTuple):
 
     memory: torch.Tensor
     plan: Plan
+
+
+def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]]) -> Dict[str, torch.Tensor]:
+    """The arrays that lie in memory (bytes,) uint8, by name. fields: name, dtype, first byte and length of each."""
+    return {name: memory[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
+            for name, dtype, begin, length in fields}
 
 
 class DeviceRows:

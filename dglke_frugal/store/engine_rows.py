@@ -17,7 +17,7 @@ import torch
 from .. import _native
 from ..errors import InputError
 from .device import Device, Event, Watch, no_op
-from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory
+from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
@@ -73,8 +73,7 @@ class EngineRows(DeviceRows):
 
     def plan_memory(self):
         memory = self.device.zeros(self._port.plan_bytes, dtype=np.uint8)
-        return PlanMemory(memory, Plan(**{name: memory[begin : begin + np.dtype(dtype).itemsize * length].view(
-            getattr(torch, dtype)) for name, dtype, begin, length in self._port.plan_fields}))
+        return PlanMemory(memory, Plan(**arrays_of(memory, self._port.plan_fields)))
 
     def final_plan(self):
         """Where the planner has written it; `begin` has waited for that."""
@@ -222,9 +221,7 @@ class CopiedRows(EngineRows):
         self._gradients = deque()  # of each announced step, how many each row has
         self._leaving = None  # (leave, target) of the records in the outbox
         self._plan = device.pinned(port.plan_bytes, dtype=np.uint8)  # of the running step, amended
-        amended = self._plan.numpy()
-        self._amended = Plan(**{name: amended[begin : begin + np.dtype(dtype).itemsize * length].view(dtype)
-                                for name, dtype, begin, length in port.plan_fields})
+        self._amended = Plan(**{name: array.numpy() for name, array in arrays_of(self._plan, port.plan_fields).items()})
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._gradients.append(occurrences.reshape(-1, max(1, len(rows))).sum(axis=0))

@@ -98,7 +98,7 @@ TEST(EngineOracle, CountersAddUp) {
   EXPECT_EQ(gradients, 0);
 }
 
-TEST(EngineOracle, ARankWhoseReadsFollowItsStoresNeedsNoShards) {
+TEST(EngineOracle, ARankWhoseReadsFollowItsStoresNeedsNoFlushWorkers) {
   for (const std::int64_t slots : {0, 4}) {
     Shape shape;
     shape.ranks = 1;

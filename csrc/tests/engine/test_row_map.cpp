@@ -66,7 +66,7 @@ TEST(RowSet, HoldsWhatCameInAndHasNotLeft) {
   }
 }
 
-TEST(RowMap, ShardsGetEqualSharesOfConsecutiveRows) {
+TEST(RowMap, WorkersGetEqualSharesOfConsecutiveRows) {
   for (const int workers : {1, 2, 3, 8, 16}) {
     std::vector<int> count(static_cast<std::size_t>(workers));
     for (std::int64_t row = 0; row < 160000; ++row) ++count[static_cast<std::size_t>(worker_of(row, workers))];

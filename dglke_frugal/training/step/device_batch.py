@@ -9,7 +9,7 @@ import torch
 
 from ... import _native
 from ...store.device import Device, Event
-from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory
+from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 
 TABLES = ("entity", "relation", "projection")
 EVERY = -1  # table, instead of the number of one
@@ -43,14 +43,11 @@ class DeviceBlock:
         self.layout, self.in_place = layout, in_place
         self.resident = None if in_place in (None, EVERY) else tables[in_place].resident
         self.block = device.zeros(layout.bytes, dtype=np.uint8)
-        self.fields: Dict[str, torch.Tensor] = {
-            name: self.block[begin : begin + np.dtype(dtype).itemsize * length].view(getattr(torch, dtype))
-            for name, dtype, begin, length in layout.fields}
+        self.fields: Dict[str, torch.Tensor] = arrays_of(self.block, layout.fields)
         self._arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, self._arriving)]
         self.records = [None if in_place in (t, EVERY) else device.zeros(len(plan.rows), rows.record_stride)
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
-
 
     def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:
         if arriving is None:
