@@ -1,6 +1,6 @@
 """Training steps per second on one GPU beside unmodified DGL-KE, from the command line.
 
-    python -m benchmarks.train_gpu --json FILE [--part {fb15k,models,large}] [--legs NAME ...] [--data_path P]
+    python -m benchmarks.train_gpu --json FILE [--part {fb15k,memory,models,large}] [--legs NAME ...] [--data_path P]
                                    [--entities N]
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
@@ -9,6 +9,8 @@ with the table on the device [step_us_on_device], and behind 5 % without graphs,
 copied, with tf32 and bf16, and with rows in halves [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it
 on the device, by torch.compile and a CUDA graph (compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
+memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
+resident, behind 5 % and with the default, rows in float32 and in halves.
 large: a table of N entities (20 million) by 400 with 5 % cached [step_us_20m_5], with rows in halves
 [step_us_20m_5_fp16], beside DGL-KE with --mix_cpu_gpu [frugal_over_vanilla_mix]. The share of time spent waiting for rows is [stall_share].
 
@@ -47,9 +49,11 @@ FRUGAL = {
     "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
     "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"],
 }
+PARTS = ("fb15k", "memory", "models", "large")
+MEMORY = ("frugal_on_device", "frugal", "frugal_default")  # legs of that part
 KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vanilla_mix", "step_us_on_device",
         "step_us_fb15k_5", "step_us_fb15k_5_fp16", "step_us_20m_5", "step_us_20m_5_fp16",
-        "device_step_over_compiled_torch", "stall_share")
+        "device_step_over_compiled_torch", "device_peak_over_plan", "stall_share")
 
 
 def measure(flags, model, options, interval):
@@ -63,6 +67,18 @@ def measure(flags, model, options, interval):
     rate = statistics.median(found.steps_per_second)
     return {"steps_per_second": rate, "step_ms": 1e3 / rate, "triples_per_second": rate * BATCH,
             "start_seconds": found.start_seconds, "metrics": found.metrics}
+
+
+def peak_over_plan(flags):
+    """Of a run of some hundred steps to its end; None on the CPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, "--model_name", "TransE_l2",
+                   *RECIPES["TransE_l2"], "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES),
+                   "--max_step", "300", "--no_save_emb", "--save_path", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
+    peak = result["peak_device_bytes"]
+    return peak and peak / result["planned_device_bytes"]
 
 
 def over(legs, ours, theirs):
@@ -93,7 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=result_file.result_file, required=True,
                         help="write the results here; parts that are there already are kept")
-    parser.add_argument("--part", nargs="+", choices=["fb15k", "models", "large"], default=["fb15k", "models", "large"])
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--legs", nargs="+", help="of fb15k and large, by name (all)")
     parser.add_argument("--data_path", help="folder with FB15k in it")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
@@ -115,7 +131,7 @@ def main():
         result_file.write(options.json, report)
 
     with tempfile.TemporaryDirectory() as folder:
-        graph = graph_flags(options.data_path, folder) if {"fb15k", "models"} & set(options.part) else []
+        graph = graph_flags(options.data_path, folder) if {"fb15k", "memory", "models"} & set(options.part) else []
         if "fb15k" in options.part:
             leg("fb15k", "vanilla", [*graph, "--backend", "vanilla"], "TransE_l2", 50)
             for name, flags in FRUGAL.items():
@@ -130,6 +146,10 @@ def main():
             report["step_us_fb15k_5"] = microseconds(legs, "frugal")
             report["step_us_fb15k_5_fp16"] = microseconds(legs, "frugal_fp16_rows")
             report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")
+        if "memory" in options.part:
+            report["device_peak_over_plan"] = {
+                f"{name}_{element}": peak_over_plan([*graph, *FRUGAL[name], "--row_dtype", element, "--gpu", options.gpu])
+                for name in MEMORY for element in ("fp32", "fp16")}
         if "models" in options.part:
             for model in RECIPES:
                 leg("models", model, [*graph, *CACHED], model, 500)

@@ -19,7 +19,7 @@ from .cache_choice import cache_line, choose_cache
 from .final_state import last_state
 from .folder.run_folder import create_run_folder, read_result, write_flags
 from .lock import alone
-from .memory.memory_plan import HOST, GraphSize, plan_memory
+from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .training_run import TrainingRun
 
@@ -65,7 +65,8 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
-        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST))
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST),
+                           planned_device_bytes=plan.bytes(DEVICE))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
         began = time.perf_counter()

@@ -18,7 +18,6 @@ from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
-from ..models import find_model
 from .batches.sampler import Sampler, SamplerConfig
 from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
 from .folder.checkpoint import CheckpointFolder
@@ -31,9 +30,8 @@ from .memory import available_memory
 from .overview import chance_line
 from .plateau import Plateau
 from .ranker import Ranker
-from .start_values import table_dims
 from .step.make_step import make_step
-from .step.step_config import LossConfig, StepConfig
+from .step.step_config import step_config
 from .tables import Tables, hot_entities
 
 
@@ -305,7 +303,8 @@ class TrainingRun:
         write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
                                    "best_validation": self.best, "seconds": self.seconds,
                                    "hardware": hardware.describe([gpu for gpu in self.config.device.gpu if gpu >= 0]),
-                                   "peak_host_bytes": available_memory.peak_host_bytes()})
+                                   "peak_host_bytes": available_memory.peak_host_bytes(),
+                                   "peak_device_bytes": available_memory.peak_device_bytes(self.config.device.gpu[0])})
 
     def _take_best(self) -> None:
         best = self.checkpoints.best()
@@ -328,16 +327,3 @@ class TrainingRun:
         if not self._keeps_checkpoints:
             save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
                              self._state())
-
-
-def step_config(config: TrainConfig) -> StepConfig:
-    """The step that the flags describe."""
-    model = find_model(config.model.model_name)
-    dims = table_dims(config)
-    loss = config.loss
-    return StepConfig(
-        model.name, dims.entity, dims.relation, config.model.gamma,
-        model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
-        LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
-                   loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
-        config.batch.neg_deg_sample, config.model.score_rule)

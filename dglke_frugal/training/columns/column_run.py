@@ -10,7 +10,7 @@ from ..ranks.peers import RankError
 from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
 from ..step.make_step import make_step
 from ..tables import hot_entities
-from ..training_run import step_config
+from ..step.step_config import step_config
 from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
 from .column_exchange import ExchangeSize, SharedSegment, StepExchange
 from .column_tables import ColumnTables, attach_slices, split_tables

@@ -11,7 +11,8 @@ from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ..batches.sampler import SamplerConfig
 from ..log.tracker import MakeTracker
-from ..training_run import TrainingRun, step_config
+from ..step.step_config import step_config
+from ..training_run import TrainingRun
 from .config import full_softmax_config
 from .queries import Queries, QuerySampler
 

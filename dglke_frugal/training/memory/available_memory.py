@@ -31,6 +31,16 @@ def device_bytes(gpu: int) -> Optional[int]:
     return torch.cuda.mem_get_info(gpu)[0] if torch.cuda.is_available() else None
 
 
+def peak_device_bytes(gpu: int) -> Optional[int]:
+    """The most that torch has held on a GPU for this process at any time; None for the CPU (-1). What CUDA itself takes
+    for the process is not part of it."""
+    if gpu < 0:
+        return None
+    import torch
+
+    return torch.cuda.max_memory_allocated(gpu) if torch.cuda.is_available() else None
+
+
 def disk_bytes(folder: Path) -> Optional[int]:
     """What a run in `folder`, which need not exist yet, may hold there: what it has, and what is free."""
     existing = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), None)

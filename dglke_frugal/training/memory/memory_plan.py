@@ -14,6 +14,7 @@ from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
 from . import available_memory
+from .kernel_step_bytes import kernel_step_bytes
 
 FLOAT = 4
 LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
@@ -207,7 +208,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
                            if name != "entity table" or not config.uses_engine})
         device["training step"] = host.pop("training step")
         if not config.batch.against_all:
-            device["training step"] = _device_step_bytes(config, model, dims, positives, distinct,
+            device["training step"] = _device_step_bytes(config, model, dims, distinct, graph.relations,
                                                          device["training step"])
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
@@ -276,16 +277,14 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     return FLOAT * floats
 
 
-def _device_step_bytes(config: TrainConfig, model: Model, dims, positives: int, distinct: int, host_step: int) -> int:
-    """Buffers of a step: those of the CPU, the summed gradients of its rows, and the rows and new values of
-    three steps.
-
-    In torch operations by count of tensors, not measured: no operation works in place of another. The graphs of both
-    directions of corruption then share their buffers, beside those of the first steps, which are no graphs.
+def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, host_step: int) -> int:
+    """Buffers of a step: of kernels as they are made; of torch operations by count of tensors, not measured, where no
+    operation works in place of another, and the graphs of both directions of corruption share their buffers, beside
+    those of the first steps, which are no graphs.
     """
+    positives = config.batch.positives
     if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
-        kept, computed = entity_row_bytes(config), row_bytes(dims.entity)  # values on their way home; sums and records
-        return host_step + distinct * (3 * kept + 4 * computed) + 2 * positives * row_bytes(dims.relation)
+        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), row_bytes)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

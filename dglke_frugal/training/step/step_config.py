@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import _native
+from ...config import TrainConfig
+from ...models import find_model
+from ..start_values import table_dims
 
 NO_SCORE = -1e30  # low enough that a softmax gives no share of it
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
@@ -45,3 +48,16 @@ class StepConfig:
     loss: LossConfig = LossConfig()
     degree_negatives: bool = False
     score_rule: str = "textbook"  # see score_rule.py
+
+
+def step_config(config: TrainConfig) -> StepConfig:
+    """The step that the flags describe."""
+    model = find_model(config.model.model_name)
+    dims = table_dims(config)
+    loss = config.loss
+    return StepConfig(
+        model.name, dims.entity, dims.relation, config.model.gamma,
+        model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
+        LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
+                   loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
+        config.batch.neg_deg_sample, config.model.score_rule)

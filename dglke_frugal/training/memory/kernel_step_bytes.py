@@ -1,0 +1,38 @@
+"""Device memory of a step whose gradients kernels compute (training/step/device_kernels.py), counted as it is made."""
+
+from __future__ import annotations
+
+from ... import _native
+from ...config import TrainConfig
+from ...models import RowDims
+from ..step.native_step import native_step
+from ..step.step_config import step_config
+
+FLOAT = 4
+PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
+
+
+def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int,
+                      record_bytes) -> int:
+    """Of one process.
+
+    entities, relations: distinct rows of a step at most. entity_row: bytes of an entity's row in the cache.
+    record_bytes: from the floats of a row to the bytes of its record in float32.
+    """
+    from ...store.device_rows import STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
+
+    batch = config.batch
+    chunk = min(batch.positives, batch.negatives)
+    layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.graph.has_edge_importance,
+                               [("entity", entities, 0, config.uses_engine), ("relation", relations, 0, False)])
+    negatives = batch.positives // chunk * batch.negatives
+    records = entities * record_bytes(dims.entity) + relations * record_bytes(dims.relation)
+    arriving = layout.bytes + records
+    in_flight = 0
+    if config.uses_engine:
+        arriving += PLAN_BYTES * entities
+        in_flight = STEPS_ON_DEVICE * entities * entity_row
+    gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
+    workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
+    scratch = entity_row + record_bytes(dims.relation)  # one row of each table
+    return STEPS_ON_DEVICE * arriving + in_flight + scratch + FLOAT * (gradients + workspace)

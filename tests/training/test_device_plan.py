@@ -1,0 +1,70 @@
+"""The device part of the memory plan against the memory that a run makes on its device."""
+import pytest
+import torch
+from devices import QueuedDevice
+
+from dglke_frugal import _native
+from dglke_frugal.cli import flags as cli_flags
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed
+from dglke_frugal.training.step.device_kernels import KernelGradients
+from dglke_frugal.training.trainer import train
+
+SETTINGS = [["--flush", "none"], ["--cache_ratio", 0.05], ["--cache_ratio", 1, "--flush", "p2f"]]
+
+
+class CountingDevice(QueuedDevice):
+    """Counts the bytes of its memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+
+    def zeros(self, *shape, **kind):
+        memory = super().zeros(*shape, **kind)
+        self.bytes += memory.numel() * memory.element_size()
+        return memory
+
+
+def configured(runs, *flags):
+    arguments, _ = runs.arguments("--max_step", 8, "--hidden_dim", 64, "--batch_size", 64, "--neg_sample_size", 32,
+                                  "--gpu", 0, *flags)
+    own, rest = cli_flags.split(arguments)
+    return TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
+
+
+def planned(config):
+    return device_bytes_needed(config, GraphSize(entities=1649, relations=368, triples=13_851))  # what `runs` train on
+
+
+@pytest.mark.parametrize("element", ["fp32", "fp16"])
+@pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
+@pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
+def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, element):
+    """Mean squares and the workspace of gradient kernels are a GPU's alone: they are added."""
+    make, gpu_alone = KernelGradients._make_buffers, []
+
+    def counted(gradients, form, at):
+        rows = len(at.records[0]) + form.chunks * form.negatives + form.positives
+        gpu_alone.append(4 * (rows + _native.workspace_floats(gradients._step, at.layout)))
+        return make(gradients, form, at)
+
+    monkeypatch.setattr(KernelGradients, "_make_buffers", counted)
+    config, device = configured(runs, "--model_name", model, "--row_dtype", element, *flags), CountingDevice()
+    train(config, None, device=device)
+    assert device.bytes + gpu_alone[0] == pytest.approx(planned(config), rel=0.05)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("element", ["fp32", "fp16"])
+@pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
+def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, element):
+    from dglke_frugal.store.device import CudaDevice
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    config = configured(runs, "--model_name", "TransE_l2", "--hidden_dim", 400, "--batch_size", 1024,
+                        "--neg_sample_size", 256, "--row_dtype", element, *flags)
+    train(config, None, device=CudaDevice(0))
+    assert torch.cuda.max_memory_allocated() - before == pytest.approx(planned(config), rel=0.05)
