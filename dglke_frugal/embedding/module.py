@@ -134,7 +134,6 @@ class Embedding(nn.Module):
             request = self._keys.resolve(flat, self._scores(scores), ahead=True)
         else:
             return  # what only reads brings no key in
-        request.sort_ahead()
         self._table.prefetch(request)
 
     def discard_prefetched(self) -> None:
@@ -281,7 +280,7 @@ class Embedding(nn.Module):
         keys, table = self._keys, self._table
         if not self._will_train:
             request = Request(keys.find(flat), self.num_embeddings)
-            values, ticket = table.read(request), None
+            values, ticket = table.read(request, prefetched=False), None  # only what trains is prefetched
         else:
             if table.pending:
                 request = table.next

@@ -16,8 +16,11 @@ import numpy as np
 import torch
 
 from .. import _native
+from . import torch_threads
 from .flushing import RankRows
 from .request import Request
+
+torch_threads.borrow()
 
 
 class Executor(ABC):
