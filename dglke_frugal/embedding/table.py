@@ -272,9 +272,7 @@ class Table:
             raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
                              f"{self._max_rows}; make the table with more")
         self._close_step()
-        wanted = max(len(request.ids), self._config.max_rows or 0, 1)
-        if self._max_rows:
-            wanted = max(wanted, GROWTH * self._max_rows)
+        wanted = max(GROWTH * max(self._max_rows, len(request.lookup.rows)), self._config.max_rows or 0, 1)
         self._max_rows = min(self.rows.rows, int(wanted))
         self._restart()
 
