@@ -126,7 +126,7 @@ class Table:
     def prefetch(self, request: Request) -> None:
         """The lookup after those prefetched already will be this one."""
         if not self._in_place:  # nothing is planned there, and a thread that sorts would be in the way of torch's
-            request.sort_ahead()
+            request.sort_ahead(self._executor and self._executor.packing_memory(len(request.ids)))
         self._pending.append(request)
         self._announce_ahead()
 
