@@ -18,6 +18,7 @@ class Request:
     """
 
     packed_in: Optional[torch.Tensor] = None
+    _given: Optional[tuple] = None
 
     def __init__(self, ids: np.ndarray, rows: int):
         """The ids must not change afterwards."""
@@ -25,6 +26,15 @@ class Request:
         self._lookup: Optional[_native.Lookup] = None
         self._error: Optional[Exception] = None
         self._sorting: Optional[_native.SortedAhead] = None
+
+    def remember(self, given: torch.Tensor) -> None:
+        """The tensor that the ids were taken from."""
+        if not given.is_inference():  # which does not say whether it was changed
+            self._given = given, given._version
+
+    def is_of(self, given: torch.Tensor) -> bool:
+        """Whether the ids are those of this very tensor, which has not been changed since."""
+        return self._given is not None and given is self._given[0] and given._version == self._given[1]
 
     def sort_ahead(self, memory: Optional[torch.Tensor] = None) -> None:
         """Have the ids sorted out in the background, and packed into memory (Lookup.most_packed_bytes,) uint8."""

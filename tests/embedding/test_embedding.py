@@ -259,6 +259,32 @@ def test_an_id_outside_the_table_that_was_prefetched_is_said_when_it_is_looked_u
     assert torch.equal(module(torch.tensor([2]))[0].detach(), module.weight[2])
 
 
+@pytest.mark.parametrize("keys", [False, True])
+def test_a_prefetched_tensor_that_was_changed_since_is_not_the_next_lookup(keys):
+    rows = {"keys": "int64", "capacity": 9} if keys else {"num_embeddings": 9}
+    module = Embedding(embedding_dim=2, optimizer=optim.SGD(0.1), **rows)
+    ids = torch.tensor([1, 2])
+    module.prefetch(ids)
+    ids[0] = 3
+    with pytest.raises(RuntimeError, match="in the order of prefetch"):
+        module(ids)
+    ids[0] = 1  # what counts are the ids
+    module(ids).sum().backward()
+    module.prefetch(ids)
+    expected = module.weight[ids].clone() if not keys else None
+    values = module(ids)
+    assert module._table.pending == 0 and (keys or torch.equal(values, expected))
+
+
+def test_ids_of_inference_mode_are_looked_up_by_their_numbers():
+    module = Embedding(9, 2, optim.SGD(0.1))
+    with torch.inference_mode():
+        ids = torch.tensor([1, 2])
+    module.prefetch(ids)
+    assert torch.equal(module(ids), module.weight[[1, 2]])
+    assert module._table.pending == 0
+
+
 def test_lookups_must_come_in_the_order_of_prefetch():
     module = make()
     module.prefetch(torch.tensor([1]))
