@@ -272,7 +272,9 @@ class Table:
             raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
                              f"{self._max_rows}; make the table with more")
         self._close_step()
-        wanted = max(GROWTH * max(self._max_rows, len(request.lookup.rows)), self._config.max_rows or 0, 1)
+        rows, wanted = len(request.lookup.rows), max(self._max_rows, self._config.max_rows or 1)
+        if rows > wanted:
+            wanted = GROWTH * rows
         self._max_rows = min(self.rows.rows, int(wanted))
         self._restart()
 
