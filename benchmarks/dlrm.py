@@ -1,15 +1,15 @@
 """DLRM with a table in host memory, against torch's own embeddings on the same machine in the same run.
 
     python -m benchmarks.dlrm --json FILE
-    python -m benchmarks.dlrm --json FILE --part gpu --scale 0.1 --steps 20      # under a minute
+    python -m benchmarks.dlrm --json FILE --part gpu --scale 0.1      # in under a minute
 
 On a GPU: steps of the model of examples/dlrm.py behind a cache of 5 %, without a cache (rows read over the bus), and
 with torch's embedding on the CPU whose rows and gradients are copied through pinned memory (the paper's "PyTorch"). On
 the CPU: the same model beside torch's embedding with sparse gradients, in turns, and both tables alone. All with SGD
 and the same DenseStep (on a GPU a CUDA graph), on made-up data of Criteo's shape. Beside the seconds of a step stand
 those of the host in its parts: `ahead` (the lookups to come are announced), `lookup`, `dense`, `update`, and `wait` for
-the GPU. By key: raw 64-bit hashes in a table of a tenth as many rows as there are keys, and its log loss beside the
-full table's.
+the GPU, which it does every tenth step. By key: raw 64-bit hashes in a table of a tenth as many rows as there are keys,
+and its log loss beside the full table's.
 """
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from dglke_frugal.embedding import CacheConfig, DenseStep, Lookahead, Uniform  #
 from . import result_file  # noqa: E402
 
 DIM, RATE, CACHED = 32, 0.01, 0.05
+CHUNK = 10  # steps on a GPU between two moments when the host waits for it
 
 
 def batches(count: int, size: int, scale: float):
@@ -113,37 +114,47 @@ def learn(embedding, rows, gradient) -> None:
 
 
 class Phases:
-    """Seconds of the host in each part of a step, step by step; `step` is all of it, the device's work included."""
+    """Seconds of a step, and of the host in each part of it.
 
-    NAMES = ("ahead", "lookup", "dense", "update", "wait", "step")
+    On a GPU the host runs ahead, as in training, and waits for the device every CHUNK steps: a step's seconds are a
+    chunk's by its steps, and `wait` is its share of the waiting. On the CPU each step counts by itself.
+    """
+
+    PARTS = ("ahead", "lookup", "dense", "update")
 
     def __init__(self):
-        self.of_steps = []
+        self.of_host, self.of_steps, self.waits = [], [], []
 
     def run(self, embedding, dense_step, data, device: str, warm: int) -> None:
         """Train on data; the first `warm` steps do not count."""
         if isinstance(embedding, Embedding):
             data = Lookahead(data, lambda batch: {embedding: batch[0]})
+        chunk = 1 if device == "cpu" else CHUNK
         clock = time.perf_counter
-        of_steps, marks = [], [clock()]
-        for ids, dense, label in data:
-            marks.append(clock())
+        began = marked = clock()
+        for number, (ids, dense, label) in enumerate(data, 1 - warm):
+            marks = [marked, clock()]
             rows = embedding(ids)
             marks.append(clock())
             gradient = dense_step(rows, dense, label)
             marks.append(clock())
             learn(embedding, rows, gradient)
-            marks.append(clock())
-            if device != "cpu":
-                torch.cuda.synchronize()
-            marks.append(clock())
-            of_steps.append([*np.diff(marks), marks[-1] - marks[0]])
-            marks = marks[-1:]
-        self.of_steps += of_steps[warm:]
+            marks.append(marked := clock())
+            if number > 0:
+                self.of_host.append(marks)
+            if number >= 0 and number % chunk == 0:
+                if device != "cpu":
+                    torch.cuda.synchronize()
+                waited, marked = marked, clock()
+                if number > 0:
+                    self.of_steps.append((marked - began) / chunk)
+                    self.waits.append((marked - waited) / chunk)
+                began = marked
 
     def medians(self) -> dict:
-        """Seconds, by name."""
-        return dict(zip(self.NAMES, np.median(self.of_steps, axis=0).tolist()))
+        """Seconds, by name: `step`, the host's parts, and `wait`."""
+        parts = dict(zip(self.PARTS, np.median(np.diff(self.of_host), axis=0).tolist()))
+        return {"step": statistics.median(self.of_steps), **parts, "wait": statistics.median(self.waits)}
 
 
 def seconds_of_table(embedding, data, warm: int) -> float:
@@ -176,10 +187,10 @@ def dense_step_on(device: str) -> DenseStep:
 def note(result: dict, name: str, size: int, phases: Phases) -> None:
     """Write down, and print, the seconds of a step and where its host spends them."""
     seconds = phases.medians()
-    result[f"{name}_seconds_{size}"] = seconds["step"]
-    result.update({f"{name}_host_{what}_seconds_{size}": seconds[what] for what in Phases.NAMES[:-1]})
-    print(f"{name} {size}: {1e3 * seconds['step']:.2f} ms; of the host",
-          ", ".join(f"{what} {1e3 * seconds[what]:.2f}" for what in Phases.NAMES[:-1]), flush=True)
+    step = result[f"{name}_seconds_{size}"] = seconds.pop("step")
+    result.update({f"{name}_host_{what}_seconds_{size}": value for what, value in seconds.items()})
+    parts = ", ".join(f"{what} {1e3 * value:.2f}" for what, value in seconds.items())
+    print(f"{name} {size}: {1e3 * step:.2f} ms; of the host {parts}", flush=True)
 
 
 def rows_of(scale: float) -> int:
@@ -280,7 +291,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warm", type=int, default=12, help="steps before those that count")
-    parser.add_argument("--rounds", type=int, default=3, help="turns that those on the CPU take")
+    parser.add_argument("--rounds", type=int, default=2, help="turns that those on the CPU take")
     parser.add_argument("--key_samples", type=int, default=400_000)
     parser.add_argument("--part", nargs="+", choices=["cpu", "gpu", "keys"],
                         help="what to measure; all that the machine can if not given")
