@@ -73,7 +73,8 @@ class CallersDevice(CudaDevice):
         current = torch.cuda.current_stream(self.torch_device)
         if current != self._stream:
             current.wait_stream(self._stream)
-            self._events.setdefault(current.cuda_stream, new_events())  # first: a watch may look for them
+            if current.cuda_stream not in self._events:  # before it is ours: a watch may look for them
+                self._events[current.cuda_stream] = new_events()
             self._stream, self.stream = current, current.cuda_stream
 
 
@@ -175,39 +176,37 @@ class DeviceExecutor(RankExecutor):
 
     def gather(self):
         block, records = self._running
-        values = torch.empty(len(self._lookup), self.table.dim, device=self.torch_device)
-        self._with_callers(lambda: torch.index_select(records[:, : self.table.dim], 0, block.inverse, out=values))
+        inverse, dim = block.inverse, self.table.dim
+        values = torch.empty(len(self._lookup), dim, device=self.torch_device)
+        self._with_callers(lambda: torch.index_select(records[:, :dim], 0, inverse, out=values))
         return values
 
     def update(self, gradients, order=None):
-        block, records = self._running
-        count = len(self._lookup.rows)
+        block = self._running[0]
+        offset, numbers = block.offset, block.order
 
-        def work():
-            numbers = block.order if order is None else self._device.upload(order)
-            sums = self._sums[:count]
-            if count:
-                segment_sums(gradients, block.offset, numbers, sums, self._device.stream)
-                self._rows.update_from_sums(self._plan, records, sums, self.rule)
-            self._rows.publish(self._plan)
+        def sum_up(sums):
+            given = numbers if order is None else self._device.upload(order)
+            segment_sums(gradients, offset, given, sums, self._device.stream)
 
-        self._end(work)
+        self._end(sum_up)
 
     def skip(self):
-        records, count = self._running[1], len(self._lookup.rows)
+        self._end(torch.Tensor.zero_)  # which moves nothing
 
-        def work():  # a sum of zeros moves nothing
-            sums = self._sums[:count].zero_()
+    def _end(self, sum_up) -> None:
+        """sum_up(sums): in submitted work, of the running step's rows, if there are any."""
+        plan, records, count = self._plan, self._running[1], len(self._lookup.rows)
+
+        def work():
+            sums = self._sums[:count]
             if count:
-                self._rows.update_from_sums(self._plan, records, sums, self.rule)
-            self._rows.publish(self._plan)
+                sum_up(sums)
+                self._rows.update_from_sums(plan, records, sums, self.rule)
+            self._rows.publish(plan)
 
-        self._end(work)
-
-    def _end(self, work) -> None:
         self._with_callers(work)
-        departure = self._rows.departure(self._plan)
-        departed = self._device.depart(departure)
+        departed = self._device.depart(self._rows.departure(plan))
         self._departed.append(departed)
         self._rows.leave(departed)
         self._rows.end()

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, make_device
+from devices import CUDA, STREAMS, CallersStreams, make_device
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +114,32 @@ def test_a_device_gives_the_bits_of_a_plain_loop(name):
         run(module, PlainTable(module.weight, optimizer), program, ahead)
 
     every_setting()
+
+
+@pytest.mark.parametrize("callers_ahead", [False, True])
+@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.0),
+                                   CacheConfig(cache_ratio=0.2, hot_ids=range(8))], ids=["none", "uva", "cache"])
+def test_streams_keep_the_order_of_lookups_with_the_host_ahead(cache, streams, callers_ahead, monkeypatch):
+    device = CallersStreams(*STREAMS[streams])
+    if callers_ahead:
+        device.ahead_of_all(device.callers)
+    random = torch.Generator().manual_seed(5)
+    with device.torch_calls(monkeypatch):
+        module = make(optim.Adagrad(0.1), cache=cache, device=device)
+        plain = PlainTable(module.weight.contiguous(), optim.Adagrad(0.1))
+        lookups = [torch.randint(ROWS, (15,), generator=random) for _ in range(16)]
+        read = []
+        for ids in Lookahead(lookups, lambda ids: {module: ids}, 3):
+            read.append((module(ids), plain.read(ids)))  # nobody looks yet
+            gradient = torch.randn(15, DIM, generator=random)
+            read[-1][0].backward(gradient)
+            plain.update(ids, gradient)
+        np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
+        device.callers.run()
+        for values, expected in read:
+            assert torch.equal(values.detach(), expected)
+        module.close()
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
