@@ -13,9 +13,10 @@ import itertools
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits as loss_of
 
 from dglke_frugal import Embedding, optim
-from dglke_frugal.embedding import Lookahead, Uniform
+from dglke_frugal.embedding import DenseStep, Lookahead, Uniform
 
 # Distinct values of the 26 categorical features of Criteo's Kaggle data.
 CRITEO = (1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10,
@@ -78,20 +79,19 @@ def layers(*sizes):
 
 
 class DLRM(nn.Module):
-    """Bottom perceptron, products of all pairs of vectors, top perceptron. forward gives logits (B,)."""
-    def __init__(self, embedding, dense, categorical, dim=32):
+    """Bottom perceptron, products of all pairs of vectors, top perceptron."""
+    def __init__(self, dense, categorical, dim=32):
         super().__init__()
-        self.embedding = embedding
         self.bottom = layers(dense, 512, 256, 64, dim)
         first, second = torch.tril_indices(categorical + 1, categorical + 1, -1)
         self.register_buffer("pairs", first * (categorical + 1) + second, persistent=False)
         self.top = layers(dim + len(first), 512, 256, 1)
 
-    def forward(self, ids, dense):
-        """ids (B, categorical) on the CPU, dense (B, d) on the model's device."""
+    def forward(self, rows, dense):
+        """Logits (B,) of rows (B, categorical, dim) of the embedding and dense (B, d)."""
         bottom = self.bottom(dense)
-        rows = torch.cat([bottom[:, None], self.embedding(ids)], 1)
-        products = (rows @ rows.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
+        vectors = torch.cat([bottom[:, None], rows], 1)
+        products = (vectors @ vectors.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 
@@ -103,23 +103,22 @@ def auc(labels, scores):
     return (ranks[labels > 0].sum() - positives * (positives + 1) / 2) / max(1, positives * (len(labels) - positives))
 
 
-def train(model, batches, device, lr=0.1, lookahead=10):
+def train(model, embedding, batches, lr=0.1, lookahead=10):
     """Train on batches (ids, dense, label) once."""
-    optimizer = torch.optim.SGD(model.parameters(), lr)
-    for ids, dense, label in Lookahead(batches, lambda batch: {model.embedding: batch[0]}, lookahead):
-        loss = nn.functional.binary_cross_entropy_with_logits(model(ids, dense.to(device)), label.to(device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    step = DenseStep(lambda rows, dense, label: loss_of(model(rows, dense), label),
+                     torch.optim.SGD(model.parameters(), lr))
+    for ids, dense, label in Lookahead(batches, lambda batch: {embedding: batch[0]}, lookahead):
+        rows = embedding(ids)
+        rows.backward(step(rows, dense, label))
 
 
 @torch.no_grad()
-def evaluate(model, batches, device):
+def evaluate(model, embedding, batches):
     """{"auc", "log_loss"} over batches."""
-    pairs = [(label, model(ids, dense.to(device)).cpu()) for ids, dense, label in batches]
+    device = model.pairs.device
+    pairs = [(label, model(embedding(ids), dense.to(device)).cpu()) for ids, dense, label in batches]
     labels, scores = (torch.cat(each) for each in zip(*pairs))
-    loss = nn.functional.binary_cross_entropy_with_logits(scores, labels)
-    return {"auc": float(auc(labels.numpy(), scores.numpy())), "log_loss": float(loss)}
+    return {"auc": float(auc(labels.numpy(), scores.numpy())), "log_loss": float(loss_of(scores, labels))}
 
 
 def main():
@@ -135,15 +134,16 @@ def main():
     batches = ((mixed(values), dense, label) for values, dense, label in made)
     if args.data:
         batches = batches_of(itertools.islice(read(*args.data), args.samples), args.batch_size)
-    batches = [(torch.from_numpy(keys if args.keys else keys % args.rows), dense, label)
+    pinned = torch.Tensor.detach if args.device == "cpu" else torch.Tensor.pin_memory
+    batches = [(torch.from_numpy(keys if args.keys else keys % args.rows), pinned(dense), pinned(label))
                for keys, dense, label in batches]
     last = max(1, len(batches) // 10)
     rows = {"keys": "int64", "capacity": args.rows, "policy": "lru"} if args.keys else {"num_embeddings": args.rows}
     embedding = Embedding(embedding_dim=32, optimizer=optim.RowwiseAdagrad(0.02), device=args.device,
                           init=Uniform(-0.05, 0.05), **rows)
-    model = DLRM(embedding, batches[0][1].shape[1], batches[0][0].shape[1]).to(args.device)
-    train(model, batches[:-last], args.device)
-    print(evaluate(model, batches[-last:], args.device))
+    model = DLRM(batches[0][1].shape[1], batches[0][0].shape[1]).to(args.device)
+    train(model, embedding, batches[:-last])
+    print(evaluate(model, embedding, batches[-last:]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Devices that tests run on: the CPU at once, the CPU behind a queue as a GPU's stream is, and (marked cuda) a GPU."""
+import contextlib
 import itertools
 import queue
 import threading
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from dglke_frugal.store.device import EVENTS, CudaDevice, Device, Event
+from dglke_frugal.store.device_executor import CallersDevice
 
 
 class QueuedDevice(Device):
@@ -144,6 +146,30 @@ class StreamsDevice(CudaDevice):
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
 
 
+class CallersStreams(CallersDevice, StreamsDevice):
+    """A caller's device whose streams the CPU plays, and the caller's stream too: `torch_calls` makes it the current
+    one."""
+
+    def __init__(self, *ahead):
+        StreamsDevice.__init__(self, *ahead)
+        self.callers, self._shared = _Stream(4), []
+        self._events[self.callers.cuda_stream] = deque(_CudaEvent() for _ in range(EVENTS))
+
+    def ahead_of_all(self, stream):
+        self._ahead.append(stream)
+
+    @contextlib.contextmanager
+    def torch_calls(self, monkeypatch):
+        """torch.cuda as the device asks for it."""
+        nothing = lambda *_: contextlib.nullcontext()  # noqa: E731
+        with monkeypatch.context() as patch:
+            for name, stand_in in (("device", nothing), ("stream", nothing), ("current_stream", lambda _: self.callers)):
+                patch.setattr(torch.cuda, name, stand_in)
+            yield
+
+    zeros, share, host_read = Device.zeros, Device.share, Device.host_read
+
+
 class _Stream:
     """What CudaDevice needs of torch.cuda.Stream."""
 
@@ -155,6 +181,11 @@ class _Stream:
 
     def wait_event(self, event):
         self.enqueue(event.point)  # the last record's, as CUDA has it
+
+    def wait_stream(self, other):
+        point = _Point(other)
+        other.enqueue(point)
+        self.enqueue(point)
 
     def run(self, point=None):
         """Up to a point, or to the end; and of other streams what that waits for."""

@@ -1,11 +1,13 @@
 #include "store/lookup.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <optional>
 #include <stdexcept>
@@ -26,6 +28,7 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Order = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
@@ -37,13 +40,21 @@ void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
 }
 
+std::byte* packing_memory(const Bytes& memory, std::int64_t count) {
+  require(memory.size() >= Lookup::most_packed_bytes(count), "there is no room for the packed lookup");
+  return reinterpret_cast<std::byte*>(memory.data());
+}
+
 class SortedAhead {
  public:
-  // The ids must stay as they are until the result has been taken.
-  SortedAhead(const Ids& ids, std::int64_t rows)
+  // The ids must stay as they are, and the memory be there, until the result has been taken.
+  SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory)
       : sorted_(std::async(std::launch::async,
-                           [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows] {
-                             return Lookup(keys, count, rows);
+                           [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows,
+                            packed = memory ? packing_memory(*memory, static_cast<std::int64_t>(ids.size())) : nullptr] {
+                             Lookup lookup(keys, count, rows);
+                             if (packed != nullptr) lookup.pack(packed);
+                             return lookup;
                            })) {}
   bool ready() const {
     return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -161,11 +172,25 @@ void bind_lookup(nb::module_& module) {
           "(U + 1,) int32: where the occurrences of each row begin in `order`.")
       .def_prop_ro(
           "order", [](nb::handle self) { return view(nb::cast<Lookup&>(self).order(), self); },
-          "int32: positions in ids, row after row, those of a row ascending.");
+          "int32: positions in ids, row after row, those of a row ascending.")
+      .def_prop_ro("packed", &Lookup::packed,
+                   "Where inverse, offset, order and rows begin in the packed lookup, in bytes, and how long it is.")
+      .def(
+          "pack",
+          [](const Lookup& self, const Bytes& memory) {
+            std::byte* const out = packing_memory(memory, self.count());
+            const nb::gil_scoped_release release;
+            self.pack(out);
+          },
+          "memory"_a, "Write these arrays to memory (most_packed_bytes,) uint8.")
+      .def_static("most_packed_bytes", &Lookup::most_packed_bytes, "count"_a,
+                  "Bytes that the packed lookup of so many ids takes at most.");
 
   nb::class_<SortedAhead>(module, "SortedAhead",
                           "A lookup that a thread of its own sorts out; one of Python would wait for the interpreter.")
-      .def(nb::init<const Ids&, std::int64_t>(), "ids"_a, "rows"_a, nb::keep_alive<1, 2>())
+      .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&>(), "ids"_a, "rows"_a,
+           "memory"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
+           "memory: for the packed lookup, too.")
       .def_prop_ro("ready", &SortedAhead::ready, "Whether take would not wait.")
       .def("take", &SortedAhead::take, nb::call_guard<nb::gil_scoped_release>(),
            "The Lookup, once. IndexError for an id outside the table.");

@@ -1,6 +1,9 @@
 #include "parallel/thread_pool.h"
 
+#include <cstdint>
+
 #include "bindings/bindings.h"
+#include "parallel/callers_threads.h"
 #include "parallel/start_thread.h"
 
 namespace frugal {
@@ -10,6 +13,11 @@ void bind_parallel(nanobind::module_& module) {
   module.def("set_num_threads", &set_num_threads, nanobind::arg("threads"),
              "Set the number of threads that CPU kernels use, the caller included. Raises ValueError "
              "below 1, ThreadShortage if the system has no more.");
+  module.def(
+      "borrow_threads",
+      [](std::uintptr_t gomp_parallel) { borrow_threads(reinterpret_cast<RunInTeam>(gomp_parallel)); },
+      nanobind::arg("gomp_parallel"),
+      "Lookups run on the threads of this OpenMP runtime, given by the address of its GOMP_parallel; 0: on our own.");
   module.def("num_threads", &num_threads, "The number of threads that CPU kernels use.");
 }
 

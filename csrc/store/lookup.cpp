@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,7 @@
 namespace frugal {
 namespace {
 
+constexpr std::size_t kAlignment = 16;    // of arrays in a packed lookup
 constexpr int kDigitBits = 11;            // counters of one pass fit into the first cache
 constexpr std::size_t kFewEntries = 512;  // below this passes over all counters cost more than comparing
 
@@ -36,7 +38,33 @@ void sort_by_bits(std::vector<std::uint64_t>& entries, std::vector<std::uint64_t
   }
 }
 
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 }  // namespace
+
+std::array<std::size_t, 5> Lookup::packed() const {
+  const std::size_t offset = aligned(inverse_.size() * sizeof(std::int32_t));
+  const std::size_t order = offset + aligned(offset_.size() * sizeof(std::int32_t));
+  const std::size_t rows = order + aligned(order_.size() * sizeof(std::int32_t));
+  return {0, offset, order, rows, rows + rows_.size() * sizeof(std::int64_t)};
+}
+
+std::size_t Lookup::most_packed_bytes(std::int64_t count) {
+  const auto ids = static_cast<std::size_t>(count);
+  return 2 * aligned(ids * sizeof(std::int32_t)) + aligned((ids + 1) * sizeof(std::int32_t)) +
+         ids * sizeof(std::int64_t);
+}
+
+void Lookup::pack(std::byte* out) const {
+  const auto begin = packed();
+  const auto put = [&](std::size_t at, const auto& values) {
+    if (!values.empty()) std::memcpy(out + at, values.data(), values.size() * sizeof(values[0]));
+  };
+  put(begin[0], inverse_);
+  put(begin[1], offset_);
+  put(begin[2], order_);
+  put(begin[3], rows_);
+}
 
 Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows) {
   const int position_bits = std::bit_width(static_cast<std::uint64_t>(count));

@@ -1,6 +1,8 @@
 // The ids of one lookup, sorted out: which rows it uses, and where each of them occurs.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +22,13 @@ class Lookup {
   const std::vector<std::int32_t>& offset() const { return offset_; }    // (U + 1,) into order
   // Positions in ids, row after row, each row's in ascending order; those of no row are left out.
   const std::vector<std::int32_t>& order() const { return order_; }
+
+  // Where inverse, offset, order and rows begin in the packed lookup, in bytes, and behind them how long it is.
+  std::array<std::size_t, 5> packed() const;
+  // As long as the packed lookup of `count` ids can be.
+  static std::size_t most_packed_bytes(std::int64_t count);
+  // Writes them there, so that one copy takes them to a device.
+  void pack(std::byte* out) const;
 
  private:
   std::vector<std::int64_t> rows_;

@@ -125,7 +125,8 @@ class Embedding(nn.Module):
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.
 
         A cache and the way of its rows are planned while earlier steps compute. Lookups ahead beyond the lookahead of
-        `cache` wait in a list. An id outside the table raises IndexError when it is looked up.
+        `cache` wait in a list. An id outside the table raises IndexError when it is looked up. The ids are copied; a
+        lookup of the same tensor is known by that, unless torch has changed it in between.
         """
         flat = self._flat(ids)
         if self._keys is None:
@@ -134,7 +135,7 @@ class Embedding(nn.Module):
             request = self._keys.resolve(flat, self._scores(scores), ahead=True)
         else:
             return  # what only reads brings no key in
-        request.sort_ahead()
+        request.remember(ids)
         self._table.prefetch(request)
 
     def discard_prefetched(self) -> None:
@@ -267,12 +268,14 @@ class Embedding(nn.Module):
 
     def _read(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None):
         """(values (n, dim), Ticket, or None if they will have no gradient, Request)."""
-        flat = self._flat(ids)
+        head = self._table.next
+        if head is not None and not head.is_of(ids):
+            head = None
         if self._keys is not None:
-            return self._read_keys(flat, self._scores(scores))
+            return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(scores))
         if scores is not None:
             raise ValueError("scores are for rows by key")
-        request = self._request(flat)
+        request = head or self._request(self._flat(ids))
         if self._will_train:
             return (*self._table.look_up(request), request)
         return self._table.read(request), None, request
@@ -281,7 +284,7 @@ class Embedding(nn.Module):
         keys, table = self._keys, self._table
         if not self._will_train:
             request = Request(keys.find(flat), self.num_embeddings)
-            values, ticket = table.read(request), None
+            values, ticket = table.read(request, prefetched=False), None  # only what trains is prefetched
         else:
             if table.pending:
                 request = table.next

@@ -83,6 +83,7 @@ class Table:
                 raise
             raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
         self.rule = rule
+        self._in_place = config.flush == "none" and device == torch.device("cpu")
         self._executor: Optional[Executor] = None
         self._device_at_work = None
         self._max_rows = 0
@@ -124,6 +125,8 @@ class Table:
 
     def prefetch(self, request: Request) -> None:
         """The lookup after those prefetched already will be this one."""
+        if not self._in_place:  # nothing is planned there, and a thread that sorts would be in the way of torch's
+            request.sort_ahead(self._executor and self._executor.packing_memory(len(request.ids)))
         self._pending.append(request)
         self._announce_ahead()
 
@@ -191,9 +194,12 @@ class Table:
                 self._grow(ticket.request)
             self._executor.change(ticket.request, gradients, order)
 
-    def read(self, request: Request) -> torch.Tensor:
-        """Embeddings (n, dim) of a request that will have no gradient; a prefetched one counts as looked up."""
-        if self._pending and self._is_next(request):
+    def read(self, request: Request, prefetched: bool = True) -> torch.Tensor:
+        """Embeddings (n, dim) of a request that will have no gradient.
+
+        prefetched: whether it counts as looked up if the next lookup was prefetched with the same ids.
+        """
+        if prefetched and self._pending and self._is_next(request):
             values, _ = self.look_up(request)
             self._close_step()
             return values
@@ -266,9 +272,9 @@ class Table:
             raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
                              f"{self._max_rows}; make the table with more")
         self._close_step()
-        wanted = max(len(request.ids), self._config.max_rows or 0, 1)
-        if self._max_rows:
-            wanted = max(wanted, GROWTH * self._max_rows)
+        rows, wanted = len(request.lookup.rows), max(self._max_rows, self._config.max_rows or 1)
+        if rows > wanted:
+            wanted = GROWTH * rows
         self._max_rows = min(self.rows.rows, int(wanted))
         self._restart()
 
@@ -297,10 +303,9 @@ class Table:
             flushed = AttachedRows(rows, self._shared.address, self._shared.rank)
             self._max_rows = flushed.address.flushing.max_rows_per_step
             return EngineExecutor(rows, self.rule, flushed)
-        on_cpu = self._device == torch.device("cpu")
-        if on_cpu and config.flush == "none":
+        if self._in_place:
             return TableExecutor(rows, self.rule)
-        device = None if on_cpu else self._device_to_work()
+        device = None if self._device == torch.device("cpu") else self._device_to_work()
         if config.flush == "none":
             ranked = PlainRows(rows, device)
         else:

@@ -11,7 +11,7 @@ import gc
 import os
 import threading
 from collections import deque
-from typing import Callable, Optional
+from typing import Callable, Deque, Optional
 
 import numpy as np
 import torch
@@ -150,8 +150,8 @@ class CudaDevice(Device):
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
-        self._events = {stream.cuda_stream: deque(_CudaEvent() for _ in range(EVENTS))
-                       for stream in (self._stream, self._arrivals, self._departures)}
+        self._events = {stream.cuda_stream: new_events()
+                        for stream in (self._stream, self._arrivals, self._departures)}
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
         self.record()
 
@@ -262,6 +262,11 @@ class _CudaEvent(Event):
 
     def wait(self):
         self.event.synchronize()
+
+
+def new_events() -> Deque["_CudaEvent"]:
+    """Of one stream, the last that was recorded first."""
+    return deque(_CudaEvent() for _ in range(EVENTS))
 
 
 class GraphedWork:

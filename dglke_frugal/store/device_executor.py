@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import CudaDevice, Device, Event
+from .device import CudaDevice, Device, Event, new_events
 from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 from .executor import RankExecutor
 from .flushing import RankRows
@@ -18,7 +18,8 @@ ALIGNMENT = 16  # bytes between the arrays of a block
 
 
 class CallersDevice(CudaDevice):
-    """A CUDA device whose work joins the stream that the caller's own work is on, so that torch may use the results."""
+    """A CUDA device whose submitted work goes to the stream that the caller's own work is on: neither waits for the
+    other, and torch may use the results."""
 
     def __init__(self, index: int):
         current = torch.cuda.current_device() if torch.cuda.is_available() else None
@@ -34,6 +35,12 @@ class CallersDevice(CudaDevice):
     def _run(self, stream, work, after):
         with torch.cuda.device(self.torch_device), torch.cuda.stream(stream):
             super()._run(stream, work, after)
+
+    def submit(self, work, after=None):
+        """To the caller's stream, which is torch's current one already."""
+        self.join()
+        with torch.cuda.device(self.torch_device):
+            super()._run(self._stream, work, after)
 
     def share(self, array):
         self._shared.append(_native.HostRegistration(array))
@@ -62,43 +69,45 @@ class CallersDevice(CudaDevice):
             return super().zeros(*shape, dtype=dtype)
 
     def join(self) -> None:
-        """What is submitted from now on comes after the caller's work so far."""
-        self._stream.wait_stream(torch.cuda.current_stream(self.torch_device))
-
-    def hand_over(self) -> None:
-        """The caller's work comes after what has been submitted."""
-        torch.cuda.current_stream(self.torch_device).wait_stream(self._stream)
+        """What is submitted from now on goes to the stream that the caller's own work is on."""
+        current = torch.cuda.current_stream(self.torch_device)
+        if current != self._stream:
+            current.wait_stream(self._stream)
+            if current.cuda_stream not in self._events:  # before it is ours: a watch may look for them
+                self._events[current.cuda_stream] = new_events()
+            self._stream, self.stream = current, current.cuda_stream
 
 
 class _Block:
-    """One step's lookup: arrays packed in pinned memory, and the same in device memory after one copy."""
+    """One step's lookup in device memory.
 
-    def __init__(self, device: Device):
-        self._device, self._bytes = device, 0
-        self.arrived = Event()  # behind the last step that was here
+    Attributes:
+        inverse, offset, order, rows: its arrays there, after `copy`; rows only if they are wanted.
+        arrived: behind the last step that was here.
+    """
 
-    def pack(self, arrays: List[np.ndarray]) -> None:
-        """Set `device` to what the arrays are there after `copy`."""
-        begins, size = [], 0
-        for array in arrays:
-            begins.append(size)
-            size += -(-max(array.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-        if size > self._bytes:
-            self._device.synchronize()  # nothing uses the old ones any more
-            self._bytes = size * 5 // 4
-            self._pinned = self._device.pinned(self._bytes, dtype=np.uint8)
-            self._at = self._device.zeros(self._bytes, dtype=np.uint8)
-        packed = self._pinned.numpy()
-        self.device = []
-        for array, begin in zip(arrays, begins):
-            view = packed[begin : begin + array.nbytes].view(array.dtype)
-            view[:] = array
-            self.device.append(self._at[begin : begin + array.nbytes].view(getattr(torch, array.dtype.name)))
-        self._size = size
+    def __init__(self, device: Device, with_rows: bool):
+        self._device, self._with_rows = device, with_rows
+        self._at = self.packed = torch.empty(0, dtype=torch.uint8)
+        self.arrived = Event()
+
+    def take(self, lookup: _native.Lookup, packed: torch.Tensor) -> None:
+        """The next lookup, which is packed there."""
+        *begins, end = lookup.packed
+        self._size = end if self._with_rows else begins[3]
+        if self._size > len(self._at):
+            self._device.synchronize()  # nothing uses the old one any more
+            self._at = self._device.zeros(self._size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT, dtype=np.uint8)
+        counts = len(lookup), len(lookup.rows) + 1, len(lookup.order)
+        self.inverse, self.offset, self.order = (
+            self._at[begin : begin + 4 * count].view(torch.int32) for begin, count in zip(begins, counts))
+        if self._with_rows:
+            self.rows = self._at[begins[3] : end].view(torch.int64)
+        self.packed = packed
 
     def copy(self) -> None:
-        """In submitted work: bring what was packed to the device."""
-        self._at[: self._size].copy_(self._pinned[: self._size], non_blocking=True)
+        """In submitted work: bring it to the device."""
+        self._at[: self._size].copy_(self.packed[: self._size], non_blocking=True)
 
 
 class DeviceExecutor(RankExecutor):
@@ -110,12 +119,20 @@ class DeviceExecutor(RankExecutor):
         rows: DeviceRows = ranked.steps
         self._rows, self._device = rows, rows.device
         self.torch_device = rows.device.torch_device
-        self._blocks = [_Block(rows.device) for _ in range(STEPS_ON_DEVICE)]
+        self._blocks = [_Block(rows.device, with_rows=not rows.planned) for _ in range(STEPS_ON_DEVICE)]
+        self._packing: List[torch.Tensor] = []  # pinned memory that nobody uses
         self._plans = [rows.plan_memory() for _ in range(STEPS_ON_DEVICE)] if rows.planned else []
         # One record more, which stays zero: what ids without a row read.
         self._records = [rows.device.zeros(max_rows + 1, rows.stride) for _ in range(STEPS_ON_DEVICE)]
         self._sums = rows.device.zeros(max_rows, rows.dim)
         self._departed = deque(maxlen=STEPS_ON_DEVICE)
+
+    def packing_memory(self, count):
+        size = _native.Lookup.most_packed_bytes(count)
+        memory = self._packing.pop() if self._packing else None
+        if memory is None or len(memory) < size:
+            memory = self._device.pinned(size, dtype=np.uint8)
+        return memory
 
     def begin(self, request):
         turn = self._begun % STEPS_ON_DEVICE
@@ -123,13 +140,19 @@ class DeviceExecutor(RankExecutor):
         lookup, rows, device = self._lookup, self._rows, self._device
         block, records = self._blocks[turn], self._records[turn]
         block.arrived.wait()
+        if len(block.packed):
+            self._packing.append(block.packed)
+        packed, request.packed_in = request.packed_in, None
+        if packed is None:
+            packed = self.packing_memory(len(lookup))
+            lookup.pack(packed.numpy())
+        block.take(lookup, packed)
         count = len(lookup.rows)
-        block.pack([lookup.rows, lookup.inverse, lookup.offset, lookup.order])
         if rows.planned:
             final, (memory, plan) = rows.final_plan(), self._plans[turn]
             plan = plan.cut(count)
         else:
-            plan = Plan(block.device[0])
+            plan = Plan(block.rows)
         arrival = rows.arrival(plan, records)
 
         def arrive():
@@ -143,7 +166,8 @@ class DeviceExecutor(RankExecutor):
         rows.wait()
 
         def gather():
-            records[count].zero_()
+            if len(lookup.order) < len(lookup):
+                records[count].zero_()  # for ids without a row
             if count:
                 rows.gather(plan, records)
 
@@ -152,39 +176,37 @@ class DeviceExecutor(RankExecutor):
 
     def gather(self):
         block, records = self._running
-        values = torch.empty(len(self._lookup), self.table.dim, device=self.torch_device)
-        self._with_callers(lambda: torch.index_select(records[:, : self.table.dim], 0, block.device[1], out=values))
+        inverse, dim = block.inverse, self.table.dim
+        values = torch.empty(len(self._lookup), dim, device=self.torch_device)
+        self._with_callers(lambda: torch.index_select(records[:, :dim], 0, inverse, out=values))
         return values
 
     def update(self, gradients, order=None):
-        block, records = self._running
-        count = len(self._lookup.rows)
+        block = self._running[0]
+        offset, numbers = block.offset, block.order
 
-        def work():
-            numbers = block.device[3] if order is None else self._device.upload(order)
-            sums = self._sums[:count]
-            if count:
-                segment_sums(gradients, block.device[2], numbers, sums, self._device.stream)
-                self._rows.update_from_sums(self._plan, records, sums, self.rule)
-            self._rows.publish(self._plan)
+        def sum_up(sums):
+            given = numbers if order is None else self._device.upload(order)
+            segment_sums(gradients, offset, given, sums, self._device.stream)
 
-        self._end(work)
+        self._end(sum_up)
 
     def skip(self):
-        records, count = self._running[1], len(self._lookup.rows)
+        self._end(torch.Tensor.zero_)  # which moves nothing
 
-        def work():  # a sum of zeros moves nothing
-            sums = self._sums[:count].zero_()
+    def _end(self, sum_up) -> None:
+        """sum_up(sums): in submitted work, of the running step's rows, if there are any."""
+        plan, records, count = self._plan, self._running[1], len(self._lookup.rows)
+
+        def work():
+            sums = self._sums[:count]
             if count:
-                self._rows.update_from_sums(self._plan, records, sums, self.rule)
-            self._rows.publish(self._plan)
+                sum_up(sums)
+                self._rows.update_from_sums(plan, records, sums, self.rule)
+            self._rows.publish(plan)
 
-        self._end(work)
-
-    def _end(self, work) -> None:
         self._with_callers(work)
-        departure = self._rows.departure(self._plan)
-        departed = self._device.depart(departure)
+        departed = self._device.depart(self._rows.departure(plan))
         self._departed.append(departed)
         self._rows.leave(departed)
         self._rows.end()
@@ -205,12 +227,8 @@ class DeviceExecutor(RankExecutor):
 
     def _with_callers(self, work) -> None:
         """Run the work behind what the caller has enqueued, and before what it enqueues next."""
-        if isinstance(self._device, CallersDevice):
-            self._device.join()
-            self._device.submit(work)
-            self._device.hand_over()
-        else:
-            self._device.submit(work)
+        self._device.submit(work)
+        if not isinstance(self._device, CallersDevice):
             self._device.record().wait()
 
     def close(self):

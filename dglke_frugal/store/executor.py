@@ -16,8 +16,11 @@ import numpy as np
 import torch
 
 from .. import _native
+from . import torch_threads
 from .flushing import RankRows
 from .request import Request
+
+torch_threads.borrow()
 
 
 class Executor(ABC):
@@ -33,6 +36,9 @@ class Executor(ABC):
 
     def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
         self.table, self.rule = table, update
+
+    def packing_memory(self, count: int) -> Optional[torch.Tensor]:
+        """Where `begin` takes the packed lookup of a request of `count` ids from, None where it wants none."""
 
     @abstractmethod
     def announce(self, request: Request) -> None:

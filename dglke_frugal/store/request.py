@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 import numpy as np
+import torch
 
 from .. import _native
 
@@ -13,7 +14,11 @@ class Request:
 
     Attributes:
         ids: of the rows.
+        packed_in: (bytes,) uint8 that hold the packed `lookup` when it is there, if it was sorted out into such memory.
     """
+
+    packed_in: Optional[torch.Tensor] = None
+    _given: Optional[tuple] = None
 
     def __init__(self, ids: np.ndarray, rows: int):
         """The ids must not change afterwards."""
@@ -22,9 +27,19 @@ class Request:
         self._error: Optional[Exception] = None
         self._sorting: Optional[_native.SortedAhead] = None
 
-    def sort_ahead(self) -> None:
-        """Have the ids sorted out in the background."""
-        self._sorting = _native.SortedAhead(self.ids, self._rows)
+    def remember(self, given: torch.Tensor) -> None:
+        """The tensor that the ids were taken from."""
+        if not given.is_inference():  # which does not say whether it was changed
+            self._given = given, given._version
+
+    def is_of(self, given: torch.Tensor) -> bool:
+        """Whether the ids are those of this very tensor, which has not been changed since."""
+        return self._given is not None and given is self._given[0] and given._version == self._given[1]
+
+    def sort_ahead(self, memory: Optional[torch.Tensor] = None) -> None:
+        """Have the ids sorted out in the background, and packed into memory (Lookup.most_packed_bytes,) uint8."""
+        self.packed_in = memory
+        self._sorting = _native.SortedAhead(self.ids, self._rows, None if memory is None else memory.numpy())
 
     @property
     def is_ready(self) -> bool:

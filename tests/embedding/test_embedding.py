@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, make_device
+from devices import CUDA, STREAMS, CallersStreams, make_device
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +114,32 @@ def test_a_device_gives_the_bits_of_a_plain_loop(name):
         run(module, PlainTable(module.weight, optimizer), program, ahead)
 
     every_setting()
+
+
+@pytest.mark.parametrize("callers_ahead", [False, True])
+@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize("cache", [CacheConfig(flush="none"), CacheConfig(cache_ratio=0.0),
+                                   CacheConfig(cache_ratio=0.2, hot_ids=range(8))], ids=["none", "uva", "cache"])
+def test_streams_keep_the_order_of_lookups_with_the_host_ahead(cache, streams, callers_ahead, monkeypatch):
+    device = CallersStreams(*STREAMS[streams])
+    if callers_ahead:
+        device.ahead_of_all(device.callers)
+    random = torch.Generator().manual_seed(5)
+    with device.torch_calls(monkeypatch):
+        module = make(optim.Adagrad(0.1), cache=cache, device=device)
+        plain = PlainTable(module.weight.contiguous(), optim.Adagrad(0.1))
+        lookups = [torch.randint(ROWS, (15,), generator=random) for _ in range(16)]
+        read = []
+        for ids in Lookahead(lookups, lambda ids: {module: ids}, 3):
+            read.append((module(ids), plain.read(ids)))  # nobody looks yet
+            gradient = torch.randn(15, DIM, generator=random)
+            read[-1][0].backward(gradient)
+            plain.update(ids, gradient)
+        np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
+        device.callers.run()
+        for values, expected in read:
+            assert torch.equal(values.detach(), expected)
+        module.close()
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -257,6 +283,32 @@ def test_an_id_outside_the_table_that_was_prefetched_is_said_when_it_is_looked_u
             module(torch.tensor([2, ROWS]))
     module.discard_prefetched()
     assert torch.equal(module(torch.tensor([2]))[0].detach(), module.weight[2])
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_a_prefetched_tensor_that_was_changed_since_is_not_the_next_lookup(keys):
+    rows = {"keys": "int64", "capacity": 9} if keys else {"num_embeddings": 9}
+    module = Embedding(embedding_dim=2, optimizer=optim.SGD(0.1), **rows)
+    ids = torch.tensor([1, 2])
+    module.prefetch(ids)
+    ids[0] = 3
+    with pytest.raises(RuntimeError, match="in the order of prefetch"):
+        module(ids)
+    ids[0] = 1  # what counts are the ids
+    module(ids).sum().backward()
+    module.prefetch(ids)
+    expected = module.weight[ids].clone() if not keys else None
+    values = module(ids)
+    assert module._table.pending == 0 and (keys or torch.equal(values, expected))
+
+
+def test_ids_of_inference_mode_are_looked_up_by_their_numbers():
+    module = Embedding(9, 2, optim.SGD(0.1))
+    with torch.inference_mode():
+        ids = torch.tensor([1, 2])
+    module.prefetch(ids)
+    assert torch.equal(module(ids), module.weight[[1, 2]])
+    assert module._table.pending == 0
 
 
 def test_lookups_must_come_in_the_order_of_prefetch():

@@ -126,6 +126,19 @@ def test_a_full_table_does_what_a_dictionary_with_scores_does(policy, device):
     every_program()
 
 
+@pytest.mark.parametrize("cache", [IN_PLACE, CacheConfig(cache_ratio=0.5)])
+def test_a_read_of_the_keys_that_come_next_takes_nothing_from_the_lookups_to_come(cache):
+    module, keys = make("lru", cache=cache), torch.tensor([5])
+    for _ in range(2):
+        module.prefetch(keys)
+    module(keys).sum().backward()
+    with torch.no_grad():
+        read = module(keys)
+    values = module(keys)
+    assert torch.equal(values, read)
+    values.sum().backward()
+
+
 def test_a_later_epoch_outlives_an_earlier_one():
     module = make("epoch_lfu", capacity=2)
     for _ in range(5):

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "parallel/thread_pool.h"
+#include "parallel/callers_threads.h"
 
 namespace frugal::cpu {
 
 void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums) {
   constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
-  default_pool().parallel_for(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  run_ranges(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       float* __restrict sum = sums + u * dim;
       std::fill_n(sum, dim, 0.0f);

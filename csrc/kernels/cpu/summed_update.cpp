@@ -5,18 +5,20 @@
 
 #include "kernels/cpu/host_warp.h"
 #include "optim/mean_square.h"
+#include "parallel/callers_threads.h"
 #include "parallel/thread_pool.h"
 
 namespace frugal::cpu {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 64;       // below this a second thread costs more than it saves
+constexpr std::int64_t kWorkOfTask = 4096;      // in occurrences
 constexpr std::int64_t kOccurrencesOfRow = 4;   // what a row costs besides its occurrences, in occurrences
 constexpr std::int64_t kRowsAhead = 4;          // whose first lines are asked for
 constexpr std::int64_t kOccurrencesAhead = 8;
 
 // The first row of a part: parts of rows are equally much work, since few rows may have most of the occurrences.
-std::int64_t first_row(const std::int32_t* offset, std::int64_t rows, int part, int parts) {
+std::int64_t first_row(const std::int32_t* offset, std::int64_t rows, std::int64_t part, std::int64_t parts) {
   const std::int64_t work = (offset[rows] + rows * kOccurrencesOfRow) * part / parts;
   std::int64_t low = 0, high = rows;
   while (low < high) {
@@ -56,10 +58,8 @@ void update_from_gradients(const RowPointers& rows, const EntryGradients& gradie
         update_from_sum<HostWarp, 1>(rows.destination[u], rows.source[u], sum.data(), dim, rule, power, 0);
     }
   };
-  ThreadPool& pool = default_pool();
-  if (rows.count < 2 * kRowsPerTask || pool.threads() == 1) return update(0, rows.count);
-  const int parts = pool.threads();
-  pool.run([&](int part) {
+  const std::int64_t parts = std::max<std::int64_t>(1, (last + rows.count * kOccurrencesOfRow) / kWorkOfTask);
+  run_tasks(parts, [&](std::int64_t part) {
     update(first_row(gradients.offset, rows.count, part, parts),
            part + 1 == parts ? rows.count : first_row(gradients.offset, rows.count, part + 1, parts));
   });

@@ -1,0 +1,75 @@
+"""The dense part of a training step, which layers of some microseconds make a matter of how fast they are launched."""
+from __future__ import annotations
+
+from typing import Callable, Dict, List, NamedTuple, Tuple
+
+import torch
+
+from ..errors import first_line
+
+
+class _Captured(NamedTuple):
+    """inputs: what the graph reads. gradient: what it writes, anew each time."""
+
+    graph: "torch.cuda.CUDAGraph"
+    inputs: List[torch.Tensor]
+    gradient: torch.Tensor
+
+
+class DenseStep:
+    """Forward, backward and the optimizer's step of what stands on looked up rows; on a GPU as one CUDA graph.
+
+        step = DenseStep(lambda rows, x, y: loss_of(model(rows, x), y), torch.optim.SGD(model.parameters(), 0.1))
+        rows = table(ids)
+        rows.backward(step(rows, x, y))
+
+    A graph is captured for each set of shapes, after EAGER_STEPS steps with them that are launched operation by
+    operation. What is captured must not depend on numbers of the batch or change from step to step (a schedule of the
+    learning rate, say), and the optimizer must allow it: of torch's, SGD does, and others made with capturable=True.
+    """
+
+    EAGER_STEPS = 3  # while libraries settle
+
+    def __init__(self, loss_of: Callable[..., torch.Tensor], optimizer: torch.optim.Optimizer, graphs: bool = True):
+        """loss_of(rows, *inputs): a number. graphs: False to launch each operation on a GPU, too."""
+        self._loss_of, self._optimizer, self._graphs = loss_of, optimizer, graphs
+        self._steps: Dict[Tuple, int] = {}
+        self._captured: Dict[Tuple, _Captured] = {}
+
+    def __call__(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+        """The loss's gradient with respect to rows, valid until the next call. The optimizer has made its step.
+
+        inputs: come to the device of rows; in pinned memory they need not be waited for.
+        """
+        given = [rows.detach(), *inputs]
+        key = tuple((each.shape, each.dtype) for each in given)
+        steps = self._steps[key] = self._steps.get(key, 0) + 1
+        if not (self._graphs and rows.is_cuda and steps > self.EAGER_STEPS):
+            return self._compute(*(each.to(rows.device, non_blocking=True) for each in given))
+        if key not in self._captured:
+            try:
+                self._captured[key] = self._capture(given)
+            except RuntimeError as error:
+                print(f"a dense step cannot become a CUDA graph: {first_line(error)}", flush=True)
+                self._graphs = False
+                return self._compute(*(each.to(rows.device) for each in given))
+        captured = self._captured[key]
+        for at, each in zip(captured.inputs, given):
+            at.copy_(each, non_blocking=True)
+        captured.graph.replay()
+        return captured.gradient
+
+    def _compute(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+        rows = rows.detach().requires_grad_()
+        self._optimizer.zero_grad()
+        self._loss_of(rows, *inputs).backward()
+        self._optimizer.step()
+        return rows.grad
+
+    def _capture(self, given: List[torch.Tensor]) -> _Captured:
+        """Nothing is computed: that is the first replay's."""
+        inputs = [torch.empty_like(each, device=given[0].device) for each in given]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(given[0].device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            gradient = self._compute(*inputs)
+        return _Captured(graph, inputs, gradient)

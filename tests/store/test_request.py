@@ -1,0 +1,67 @@
+"""What a request says of its ids, sorted out at once or ahead, and packed: against NumPy."""
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dglke_frugal import _native
+from dglke_frugal.store.request import Request
+
+ROWS = 50
+ids_of_lookups = st.lists(st.integers(-1, ROWS - 1), max_size=600).map(lambda ids: np.array(ids, np.int64))
+
+
+def expected(ids):
+    """(rows, inverse, offset, order)."""
+    rows, counts = np.unique(ids[ids >= 0], return_counts=True)
+    inverse = np.where(ids < 0, len(rows), np.searchsorted(rows, ids))
+    order = np.argsort(np.where(ids < 0, ROWS, ids), kind="stable")[: counts.sum()]
+    return rows, inverse, np.concatenate([[0], np.cumsum(counts)]), order
+
+
+def unpacked(lookup, memory):
+    """The same of a packed lookup."""
+    begins = lookup.packed
+    lengths = {"rows": len(lookup.rows), "inverse": len(lookup), "offset": len(lookup.rows) + 1,
+               "order": len(lookup.order)}
+    kinds = {"rows": np.int64}
+    at = dict(zip(("inverse", "offset", "order", "rows"), begins))
+    return [memory[at[name] :][: lengths[name] * np.dtype(kinds.get(name, np.int32)).itemsize].view(
+        kinds.get(name, np.int32)) for name in ("rows", "inverse", "offset", "order")]
+
+
+@settings(deadline=None)
+@given(ids=ids_of_lookups, ahead=st.booleans())
+def test_a_lookup_and_the_packed_one_say_where_each_row_occurs(ids, ahead):
+    request = Request(ids, ROWS)
+    size = _native.Lookup.most_packed_bytes(len(ids))
+    memory = torch.zeros(size + 16, dtype=torch.uint8)
+    if ahead:
+        request.sort_ahead(memory[:size])
+    else:
+        request.lookup.pack(memory[:size].numpy())
+    lookup = request.lookup
+    for array, packed, want in zip((lookup.rows, lookup.inverse, lookup.offset, lookup.order),
+                                   unpacked(lookup, memory.numpy()), expected(ids)):
+        assert array.tolist() == packed.tolist() == want.tolist()
+    assert lookup.packed[-1] <= size and not memory[size:].any()
+
+
+def test_a_packed_lookup_needs_room_for_all_ids():
+    ids = np.arange(5)
+    short = torch.zeros(_native.Lookup.most_packed_bytes(5) - 1, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="no room"):
+        _native.Lookup(ids, 5).pack(short.numpy())
+    with pytest.raises(ValueError, match="no room"):
+        Request(ids, 5).sort_ahead(short)
+
+
+def test_a_request_knows_its_tensor_until_that_is_changed():
+    ids = torch.tensor([3, 4])
+    request = Request(ids.numpy().copy(), 5)
+    assert not request.is_of(ids)
+    request.remember(ids)
+    assert request.is_of(ids) and not request.is_of(ids.clone())
+    ids[0] = 2
+    assert not request.is_of(ids)
