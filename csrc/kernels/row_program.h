@@ -12,6 +12,7 @@
 
 #include "engine/plan.h"
 #include "memory/row_layout.h"
+#include "random/rounding_noise.h"
 
 #ifdef __CUDACC__
 #define FRUGAL_HOST_DEVICE __host__ __device__
@@ -52,10 +53,11 @@ struct RowMemory {
 
 // By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
 struct RowRounding {
-  std::uint64_t seed = 0;
-  std::uint32_t table = 0;
+  Rounding by = {};
   const std::int64_t* step = nullptr;  // (1,) the number of the step
   const std::int64_t* rows = nullptr;  // ids of the step's rows
+
+  FRUGAL_HOST_DEVICE RoundingNoise of(std::int64_t u) const { return by.of(*step, rows[u]); }
 };
 
 // Which rows of a step are read at a time: those that come from the host need not wait for the step before.

@@ -38,7 +38,7 @@ void RoundedRows::end() {
                               [&](std::int64_t first, std::int64_t last) {
                                 for (std::int64_t u = first; u < last; ++u)
                                   round_record(beneath_.layout(), records_[u], destination[u],
-                                               rounding_.of(step_, rows[u]));
+                                               rounding_.of(step_, rows[u]), rounding_.columns);
                               });
   beneath_.end();
 }

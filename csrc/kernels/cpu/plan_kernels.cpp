@@ -29,7 +29,7 @@ void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64
   RowMemory in_floats{memory.dim, memory.record_stride(), wide.data()};
   update_row<HostWarp>(in_floats, RowDestination::kHostRow, 0, record, gradients, u, learning_rate, power);
   round_record(layout_of(memory), wide.data(), target_of(memory, writes.leave[u], writes.target[u]),
-               RoundingNoise::of(rounding.seed, rounding.table, *rounding.step, rounding.rows[u]));
+               rounding.of(u), rounding.by.columns);
 }
 }  // namespace
 

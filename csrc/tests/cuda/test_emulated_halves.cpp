@@ -67,8 +67,13 @@ TEST(EmulatedHalves, AreGatheredInFloats) {
 TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
+  // Whole rows, neighbours from some column on, and some of each half of a row.
+  const std::pair<std::int64_t, WholeColumns> kinds[] = {
+      {1, {}},     {7, {}},    {127, {}},         {256, {}},           {400, {}},           {600, {}},         {1, {401}},
+      {127, {50}}, {200, {200}}, {256, {128}}, {400, {256 + 31}}, {133, {133}}, {1001, {77}}, {2, {3, 1, 11}},
+      {100, {100, 50, 300}}, {400, {57, 200, 1003}}, {401, {13, 130, 250}}};
   for (const RowElement element : {RowElement::kFloat16, RowElement::kBfloat16})
-    for (const std::int64_t dim : {1, 7, 127, 256, 400, 600}) {
+    for (const auto& [dim, columns] : kinds) {
       HalfTable device(dim, element, random), host = device;
       const auto rows = some_rows();
       const std::vector<std::int32_t> source(kRows, kFromHost);
@@ -88,7 +93,7 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
       const std::vector<RowDestination> leave(kRows, RowDestination::kHostRow);
       const std::int64_t step = 123;
       const RowWrites writes{leave.data(), rows.data(), kRows, &used};
-      const RowRounding rounding{9, 1, &step, rows.data()};
+      const RowRounding rounding{{9, 1, columns}, &step, rows.data()};
 
       // Beside a table of floats, in the same launch.
       std::vector<float> plain(kTable * RowLayout::for_dim(dim).stride), plain_before;
