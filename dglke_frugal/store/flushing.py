@@ -130,11 +130,12 @@ class FlushedRows(RankRows):
 class AttachedRows(RankRows):
     """The rows of another rank than 0, in a process of its own."""
 
-    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None):
-        """device: as for FlushedRows; all ranks have one, or none has."""
+    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
+                 rounding: Optional[Rounding] = None):
+        """device, rounding: as for FlushedRows; all ranks have one, or none has."""
         self.address = address
         self._make_steps(table, _native.attach_rank(address.segment, rank), address.slots[rank], address.flushing,
-                         device)
+                         device, rounding)
 
     def close(self):
         super().close()

@@ -151,7 +151,7 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
         parts[DEVICE][name] *= max(map(gpus.count, gpus))
     if config.evaluation.valid or config.evaluation.test:
         parts[HOST]["whole tables for evaluation"] = (
-            graph.entities * row_bytes(dims.entity) + graph.relations * row_bytes(dims.relation))
+            graph.entities * entity_row_bytes(config) + graph.relations * row_bytes(dims.relation))
     parts[DISK] = {name: size * ranks for name, size in parts[DISK].items()}
     return parts
 
