@@ -95,9 +95,6 @@ TableUpdate table_update(const Update& given) {
       check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
   }
-  if (!on_cuda(records) && rounded)
-    for (std::int64_t u = 0; u < update.writes.count; ++u)
-      require(update.writes.leave[u] != RowDestination::kGradient, "rows in halves cannot leave as gradients");
   if (!on_cuda(records)) check_writes(update.memory, extent_of(host, cache, staging), update.writes, update.gradients);
   return update;
 }

@@ -22,10 +22,6 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
     why_not = refusal(config)
     if device.parallel == "dims" and why_not:
         raise InputError(f"--parallel dims {why_not}; or use --parallel rows")
-    if config.model.in_halves and device.ranks > 1 and (device.parallel == "rows" or why_not):
-        dims = f"and --parallel dims {why_not}" if why_not else "use --parallel dims"
-        raise InputError(f"--row_dtype {config.model.row_dtype} does not go with --parallel rows, {dims}; or use one "
-                         "process, or --row_dtype fp32")
     if device.parallel != "auto":
         return config
     chosen, reason = _choose(config, why_not)
@@ -55,8 +51,6 @@ def _choose(config: TrainConfig, why_not) -> Tuple[str, str]:
     device = config.device
     if why_not:
         return "rows", f"dims {why_not}"
-    if config.model.in_halves:
-        return "dims", f"rows of --row_dtype {config.model.row_dtype} are shared by columns alone"
     if len({device.gpu_of(rank) for rank in range(device.ranks)}) < device.ranks:
         return "rows", "ranks share a GPU"
     columns = config.model.hidden_dim // device.ranks

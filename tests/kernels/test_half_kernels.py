@@ -128,11 +128,40 @@ def test_columns_that_do_not_fill_a_row_are_refused(columns):
         _native.RoundedRows(_native.DirectRows(random_table(8, "fp16")), 1, 0, columns)
 
 
-def test_halves_that_would_leave_as_gradients_are_refused():
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("dim", [7, 128, 401])
+def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim, element):
+    """As far apart as the step's records, of rows of few occurrences and of many; a value leaves beside them."""
+    rng = np.random.default_rng(dim)
+    table, counts = random_table(dim, element, 4), np.array([2, 700, 1, 3])
+    records = records_of(table, np.arange(4))
+    stride, first = records.shape[1], np.cumsum(counts) - counts
+    leave, target = np.array([2, 2, 1, 2], np.uint8), first * stride
+    gradients = rng.normal(size=(counts.sum(), dim)).astype(np.float32)
+    offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    staging, rows = machine.put(np.zeros(counts.sum() * stride, np.float32)), machine.put(np.arange(4))
+    rounding = (element, 1, 0, machine.put(np.array([9])), rows, ())
+    update_tables([(dim, machine.shared(table), None, staging, machine.put(leave), machine.put(target),
+                    machine.put(records), [(machine.put(gradients), offset, None)], None, rounding)],
+                  LEARNING_RATE, machine.stream)
+    found = machine.get(staging).reshape(-1, stride)
+    travels = np.repeat(leave == 2, counts)
+    np.testing.assert_array_equal(found[travels, :dim], gradients[travels])
+    assert (found[travels, dim:] == 0).all()
+    expected = random_table(dim, element, 4)
+    in_steps = _native.RoundedRows(_native.DirectRows(expected), 1, 0)
+    in_steps.announce(9, np.array([2]))
+    in_steps.begin(9)
+    in_steps.apply_entry(np.array([2]), gradients[first[2] :][:1], LEARNING_RATE)
+    in_steps.end()
+    floats = expected.record_floats
+    whole = (found[first[2], :floats].view(np.uint16)[:dim], found[first[2], floats - 1])
+    np.testing.assert_array_equal(whole[0], expected.halves[2])
+    assert whole[1] == expected.state[2]
+
+
+def test_records_of_halves_are_in_floats():
     table = random_table(8, "fp16")
-    with pytest.raises(ValueError, match="leave as gradients"):
-        update_tables([(8, table.records, None, np.zeros(64, np.float32), np.array([2], np.uint8), np.array([0]),
-                        np.zeros((1, 32), np.float32), [], None, ("fp16", 1, 0, np.array([0]), np.array([0]), ()))], 0.1)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
         gather_rows(8, table.records, None, np.array([0]), np.array([-1], np.int32), np.zeros((1, 64), np.float32),
                     element="fp16")

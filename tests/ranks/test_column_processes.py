@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from halves_oracle import ELEMENTS
 from ranks.columns_oracle import ColumnsOracle
-from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
+from ranks.conftest import Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
@@ -83,12 +83,6 @@ def oracle(columns, ranks, element, *given, steps):
     for step in range(steps):
         found.train(sampler.batch(step))
     return found.arrays()
-
-
-def in_floats(arrays):
-    """Rows as they are kept, in float32."""
-    return {name: (array.astype(np.uint32) << 16).view(np.float32) if array.dtype == np.uint16 else
-            array.astype(np.float32) for name, array in arrays.items()}
 
 
 @pytest.mark.parametrize("element", ELEMENTS)

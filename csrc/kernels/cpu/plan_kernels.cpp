@@ -53,7 +53,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end && !writes.pads(u); ++u) {
       const float* const record = records + u * memory.record_stride();
-      if (memory.in_halves())
+      if (memory.in_halves() && writes.leave[u] != RowDestination::kGradient)
         update_rounded(memory, writes, u, record, gradients, learning_rate, power, rounding);
       else
         update_row<HostWarp>(memory, writes.leave[u], writes.target[u], record, gradients, u, learning_rate, power);

@@ -130,7 +130,7 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (leave == RowDestination::kGradient) {
 #pragma unroll
     for (int k = 0; k < kFew; ++k)
-      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.stride, gradient[k], dim);
+      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.record_stride(), gradient[k], dim);
     return;
   }
   float after_first = state;
@@ -198,7 +198,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
     for (int first = 0; first < count; first += kThreads) {
       const int there = look_up(first);
       for (int i = threadIdx.x / kWarpLanes; i < there; i += kWarps)
-        copy_row<DeviceWarp>(to + (first + i) * s.memory.stride, gradients[i], dim);
+        copy_row<DeviceWarp>(to + (first + i) * s.memory.record_stride(), gradients[i], dim);
     }
     return;
   }
