@@ -8,7 +8,9 @@ log but the first, added over ranks, times the batch of a rank.
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives [two_gpus_over_one_fb15k] [two_gpus_over_one_fb15k_no_peer]
 [frugal_over_vanilla_two_gpus]. models: ComplEx and RotatE there [two_gpus_over_one_complex] [two_gpus_over_one_rotate].
-large: N entities (20 million) by 400 behind a cache of 5 % [two_gpus_over_one_20m] [two_gpus_over_one_20m_no_peer].
+large: N entities (20 million) by 400 behind a cache of 5 % [two_gpus_over_one_20m] [two_gpus_over_one_20m_no_peer]; the
+same with rows in fp16 on both sides [two_gpus_over_one_20m_fp16] [two_gpus_over_one_20m_fp16_no_peer], in triples/s
+[two_gpus_20m_fp16_triples_per_second] [two_gpus_20m_fp16_no_peer_triples_per_second] [one_gpu_20m_fp16_triples_per_second].
 shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 """
 from __future__ import annotations
@@ -98,6 +100,8 @@ class Legs:
         report = self._report
         for key, part, ours, theirs in KEYS:
             report[key] = over(report.get(part, {}), ours, theirs)
+        for key, (part, name) in RATES.items():
+            report[key] = report.get(part, {}).get(name, {}).get("triples_per_second")
         result_file.write(self._path, report)
 
 
@@ -109,7 +113,12 @@ KEYS = [
     ("two_gpus_over_one_rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("two_gpus_over_one_20m", "large", ("columns",), ("one",)),
     ("two_gpus_over_one_20m_no_peer", "large", ("columns_no_peer",), ("one",)),
+    ("two_gpus_over_one_20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
+    ("two_gpus_over_one_20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
+RATES = {"two_gpus_20m_fp16_triples_per_second": ("large", "columns_fp16"),
+         "two_gpus_20m_fp16_no_peer_triples_per_second": ("large", "columns_fp16_no_peer"),
+         "one_gpu_20m_fp16_triples_per_second": ("large", "one_fp16")}
 
 
 def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
@@ -130,10 +139,11 @@ def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
                 legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000)
         if "large" in parts:
             made.join()
-            flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED]
-            legs.leg("large", "one", flags, steps=5000, alone=True)
-            for name, more in (("columns", []), ("columns_no_peer", ["--peer", "off"])):
-                legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000)
+            for suffix, dtype in (("", "fp32"), ("_fp16", "fp16")):
+                flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED, "--row_dtype", dtype]
+                legs.leg("large", f"one{suffix}", flags, steps=5000, alone=True)
+                for name, more in (("", []), ("_no_peer", ["--peer", "off"])):
+                    legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps, alone=True)
@@ -145,4 +155,4 @@ def run(path, gpus, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
             legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(len(gpus)),
                                           "--num_thread", "1"], steps=200)
     legs.write()
-    print({key: report[key] for key, *_ in KEYS}, flush=True)
+    print({key: report[key] for key in (*(key for key, *_ in KEYS), *RATES)}, flush=True)

@@ -183,6 +183,20 @@ def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
     assert json.loads(capsys.readouterr().out)["host"]["parts"] == half
 
 
+def test_the_plan_of_ranks_that_share_rows_counts_halves(capsys):
+    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--num_proc", "2", "--test", "--json",
+             "--cache_ratio", "0.1", "--neg_sample_size", "1000", "--batch_size", "1000"]
+    found = {}
+    for dtype in ("fp32", "fp16"):
+        main(["plan", *sizes, "--row_dtype", dtype])
+        found[dtype] = json.loads(capsys.readouterr().out)["host"]["parts"]
+    half, whole = found["fp16"], found["fp32"]
+    assert half["entity table"] == 896 * 10**6 and half["entity cache"] == 2 * 10**5 * 896
+    assert half["entities in float32"] == 2 * 1600 * 10**6  # each rank has a copy, to rank by
+    # Gradients stay as long; what is written back is half as long.
+    assert whole["updates of processes"] / 2 < half["updates of processes"] < whole["updates of processes"]
+
+
 @pytest.mark.parametrize("model", ["TransE_l2", "TransE_l1", "DistMult", "TransR"])
 def test_a_table_too_large_for_the_device_is_ranked_by_blocks(model):
     """As evaluation.device leaves one in host memory; the device is the CPU here."""
