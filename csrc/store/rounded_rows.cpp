@@ -41,8 +41,9 @@ void RoundedRows::end() {
   default_pool().parallel_for(static_cast<std::int64_t>(rows.size()), kRowsPerTask,
                               [&](std::int64_t first, std::int64_t last) {
                                 for (std::int64_t u = first; u < last; ++u)
-                                  if (destination[u] != nullptr) round_record(beneath_.layout(), records_[u], destination[u],
-                                               rounding_.of(step_, rows[u]), rounding_.columns);
+                                  if (destination[u] != nullptr)
+                                    round_record(beneath_.layout(), records_[u], destination[u],
+                                                 rounding_.of(step_, rows[u]), rounding_.columns);
                               });
   beneath_.end();
 }

@@ -14,8 +14,7 @@ namespace frugal {
 
 class RoundedRows final : public StepRows {
  public:
-  // beneath: of a table in halves; must outlive this. Throws std::invalid_argument for a
-  // table of floats.
+  // beneath: of a table in halves; must outlive this. Throws std::invalid_argument for a table of floats.
   RoundedRows(StepRows& beneath, const Rounding& rounding);
 
   const RowLayout& layout() const override { return layout_; }
