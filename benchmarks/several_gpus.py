@@ -8,9 +8,9 @@ with --peer off, and by rows. Each leg is a whole run of the command; its number
 log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE there. large: N entities (20 million) by
-400 behind a cache of 5 %. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns
+400 behind a cache of 5 %, in float32 and in fp16 on both sides. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns
 and n times the batch.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m; _no_peer) and by the number of GPUs,
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer) and by the number of GPUs,
 [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus]
 and so on.
 """
@@ -89,6 +89,8 @@ COMPARED = [
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("20m", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer",), ("one",)),
+    ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
+    ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
 
 
@@ -155,10 +157,12 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla
                 legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000, count=count)
         if "large" in parts:
             made.join()
-            flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED]
-            legs.leg("large", "one", flags, steps=5000)
-            for count, (name, more) in itertools.product(counts, (("columns", []), ("columns_no_peer", ["--peer", "off"]))):
-                legs.leg("large", name, [*flags, "--parallel", "dims", *more], steps=5000, count=count)
+            for suffix, element in (("", "fp32"), ("_fp16", "fp16")):
+                flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED, "--row_dtype", element]
+                legs.leg("large", f"one{suffix}", flags, steps=5000)
+                for count, (name, more) in itertools.product(counts, (("", []), ("_no_peer", ["--peer", "off"]))):
+                    legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000,
+                             count=count)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)

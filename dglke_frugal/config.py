@@ -406,9 +406,6 @@ def _check_halves(config: TrainConfig) -> None:
     flag = f"--row_dtype {config.model.row_dtype}"
     if not config.model.in_halves:
         return
-    if config.device.ranks > 1:
-        raise InputError(f"{flag} is for one process, and there would be {config.device.ranks}; use --row_dtype fp32, "
-                         "or one GPU and --num_proc 1")
     if config.device.gpu[0] >= 0 and config.store.host_read == "copy":
         raise InputError(f"{flag} needs host rows that the GPU reads in place; leave --host_read copy out")
 

@@ -10,6 +10,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/named.h"
+#include "bindings/row_elements.h"
 #include "engine/segment.h"
 #include "engine/simple_policies.h"
 
@@ -43,7 +44,7 @@ struct EngineHandle {
 // config: a FlushConfig of dglke_frugal/store/flush_config.py, whose fields have the names of EngineConfig's.
 void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, std::int64_t state,
                  std::shared_ptr<RowUpdate> update, std::vector<std::shared_ptr<CachePolicy>> caches,
-                 nb::handle config) {
+                 nb::handle config, const std::string& element, std::uint64_t seed, std::uint32_t table) {
   EngineConfig engine_config;
   const auto read = [&](const char* name, auto& field) {
     field = nb::cast<std::remove_reference_t<decltype(field)>>(config.attr(name));
@@ -65,7 +66,9 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
       {{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode, "flush mode");
   engine_config.value_path =
       named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
-  engine_config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state};
+  engine_config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state,
+                          bindings::element_named(element)};
+  engine_config.rounding = {seed, table};
   engine_config.rows = static_cast<std::int64_t>(host_rows.shape(0));
   engine_config.host_rows = host_rows.data();
   engine_config.update = std::move(update);
@@ -222,10 +225,11 @@ void bind_engine(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine",
                            "The P2F engine over one table: planner and flush threads, until close. See docs/p2f.md.")
       .def("__init__", &make_engine, "host_rows"_a, "dim"_a, "state"_a, "update"_a, "caches"_a, "config"_a,
-           nb::keep_alive<1, 2>(),
+           "element"_a = "fp32", "seed"_a = 0, "table"_a = 0, nb::keep_alive<1, 2>(),
            "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one "
-           "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. Ranks of other "
-           "processes may attach if there are several.")
+           "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. element: of the "
+           "embedding, fp32, fp16 or bf16; seed and table: by which such halves are rounded. Ranks of other processes "
+           "may attach if there are several.")
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(
@@ -249,6 +253,8 @@ void bind_engine(nb::module_& module) {
             self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
           },
           "step"_a, "rows"_a, "occurrences"_a)
+      .def("count_from", &RankPort::count_from, "step"_a,
+           "Before the first step: its number in the run, which the engine counts as 0.")
       .def("wait_window", &RankPort::wait_window, "step"_a, Release())
       .def("plan", &plan_arrays, "step"_a,
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")

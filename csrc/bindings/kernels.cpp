@@ -1,5 +1,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -30,7 +31,8 @@ using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
-using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>>;
+using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>,
+                           ColumnRanges>;
 using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
                           Vector<std::int64_t>, Rows, std::vector<Entry>, std::optional<Vector<std::int32_t>>,
                           std::optional<Rounded>>;
@@ -74,9 +76,9 @@ TableUpdate table_update(const Update& given) {
                    static_cast<std::int64_t>(leave.size()), used ? used->data() : nullptr};
   require(!used || used->size() == 1, "the number of used rows is one number");
   if (rounded) {
-    const auto& [name, seed, table, step, ids] = *rounded;
+    const auto& [name, seed, table, step, ids, ranges] = *rounded;
     require(step.size() == 1 && ids.size() == leave.size(), "rounding needs the step's number, and an id for each row");
-    update.rounding = {seed, table, step.data(), ids.data()};
+    update.rounding = {{seed, table, whole_columns(ranges, dim)}, step.data(), ids.data()};
   }
   update.gradients.entries = static_cast<int>(entries.size());
   for (std::size_t e = 0; e < entries.size(); ++e) {
@@ -93,9 +95,6 @@ TableUpdate table_update(const Update& given) {
       check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
   }
-  if (!on_cuda(records) && rounded)
-    for (std::int64_t u = 0; u < update.writes.count; ++u)
-      require(update.writes.leave[u] != RowDestination::kGradient, "rows in halves cannot leave as gradients");
   if (!on_cuda(records)) check_writes(update.memory, extent_of(host, cache, staging), update.writes, update.gradients);
   return update;
 }
@@ -224,7 +223,8 @@ void bind_kernels(nb::module_& module) {
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
       "may be None on the CPU). rounding: None, or of rows in halves (fp16 or bf16, seed, table, step (1,) int64, ids "
-      "of the rows (U,) int64), by which they are rounded at random. Runs where `records` lies.");
+      "of the rows (U,) int64, which columns of whole rows these are: at most two ranges (first, count), none for all), "
+      "by which they are rounded at random. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");

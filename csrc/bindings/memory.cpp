@@ -54,8 +54,12 @@ void bind_memory(nb::module_& module) {
            },
            "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32",
            "element: fp32, fp16 or bf16.")
-      .def(nb::init<const std::string&, std::int64_t, std::int64_t, std::int64_t>(), "path"_a, "rows"_a, "dim"_a,
-           "state"_a = 1,
+      .def("__init__",
+           [](HostTable* self, const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
+              const std::string& element) {
+             new (self) HostTable(path, rows, dim, state, element_named(element));
+           },
+           "path"_a, "rows"_a, "dim"_a, "state"_a = 1, "element"_a = "fp32",
            "The shared table of another process. Raises RuntimeError if it is not there.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
@@ -134,14 +138,14 @@ void bind_memory(nb::module_& module) {
       .def(
           "init_uniform",
           [](HostTable& table, float low, float high, std::uint64_t seed, std::uint64_t stream, std::int64_t whole_dim,
-             const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges) {
+             const ColumnRanges& ranges) {
             table.init_uniform(low, high, seed, stream, whole_dim, ranges);
           },
           "low"_a, "high"_a, "seed"_a, "stream"_a, "whole_dim"_a, "ranges"_a,
           nb::call_guard<nb::gil_scoped_release>(),
           "The same for some columns of rows that are whole_dim long: ranges (first, count), one behind the other.")
       .def("init_normal", &HostTable::init_normal, "deviation"_a, "seed"_a, "stream"_a, "whole_dim"_a = 0,
-           "ranges"_a = std::vector<std::pair<std::int64_t, std::int64_t>>{}, nb::call_guard<nb::gil_scoped_release>(),
+           "ranges"_a = ColumnRanges{}, nb::call_guard<nb::gil_scoped_release>(),
            "Normal numbers of mean 0; for some columns as init_uniform.")
       .def(
           "gather",

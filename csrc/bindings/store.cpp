@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/records.h"
+#include "bindings/row_elements.h"
 #include "memory/host_table.h"
 #include "store/announce.h"
 #include "store/cached_rows.h"
@@ -126,10 +127,12 @@ void bind_store(nb::module_& module) {
                                     "Rows in halves, as steps on the CPU compute with them: in floats, rounded at "
                                     "random where a step ends.")
       .def("__init__",
-           [](RoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table) {
-             new (self) RoundedRows(beneath, {seed, table});
+           [](RoundedRows* self, StepRows& beneath, std::uint64_t seed, std::uint32_t table,
+              const ColumnRanges& columns) {
+             new (self) RoundedRows(beneath, {seed, table, whole_columns(columns, beneath.layout().dim)});
            },
-           "beneath"_a, "seed"_a, "table"_a, nb::keep_alive<1, 2>());
+           "beneath"_a, "seed"_a, "table"_a, "columns"_a = ColumnRanges{}, nb::keep_alive<1, 2>(),
+           "columns: which of whole rows these are, at most two ranges (first, count); none for all.");
 }
 
 }  // namespace frugal

@@ -9,6 +9,7 @@
 #include "engine/cache_policy.h"
 #include "memory/row_layout.h"
 #include "optim/row_update.h"
+#include "random/rounding_noise.h"
 
 namespace frugal {
 
@@ -36,7 +37,7 @@ struct EngineConfig {
   FlushMode mode = FlushMode::kP2F;
   ValuePath value_path = ValuePath::kStaging;
 
-  RowLayout layout{};                       // of a host row, and of every vector in staging
+  RowLayout layout{};                       // of a host row and of a value in staging; gradients there are in floats
   std::int64_t rows = 0;                    // of the table
   float* host_rows = nullptr;               // rows * layout.stride floats, as the engine's process sees them
   std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
@@ -50,6 +51,7 @@ struct EngineConfig {
                                             // them; needed where a device advances the counters
   double attach_seconds = 300;              // how long ranks that train wait for one that has never attached
   std::shared_ptr<const RowUpdate> update;  // applies gradients at the host
+  Rounding rounding{};                      // by what a row in halves is then rounded, once a step
   std::vector<std::shared_ptr<CachePolicy>> caches;  // one per rank, one for all that share a plan, or empty: no caches
 };
 

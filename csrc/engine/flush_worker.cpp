@@ -277,10 +277,10 @@ void FlushWorker::write(std::int32_t index) {
         std::vector<GradientSource> of_rank;
         for (const GradientSource& source : sources)
           if (source.rank == rank) of_rank.push_back(source);
-        writer_.apply_gradients(record.row, of_rank);
+        writer_.apply_gradients(record.row, record.block, of_rank);
       }
     } else {
-      bytes = writer_.apply_gradients(record.row, sources);
+      bytes = writer_.apply_gradients(record.row, record.block, sources);
     }
     add(counters_.gradients, 1);
   }

@@ -40,7 +40,7 @@ void InOrderFlusher::apply(const StepOperations& step) {
       add(counters_.bytes, writer_.value_bytes());
     } else if (operation.kind == Operation::Kind::kGradient) {
       const std::span sources(step.sources.data() + operation.first_source, operation.sources);
-      add(counters_.bytes, writer_.apply_gradients(operation.row, sources));
+      add(counters_.bytes, writer_.apply_gradients(operation.row, step.step, sources));
       add(counters_.gradients, 1);
       for (const GradientSource& source : sources)
         if (source.entry == 0)

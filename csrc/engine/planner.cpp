@@ -366,13 +366,13 @@ void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
     };
     std::int64_t vectors = 0;
     for (int entry = 0; entry < config_.entries; ++entry) vectors += source(entry).count;
-    std::int64_t position = allocate(users[u].rank, vectors * config_.layout.stride);
+    std::int64_t position = allocate(users[u].rank, vectors * config_.layout.in_floats().stride);
     Part& sender = part(users[u].rank);
     sender.plan(users[u].index, RowDestination::kGradient, position % staging_floats_);
     ++sender.records;
     for (int entry = 0; entry < config_.entries; ++entry) {
       source(entry).position = position;
-      position += source(entry).count * config_.layout.stride;
+      position += source(entry).count * config_.layout.in_floats().stride;
     }
   }
   mine.operations.push_back({.kind = Operation::Kind::kGradient,

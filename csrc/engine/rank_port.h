@@ -57,6 +57,10 @@ class RankPort {
   int ranks() const;  // that share values: 1 where all run the same steps, each on columns of its own
   bool reads_follow_stores() const;  // SegmentShape::reads_follow_stores
 
+  // Before the first step, which the engine counts as 0: its number in the run, the same one for all ranks. Only what
+  // rows in halves are rounded by depends on it.
+  void count_from(std::int64_t step);
+
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
   // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered

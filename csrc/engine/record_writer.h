@@ -10,13 +10,20 @@
 #include "engine/config.h"
 #include "engine/inbox.h"
 #include "engine/segment.h"
+#include "memory/half_rows.h"
 
 namespace frugal {
 
 class RecordWriter {
  public:
   RecordWriter(const EngineConfig& config, std::shared_ptr<Segment> segment)
-      : segment_(std::move(segment)), update_(config.update), layout_(config.layout), host_rows_(config.host_rows) {}
+      : segment_(std::move(segment)),
+        update_(config.update),
+        layout_(config.layout),
+        floats_(layout_.in_floats()),
+        rounding_(config.rounding),
+        host_rows_(config.host_rows),
+        wide_(layout_.in_halves() ? static_cast<std::size_t>(floats_.stride) : 0) {}
 
   std::int64_t value_bytes() const { return layout_.record_floats() * 4; }
 
@@ -25,18 +32,23 @@ class RecordWriter {
     std::memcpy(host_row(row), segment_->staged(rank, position), static_cast<std::size_t>(value_bytes()));
   }
 
-  // Sources in canonical order: an entry is the concatenation of the ranks' occurrences. Returns the bytes read.
-  std::int64_t apply_gradients(std::int64_t row, std::span<const GradientSource> sources) {
+  // Of a step of the engine. Sources in canonical order: an entry is the concatenation of the ranks' occurrences. A row
+  // in halves is rounded when all have been applied. Returns the bytes read.
+  std::int64_t apply_gradients(std::int64_t row, std::int64_t step, std::span<const GradientSource> sources) {
     std::int64_t applied = 0;
+    float* const record = layout_.in_halves() ? wide_.data() : host_row(row);
+    if (layout_.in_halves()) expand_record(layout_, host_row(row), record);
     for (std::size_t i = 0; i < sources.size();) {
       gradients_.clear();
       const std::int32_t entry = sources[i].entry;
       for (; i < sources.size() && sources[i].entry == entry; ++i)
         for (std::int32_t k = 0; k < sources[i].count; ++k)
-          gradients_.push_back(segment_->staged(sources[i].rank, sources[i].position + k * layout_.stride));
-      if (!gradients_.empty()) update_->apply(host_row(row), gradients_, layout_);
+          gradients_.push_back(segment_->staged(sources[i].rank, sources[i].position + k * floats_.stride));
+      if (!gradients_.empty()) update_->apply(record, gradients_, floats_);
       applied += static_cast<std::int64_t>(gradients_.size());
     }
+    if (layout_.in_halves())
+      round_record(layout_, record, host_row(row), rounding_.of(segment_->first_step() + step, row));
     return applied * layout_.dim * 4;
   }
 
@@ -56,8 +68,10 @@ class RecordWriter {
 
   const std::shared_ptr<Segment> segment_;
   const std::shared_ptr<const RowUpdate> update_;
-  const RowLayout layout_;
+  const RowLayout layout_, floats_;
+  const Rounding rounding_;
   float* const host_rows_;
+  std::vector<float> wide_;  // a row in halves while it is updated
   std::vector<const float*> gradients_;  // of the entry being applied; of the owner's thread
 };
 

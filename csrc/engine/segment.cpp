@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3034;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3035;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -89,6 +89,7 @@ struct Segment::Header {
   SegmentShape shape;
   Event work, planning, gate;
   Counter planned;
+  std::atomic<std::int64_t> first_step;
   std::atomic<std::uint32_t> error_state;  // 0: none, 1: being written, 2: there
   char error[1024];                        // written by whoever moved error_state from 0 to 1
 };
@@ -200,6 +201,7 @@ Event& Segment::work() { return header().work; }
 Event& Segment::planning() { return header().planning; }
 Event& Segment::gate() { return header().gate; }
 Counter& Segment::planned() { return header().planned; }
+std::atomic<std::int64_t>& Segment::first_step() { return header().first_step; }
 Counter& Segment::opened(int worker) { return at<Counter>(layout_->opened)[worker]; }
 
 // Of a rank's own cells, or those of all.

@@ -88,6 +88,7 @@ class Segment {
   Event& planning();           // planner: registrations, plans wanted, stop
   Event& gate();               // ranks: plan decided, gate opened, room in staging, drain, window; and every error
   Counter& planned();          // planner: steps decided
+  std::atomic<std::int64_t>& first_step();  // every rank, before it registers its first one: its number in the run
   Counter& opened(int worker);  // flush worker: gates of steps below this are open as far as it knows
   RankArea& rank(int rank);
   // What follows is one rank's, or that of all where all have the same steps: a plan's cells are then read by every

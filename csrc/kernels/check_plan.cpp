@@ -20,9 +20,11 @@ void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestin
     case RowDestination::kHostRow:
       return require(within(target, extent.host_rows), u, "leaves to a row outside the table");
     case RowDestination::kValue:
-    case RowDestination::kGradient:
-      return require(target >= 0 && target % 4 == 0 && target + records * memory.stride <= extent.staging_floats, u,
+    case RowDestination::kGradient: {
+      const std::int64_t stride = leave == RowDestination::kValue ? memory.stride : memory.record_stride();
+      return require(target >= 0 && target % 4 == 0 && target + records * stride <= extent.staging_floats, u,
                      "leaves to a place outside the staging");
+    }
   }
   require(false, u, "leaves in no known way");
 }

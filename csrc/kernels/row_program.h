@@ -12,6 +12,7 @@
 
 #include "engine/plan.h"
 #include "memory/row_layout.h"
+#include "random/rounding_noise.h"
 
 #ifdef __CUDACC__
 #define FRUGAL_HOST_DEVICE __host__ __device__
@@ -30,7 +31,8 @@ namespace frugal {
 inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 
 // Where a step's records come from and go to, as the executor addresses them. Rows are `stride` floats apart
-// everywhere; but a step computes in floats, so its own records of rows in halves are record_stride() apart.
+// everywhere; but a step computes in floats, so its own records of rows in halves are record_stride() apart, and so are
+// gradients that leave it.
 struct RowMemory {
   std::int64_t dim;
   std::int64_t stride;         // >= dim + state, a multiple of 4; of 32 for whole lines
@@ -52,10 +54,11 @@ struct RowMemory {
 
 // By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
 struct RowRounding {
-  std::uint64_t seed = 0;
-  std::uint32_t table = 0;
+  Rounding by = {};
   const std::int64_t* step = nullptr;  // (1,) the number of the step
   const std::int64_t* rows = nullptr;  // ids of the step's rows
+
+  FRUGAL_HOST_DEVICE RoundingNoise of(std::int64_t u) const { return by.of(*step, rows[u]); }
 };
 
 // Which rows of a step are read at a time: those that come from the host need not wait for the step before.
@@ -112,8 +115,7 @@ struct StepGradients {
   int entries;
 };
 
-// How the rows of one table leave their step. records: as the step read them. rounding: of rows in halves, none of
-// which leaves as gradients.
+// How the rows of one table leave their step. records: as the step read them. rounding: of rows in halves.
 struct TableUpdate {
   RowMemory memory;
   RowWrites writes;
@@ -237,7 +239,7 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, RowDestination leave, 
       if (e == gradients.entries) break;
       const EntryGradients& entry = gradients.entry[e];
       for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i, ++sent)
-        copy_row<Warp>(to + sent * memory.stride, entry.occurrence(i), dim);
+        copy_row<Warp>(to + sent * memory.record_stride(), entry.occurrence(i), dim);
     }
     return;
   }

@@ -38,6 +38,24 @@ std::int64_t expand_with_f16c([[maybe_unused]] const std::uint16_t* from, [[mayb
   return i;
 }
 
+// Neighbours, `count` of them; first: the column of a whole row that the first one is.
+void round_neighbours(RowElement element, const float* __restrict values, std::uint16_t* __restrict to,
+                      std::int64_t first, std::int64_t count, const RoundingNoise& noise) {
+  std::uint32_t bits[kNoiseColumns];
+  for (std::int64_t group = first / kNoiseColumns * kNoiseColumns; group < first + count; group += kNoiseColumns) {
+    const auto words = philox_columns<kNoiseLanes>(noise.seed, noise.low + RoundingNoise::block_of(group), noise.high);
+    for (int k = 0; k < kNoiseVectors; ++k)
+      for (int lane = 0; lane < kNoiseLanes; ++lane)
+        bits[k * kNoiseLanes + lane] = words.at[k / 2][lane] >> 16 * (k % 2) & 0xffffu;
+    const std::int64_t begin = std::max(first, group), end = std::min(first + count, group + kNoiseColumns);
+    const std::uint32_t* const own = bits + (begin - group);
+    const std::int64_t done = begin - first;
+    with_element(element, [&](auto half) {
+      for (std::int64_t i = 0; i < end - begin; ++i) to[done + i] = half.round(values[done + i], own[i]);
+    });
+  }
+}
+
 }  // namespace
 
 void expand_embedding(const RowLayout& layout, const float* record, float* __restrict values) {
@@ -50,19 +68,11 @@ void expand_embedding(const RowLayout& layout, const float* record, float* __res
 }
 
 void round_embedding(const RowLayout& layout, const float* __restrict values, float* record,
-                     const RoundingNoise& noise) {
-  std::uint16_t* __restrict to = halves(record);
-  std::uint32_t bits[kNoiseColumns];
-  for (std::int64_t first = 0; first < layout.dim; first += kNoiseColumns) {
-    const auto words = philox_columns<kNoiseLanes>(noise.seed, noise.low_of(first), noise.high);
-    for (int k = 0; k < kNoiseVectors; ++k)
-      for (int lane = 0; lane < kNoiseLanes; ++lane)
-        bits[k * kNoiseLanes + lane] = words.at[k / 2][lane] >> 16 * (k % 2) & 0xffffu;
-    const std::int64_t count = std::min(kNoiseColumns, layout.dim - first);
-    with_element(layout.element, [&](auto half) {
-      for (std::int64_t i = 0; i < count; ++i) to[first + i] = half.round(values[first + i], bits[i]);
-    });
-  }
+                     const RoundingNoise& noise, const WholeColumns& columns) {
+  const std::int64_t turn = std::min<std::int64_t>(columns.turn, layout.dim);
+  round_neighbours(layout.element, values, halves(record), columns.first, turn, noise);
+  if (turn < layout.dim)
+    round_neighbours(layout.element, values + turn, halves(record) + turn, columns.second, layout.dim - turn, noise);
 }
 
 void round_embedding_to_nearest(const RowLayout& layout, const float* __restrict values, float* record) {
@@ -77,8 +87,9 @@ void expand_record(const RowLayout& layout, const float* record, float* expanded
   std::copy_n(record + layout.state_offset(), layout.state, expanded + layout.dim);
 }
 
-void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise) {
-  round_embedding(layout, expanded, record, noise);
+void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise,
+                  const WholeColumns& columns) {
+  round_embedding(layout, expanded, record, noise, columns);
   std::copy_n(expanded + layout.dim, layout.state, record + layout.state_offset());
 }
 

@@ -8,21 +8,16 @@
 
 namespace frugal {
 
-// By what the rows of a table are rounded: `table` keeps the noise of several tables apart.
-struct Rounding {
-  std::uint64_t seed = 0;
-  std::uint32_t table = 0;
-
-  RoundingNoise of(std::int64_t step, std::int64_t row) const { return RoundingNoise::of(seed, table, step, row); }
-};
-
-// layout: of the rows in halves. values: layout.dim floats. record: a row of the table.
+// layout: of the rows in halves. values: layout.dim floats. record: a row of the table. columns: which of whole rows
+// these are.
 void expand_embedding(const RowLayout& layout, const float* record, float* values);
-void round_embedding(const RowLayout& layout, const float* values, float* record, const RoundingNoise& noise);
+void round_embedding(const RowLayout& layout, const float* values, float* record, const RoundingNoise& noise,
+                     const WholeColumns& columns = {});
 void round_embedding_to_nearest(const RowLayout& layout, const float* values, float* record);
 
 // The same for whole records: expanded ones have the state behind the embedding, as rows of floats do.
 void expand_record(const RowLayout& layout, const float* record, float* expanded);
-void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise);
+void round_record(const RowLayout& layout, const float* expanded, float* record, const RoundingNoise& noise,
+                  const WholeColumns& columns = {});
 
 }  // namespace frugal

@@ -46,8 +46,12 @@ HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::
   interleave_pages(data_, bytes_);        // another: all devices and flush threads see the same mean bandwidth
 }
 
-HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state)
-    : rows_(rows), layout_(RowLayout::for_dim(dim, state)), bytes_(checked_bytes(rows, dim, layout_)), path_(path) {
+HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
+                     RowElement element)
+    : rows_(rows),
+      layout_(RowLayout::for_dim(dim, state, element)),
+      bytes_(checked_bytes(rows, dim, layout_)),
+      path_(path) {
   file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat status {};
   if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(bytes_)) {

@@ -23,9 +23,10 @@ class HostTable {
   // std::runtime_error with sizes if the system refuses the mapping.
   HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1,
             RowElement element = RowElement::kFloat32);
-  // The shared table of another process, which must still live; path, rows, dim and state are that table's. Throws
+  // The shared table of another process, which must still live; path and all else are that table's. Throws
   // std::runtime_error if the path is no table of that size.
-  HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1);
+  HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1,
+            RowElement element = RowElement::kFloat32);
   ~HostTable();
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;

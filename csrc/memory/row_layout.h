@@ -32,6 +32,8 @@ struct RowLayout {
   constexpr bool in_halves() const { return element != RowElement::kFloat32; }
   constexpr std::int64_t state_offset() const { return embedding_floats(dim, element); }
   constexpr std::int64_t record_floats() const { return state_offset() + state; }  // what moves when a row moves
+  // The same rows in floats, as steps compute with them and as far apart as gradients of rows leave a step.
+  constexpr RowLayout in_floats() const { return in_halves() ? for_dim(dim, state) : *this; }
   // Throws std::invalid_argument for rows in halves: what works on rows where they lie takes them for floats.
   void require_floats() const {
     if (in_halves()) throw std::invalid_argument("these rows are in halves, which only a step of RoundedRows changes");

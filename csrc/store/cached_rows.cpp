@@ -12,7 +12,7 @@ CachedRows::CachedRows(HostTable& table, RankPort& port, std::int64_t slots)
 
 void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
                           std::span<const std::int32_t> occurrences) {
-  if (first_step_ < 0) first_step_ = step;
+  if (first_step_ < 0) port_.count_from(first_step_ = step);
   port_.register_step(step - first_step_, rows, occurrences);
 }
 

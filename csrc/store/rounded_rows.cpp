@@ -14,7 +14,7 @@ constexpr std::int64_t kRowsPerTask = 16;  // below this a second thread costs m
 RoundedRows::RoundedRows(StepRows& beneath, const Rounding& rounding)
     : beneath_(beneath),
       rounding_(rounding),
-      layout_(RowLayout::for_dim(beneath.layout().dim, beneath.layout().state)) {
+      layout_(beneath.layout().in_floats()) {
   if (!beneath.layout().in_halves()) throw std::invalid_argument("these rows are no halves");
 }
 
@@ -26,6 +26,10 @@ void RoundedRows::begin(std::int64_t step) {
   memory_.resize(static_cast<std::size_t>(count * layout_.stride));
   records_.resize(source.size());
   for (std::int64_t u = 0; u < count; ++u) records_[u] = memory_.data() + u * layout_.stride;
+  const auto destination = beneath_.destination();
+  updated_ = records_;
+  for (std::int64_t u = 0; u < count; ++u)
+    if (destination[u] == nullptr) updated_[u] = nullptr;
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t u = first; u < last; ++u) expand_record(beneath_.layout(), source[u], records_[u]);
   });
@@ -37,8 +41,9 @@ void RoundedRows::end() {
   default_pool().parallel_for(static_cast<std::int64_t>(rows.size()), kRowsPerTask,
                               [&](std::int64_t first, std::int64_t last) {
                                 for (std::int64_t u = first; u < last; ++u)
-                                  round_record(beneath_.layout(), records_[u], destination[u],
-                                               rounding_.of(step_, rows[u]));
+                                  if (destination[u] != nullptr)
+                                    round_record(beneath_.layout(), records_[u], destination[u],
+                                                 rounding_.of(step_, rows[u]), rounding_.columns);
                               });
   beneath_.end();
 }

@@ -14,8 +14,7 @@ namespace frugal {
 
 class RoundedRows final : public StepRows {
  public:
-  // beneath: of a table in halves, trained by one rank alone; must outlive this. Throws std::invalid_argument for a
-  // table of floats.
+  // beneath: of a table in halves; must outlive this. Throws std::invalid_argument for a table of floats.
   RoundedRows(StepRows& beneath, const Rounding& rounding);
 
   const RowLayout& layout() const override { return layout_; }
@@ -26,7 +25,8 @@ class RoundedRows final : public StepRows {
   void begin(std::int64_t step) override;
   std::span<const std::int64_t> rows() const override { return beneath_.rows(); }
   std::span<float* const> source() const override { return records_; }
-  std::span<float* const> destination() const override { return records_; }
+  std::span<float* const> destination() const override { return updated_; }
+  std::span<float* const> gradient() const override { return beneath_.gradient(); }
   void end() override;
   void drain() override { beneath_.drain(); }
 
@@ -36,7 +36,7 @@ class RoundedRows final : public StepRows {
   const RowLayout layout_;  // in floats
   std::int64_t step_ = -1;
   std::vector<float> memory_;
-  std::vector<float*> records_;
+  std::vector<float*> records_, updated_;  // updated_: nullptr for rows that leave as gradients
 };
 
 }  // namespace frugal

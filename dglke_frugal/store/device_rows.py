@@ -146,8 +146,8 @@ class DeviceRows:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
         gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
         host, cache, staging, leave, target = self._places(plan)
-        rounding = self.rounding and (self.rounding.element, self.rounding.seed, self.rounding.table, plan.step,
-                                      plan.rows)
+        by = self.rounding
+        rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
         return self.table.dim, host, cache, staging, leave, target, records, list(entries), used, rounding
 
     def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,

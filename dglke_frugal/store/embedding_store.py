@@ -66,16 +66,17 @@ class EmbeddingStore:
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
-               table: Optional[_native.HostTable] = None) -> "EmbeddingStore":
+               table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
-        table: of a rank that has columns of its own, its table; else that of the address.
+        table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in halves.
         Raises RuntimeError if that process has ended.
         """
         store = cls.__new__(cls)
-        store.learning_rate, store._square_root, store._rounding = learning_rate, None, None
-        store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state)
-        store._hold(AttachedRows(store._table, address, rank, device))
+        store.learning_rate, store._square_root, store._rounding = learning_rate, None, rounding
+        store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state,
+                                                  rounding.element if rounding else "fp32")
+        store._hold(AttachedRows(store._table, address, rank, device, rounding))
         return store
 
     @property

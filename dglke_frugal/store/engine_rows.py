@@ -58,6 +58,7 @@ class EngineRows(DeviceRows):
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         if self._first < 0:
             self._first = step
+            self._port.count_from(step)
         step -= self._first
         while self._events and self._events[0][0] < step - self._window:
             self._finish(*self._events.popleft())

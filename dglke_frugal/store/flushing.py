@@ -95,8 +95,7 @@ class FlushedRows(RankRows):
         order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
-        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves, which the
-        engine moves as rows of half as many floats; then there is one rank.
+        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves.
         """
         lookahead, poll, in_flight = config.lookahead + (STEPS_APART if config.same_steps else 0), 0, 0
         if device is not None:
@@ -110,8 +109,10 @@ class FlushedRows(RankRows):
                       for rank in range(1 if config.same_steps else config.ranks)]
         for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
                              horizon=config.lookahead - 1 if config.policy == "next_use" else 0)
-        self._engine = _native.Engine(table.records, table.embedding_floats, table.state_floats,
-                                      update or _native.RowAdagradUpdate(learning_rate), caches, for_engine)
+        noise = (rounding.seed, rounding.table) if rounding else ()
+        self._engine = _native.Engine(table.records, table.dim, table.state_floats,
+                                      update or _native.RowAdagradUpdate(learning_rate), caches, for_engine,
+                                      table.element, *noise)
         slots = tuple(cache.slots for cache in caches) or (0,)
         slots *= config.ranks // len(slots)
         self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding)
@@ -130,11 +131,12 @@ class FlushedRows(RankRows):
 class AttachedRows(RankRows):
     """The rows of another rank than 0, in a process of its own."""
 
-    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None):
-        """device: as for FlushedRows; all ranks have one, or none has."""
+    def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
+                 rounding: Optional[Rounding] = None):
+        """device, rounding: as for FlushedRows; all ranks have one, or none has."""
         self.address = address
         self._make_steps(table, _native.attach_rank(address.segment, rank), address.slots[rank], address.flushing,
-                         device)
+                         device, rounding)
 
     def close(self):
         super().close()

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Tuple
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from .. import _native
 @dataclass(frozen=True)
 class Rounding:
     """element: "fp16" or "bf16". seed and table: of the random numbers by which rows are rounded where a step stores
-    them (csrc/random/rounding_noise.h); each table of a run has a number of its own."""
+    them (csrc/random/rounding_noise.h); each table of a run has a number of its own. columns: which of whole rows these
+    are, where ranks have some each: at most two ranges (first, count), none for all."""
 
     element: str
     seed: int
     table: int
+    columns: Tuple[Tuple[int, int], ...] = ()
 
 
 class HalfEmbeddings:
@@ -59,7 +61,7 @@ class HalfEmbeddings:
 
 def rounded_rows(rows: _native.StepRows, rounding: Optional[Rounding]) -> _native.StepRows:
     """What steps on the CPU compute with: the rows themselves, or in float32 those that are kept in halves."""
-    return rows if rounding is None else _native.RoundedRows(rows, rounding.seed, rounding.table)
+    return rows if rounding is None else _native.RoundedRows(rows, rounding.seed, rounding.table, rounding.columns)
 
 
 def embeddings_of(table: _native.HostTable):

@@ -33,6 +33,12 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
                        value_path="host_row" if config.writes_host_rows else "staging")
 
 
+def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:
+    """By what entity rows in halves are rounded, None for rows in float32. columns: see Rounding."""
+    model = config.model
+    return Rounding(model.row_dtype, config.run.seed, STREAMS["entity"], columns) if model.in_halves else None
+
+
 def hot_entities(graph: KnowledgeGraph) -> np.ndarray:
     """Entity ids by degree in the training graph, highest first: the order of expected use."""
     degree = sum(np.bincount(ids, minlength=graph.n_entities) for ids in (graph.train.head, graph.train.tail))
@@ -64,9 +70,8 @@ class Tables:
         Raises InputError if the machine refuses the memory.
         """
         dims, lr, optimizer = table_dims(config), config.loss.lr, config.loss.optimizer
-        rounding = Rounding(config.model.row_dtype, seed, STREAMS["entity"]) if config.model.in_halves else None
         entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
-                                hot_rows=[hot_entities], device=device, rounding=rounding,
+                                hot_rows=[hot_entities], device=device, rounding=entity_rounding(config),
                                 state_floats=state_floats(optimizer, dims.entity))
         relation = EmbeddingStore(n_relations, dims.relation, lr, device=device,
                                   state_floats=state_floats(optimizer, dims.relation))

@@ -36,8 +36,6 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
     check_threads(threads_of_run(config, thread_count(config)))
     with shortage_as_input_error():
         if several_ranks(config):
-            if config.model.in_halves:
-                raise InputError(f"--row_dtype {config.model.row_dtype} is for one process; use --row_dtype fp32")
             from .ranks.train_ranks import train_ranks  # here, because most runs are of one process
 
             return train_ranks(config, resume, trackers)

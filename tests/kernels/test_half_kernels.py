@@ -53,8 +53,9 @@ def test_rows_are_gathered_in_floats(machine, dim, element):
 
 
 @pytest.mark.parametrize("element", ["fp16", "bf16"])
-@pytest.mark.parametrize("dim", DIMS)
-def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, element):
+@pytest.mark.parametrize("dim, columns", [*((dim, ()) for dim in DIMS), (200, ((200, 200),)), (133, ((133, 133),)),
+                                          (100, ((100, 50), (300, 50))), (401, ((57, 130), (1003, 271)))])
+def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns, element):
     """Into slots, from where they return, and into host rows; of a few rows many occurrences."""
     rng = np.random.default_rng(dim)
     table, expected = random_table(dim, element), random_table(dim, element)
@@ -68,7 +69,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, element):
         gradients = rng.normal(size=(offset[-1], dim)).astype(np.float32)
         entries.append((machine.put(gradients), machine.put(offset), None))
         given.append((np.repeat(rows, counts), gradients))
-    in_steps = _native.RoundedRows(_native.DirectRows(expected), seed, number)
+    in_steps = _native.RoundedRows(_native.DirectRows(expected), seed, number, columns)
     in_steps.announce(step, rows)
     in_steps.begin(step)
     for ids, gradients in given:
@@ -79,7 +80,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, element):
     leave = np.where(rng.random(USED) < 0.5, TO_CACHE, TO_HOST_ROW).astype(np.uint8)
     target = np.where(leave == TO_CACHE, np.arange(USED), rows)
     host, device_rows = machine.shared(table), machine.put(rows)
-    rounding = (element, seed, number, machine.put(np.array([step])), device_rows)
+    rounding = (element, seed, number, machine.put(np.array([step])), device_rows, columns)
     update_tables([(dim, host, cache, None, machine.put(leave), machine.put(target),
                     machine.put(records_of(table, rows)), entries, None, rounding)], LEARNING_RATE, machine.stream)
     returned = np.where(leave == TO_CACHE, TO_HOST_ROW, TO_CACHE).astype(np.uint8)
@@ -90,11 +91,77 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, element):
     np.testing.assert_array_equal(table.state, expected.state)
 
 
-def test_halves_that_would_leave_as_gradients_are_refused():
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("blocks", [[((0, 200),), ((200, 200),)], [((0, 133),), ((133, 133),), ((266, 134),)],
+                                    [((100 * i, 100),) for i in range(4)],
+                                    [((100 * i, 100), (200 + 100 * i, 100)) for i in range(2)]])
+def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks, element):
+    """Updated by gradients of whole rows and by their mean squares, as ranks that have some columns each do."""
+    rng = np.random.default_rng(len(blocks))
+    dim, ids, step = 400, np.arange(30), machine.put(np.array([77]))
+    counts = np.array([1, 2, 3, 9, 40] * 6)
+    gradients, squares = rng.normal(size=(counts.sum(), dim)).astype(np.float32), rng.random(counts.sum())
+    offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    squares, leave, rows = machine.put(squares.astype(np.float32)), machine.put(np.full(30, TO_HOST_ROW, np.uint8)), \
+        machine.put(ids)
+    start = random_table(dim, element, len(ids))
+
+    def updated(ranges):
+        own = np.concatenate([np.arange(first, first + count) for first, count in ranges or [(0, dim)]])
+        table = _native.HostTable(len(ids), len(own), element=element)
+        table.halves[:], table.state[:] = start.halves[:, own], start.state
+        entry = (machine.put(np.ascontiguousarray(gradients[:, own])), offset, None, squares)
+        update_tables([(len(own), machine.shared(table), None, None, leave, rows, machine.put(records_of(table, ids)),
+                        [entry], None, (element, 5, 1, step, rows, ranges))], LEARNING_RATE, machine.stream)
+        machine.get(rows)
+        return own, np.array(table.halves)
+
+    _, whole = updated(())
+    assert (whole != start.halves).any()
+    for own, found in map(updated, blocks):
+        np.testing.assert_array_equal(found, whole[:, own])
+
+
+@pytest.mark.parametrize("columns", [((0, 7),), ((0, 4), (4, 2), (6, 2)), ((-1, 8),), ((2**27, 8),)])
+def test_columns_that_do_not_fill_a_row_are_refused(columns):
+    with pytest.raises(ValueError, match="one or two ranges of columns"):
+        _native.RoundedRows(_native.DirectRows(random_table(8, "fp16")), 1, 0, columns)
+
+
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("dim", [7, 128, 401])
+def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim, element):
+    """As far apart as the step's records, of rows of few occurrences and of many; a value leaves beside them."""
+    rng = np.random.default_rng(dim)
+    table, counts = random_table(dim, element, 4), np.array([2, 700, 1, 3])
+    records = records_of(table, np.arange(4))
+    stride, first = records.shape[1], np.cumsum(counts) - counts
+    leave, target = np.array([2, 2, 1, 2], np.uint8), first * stride
+    gradients = rng.normal(size=(counts.sum(), dim)).astype(np.float32)
+    offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    staging, rows = machine.put(np.zeros(counts.sum() * stride, np.float32)), machine.put(np.arange(4))
+    rounding = (element, 1, 0, machine.put(np.array([9])), rows, ())
+    update_tables([(dim, machine.shared(table), None, staging, machine.put(leave), machine.put(target),
+                    machine.put(records), [(machine.put(gradients), offset, None)], None, rounding)],
+                  LEARNING_RATE, machine.stream)
+    found = machine.get(staging).reshape(-1, stride)
+    travels = np.repeat(leave == 2, counts)
+    np.testing.assert_array_equal(found[travels, :dim], gradients[travels])
+    assert (found[travels, dim:] == 0).all()
+    expected = random_table(dim, element, 4)
+    in_steps = _native.RoundedRows(_native.DirectRows(expected), 1, 0)
+    in_steps.announce(9, np.array([2]))
+    in_steps.begin(9)
+    in_steps.apply_entry(np.array([2]), gradients[first[2] :][:1], LEARNING_RATE)
+    in_steps.end()
+    floats = expected.record_floats
+    whole = (found[first[2], :floats].view(np.uint16)[:dim], found[first[2], floats - 1])
+    np.testing.assert_array_equal(whole[0], expected.halves[2])
+    assert whole[1] == expected.state[2]
+
+
+def test_records_of_halves_are_in_floats():
     table = random_table(8, "fp16")
-    with pytest.raises(ValueError, match="leave as gradients"):
-        update_tables([(8, table.records, None, np.zeros(64, np.float32), np.array([2], np.uint8), np.array([0]),
-                        np.zeros((1, 32), np.float32), [], None, ("fp16", 1, 0, np.array([0]), np.array([0])))], 0.1)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
         gather_rows(8, table.records, None, np.array([0]), np.array([-1], np.int32), np.zeros((1, 64), np.float32),
                     element="fp16")

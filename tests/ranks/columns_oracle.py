@@ -6,6 +6,7 @@ differentiated; their mean squares are added in rank order, and every slice has 
 from __future__ import annotations
 
 import numpy as np
+from halves_oracle import noise, rounded
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step
@@ -24,10 +25,11 @@ class ColumnsOracle:
     """Tables of `ranks` slices.
 
     step_config: of one slice. initial: by name, (rows, dim) float32 start values of whole rows. halves: by name.
+    rounding: None, or (element, seed, table) of entities that are rounded once at the end of a step, as whole rows.
     """
 
-    def __init__(self, step_config, initial, halves, ranks):
-        self.config, self.ranks, self.halves = step_config, ranks, halves
+    def __init__(self, step_config, initial, halves, ranks, rounding=None):
+        self.config, self.ranks, self.halves, self.rounding = step_config, ranks, halves, rounding
         self.step = native_step(step_config, threads=1)
         self.dims = {name: values.shape[1] for name, values in initial.items()}
         self.slices = []
@@ -63,6 +65,17 @@ class ColumnsOracle:
         for name, of_slices in entries.items():
             for entry in zip(*of_slices):
                 self.apply(name, entry[0][0], [gradients for _, gradients in entry])
+        if self.rounding:
+            self.round_entities(batch)
+
+    def round_entities(self, batch):
+        element, seed, table = self.rounding
+        whole, dim = self.whole("entity"), self.dims["entity"]
+        for row in np.unique(np.concatenate([batch.head, batch.tail, batch.negative])):
+            values = rounded(whole[row], noise(seed, table, batch.step, int(row), dim), element)
+            for rank, tables in enumerate(self.slices):
+                own = columns_of_rank(dim, self.halves["entity"], rank, self.ranks)
+                tables["entity"].embeddings[row] = values[own]
 
     def positives(self, batch, gradients, table):
         """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""
@@ -105,9 +118,14 @@ class ColumnsOracle:
     def arrays(self):
         """Whole embeddings and states by name."""
         found = {}
-        for name, dim in self.dims.items():
-            whole = np.empty((len(self.states[name]), dim), np.float32)
-            for rank, tables in enumerate(self.slices):
-                whole[:, columns_of_rank(dim, self.halves[name], rank, self.ranks)] = tables[name].embeddings
-            found[name], found[f"{name}_state"] = whole, self.states[name].copy()
+        for name in self.dims:
+            found[name], found[f"{name}_state"] = self.whole(name), self.states[name].copy()
         return found
+
+    def whole(self, name):
+        """The embeddings of all slices."""
+        whole = np.empty((len(self.states[name]), self.dims[name]), np.float32)
+        for rank, tables in enumerate(self.slices):
+            own = columns_of_rank(self.dims[name], self.halves[name], rank, self.ranks)
+            whole[:, own] = tables[name].embeddings
+        return whole

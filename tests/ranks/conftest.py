@@ -16,7 +16,7 @@ from dglke_frugal.config import TrainConfig
 from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.batches.edge_partition import partition_of_run
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.tables import Tables
+from dglke_frugal.training.tables import STREAMS, Tables
 from dglke_frugal.training.run_training import load
 from dglke_frugal.training.training_run import step_config
 
@@ -105,7 +105,9 @@ class Ranks:
         partition = partition_of_run(folder, config.device.edge_partition, graph, ranks)
         relations = graph.n_relations * (2 if config.model.reciprocal else 1)
         start = Tables.create(config, graph.n_entities, relations, config.run.seed)
-        oracle = Oracle(step_config(config), {name: np.array(store.embeddings) for name, store in start.stores.items()})
+        rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.in_halves else None
+        oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:])
+                                              for name, store in start.stores.items()}, rounding)
         samplers = [Sampler(*graph.train, graph.n_entities, relations,
                             SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank,
                                           ranks, relations - graph.n_relations),
@@ -121,6 +123,12 @@ def trained(folder):
     arrays = {name: np.empty(stored.shape, stored.dtype) for name, stored in checkpoint.arrays.items()}
     checkpoint.load_into(arrays)
     return arrays
+
+
+def in_floats(arrays):
+    """Arrays of a checkpoint, those that are kept in halves in float32."""
+    return {name: (array.astype(np.uint32) << 16).view(np.float32) if array.dtype == np.uint16 else
+            array.astype(np.float32) for name, array in arrays.items()}
 
 
 def assert_same(arrays, expected):

@@ -7,6 +7,7 @@ entry, and so are the second ones. No plan, no cache, no engine, no row that is 
 from __future__ import annotations
 
 import numpy as np
+from halves_oracle import noise, rounded
 
 from dglke_frugal import _native
 from dglke_frugal.training.step.native_step import native_step
@@ -16,10 +17,11 @@ class Oracle:
     """Entity, relation and projection tables that are trained in order.
 
     step_config: of every rank. initial: by name, (rows, dim) float32 start values; projections only for TransR.
+    rounding: None, or (element, seed, table) of entities that are rounded once when all ranks' updates are applied.
     """
 
-    def __init__(self, step_config, initial):
-        self.config = step_config
+    def __init__(self, step_config, initial, rounding=None):
+        self.config, self.rounding = step_config, rounding
         self.step = native_step(step_config, threads=1)
         self.tables = {name: _native.HostTable(*values.shape) for name, values in initial.items()}
         for name, values in initial.items():
@@ -43,7 +45,17 @@ class Oracle:
                 self.tables[name].apply_entry(
                     ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate
                 )
+        if self.rounding:
+            self.round_entities(batches)
         return losses
+
+    def round_entities(self, batches):
+        element, seed, table = self.rounding
+        entities = self.tables["entity"].embeddings
+        for row in np.unique(np.concatenate([ids for batch in batches for ids in (batch.head, batch.tail,
+                                                                                  batch.negative)])):
+            numbers = noise(seed, table, batches[0].step, int(row), entities.shape[1])
+            entities[row] = rounded(np.array(entities[row]), numbers, element)
 
     def positives(self, batch, gradients):
         """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""

@@ -6,10 +6,18 @@ import signal
 
 import numpy as np
 import pytest
-from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
+from halves_oracle import ELEMENTS
+from ranks.columns_oracle import ColumnsOracle
+from ranks.conftest import Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
+from dglke_frugal.models import find_model
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.columns.column_config import own_step
+from dglke_frugal.training.run_training import load
+from dglke_frugal.training.tables import STREAMS, Tables
+from dglke_frugal.training.training_run import step_config
 
 BATCH, COEFFICIENT = 60, 1e-4  # of conftest.FLAGS
 
@@ -59,6 +67,51 @@ def test_delays_validations_and_a_resumed_run_change_nothing(columns):
     _, output = columns.run("--max_step", 17, "--test", *settings, resume=folder)
     assert_same(trained(folder), expected)
     assert "[0]Test average MRR" in output
+
+
+def oracle(columns, ranks, element, *given, steps):
+    """What ranks with rows in halves have in their tables after `steps` steps, by plain loops."""
+    config = columns.config("--row_dtype", element, *given)
+    graph, seed = load(config), config.run.seed
+    start = Tables.create(config, graph.n_entities, graph.n_relations, seed)
+    halves = dict(zip(("entity", "relation"), find_model(config.model.model_name).halves))
+    found = ColumnsOracle(own_step(step_config(config), ranks),
+                          {name: np.array(store.embeddings[:]) for name, store in start.stores.items()}, halves, ranks,
+                          (element, seed, STREAMS["entity"]))
+    sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations,
+                      SamplerConfig(ranks * BATCH, config.batch.neg_sample_size, seed))
+    for step in range(steps):
+        found.train(sampler.batch(step))
+    return found.arrays()
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("model", [["TransE_l2"], ["RotatE", "-de"]])
+def test_rows_in_halves_are_those_of_plain_loops(columns, model, element):
+    given = ["--model_name", *model, "-adv"]
+    expected = oracle(columns, 2, element, *given, steps=11)
+    halves = [*given, "--row_dtype", element, *DIMS]
+    for more in (["--flush", "none"], ["--cache_ratio", 0.1, "--cache_policy", "lru", "--lookahead", 3]):
+        assert_same(in_floats(trained(columns.run(*halves, *more, "--max_step", 11)[0])), expected)
+
+
+def test_halves_are_saved_and_gone_on_with(columns, tmp_path):
+    """From a checkpoint, and from saved tables with optimizer states beside them; validated on the way."""
+    given = [*DIMS, "--row_dtype", "fp16", "--cache_ratio", 0.3]
+    whole, _ = columns.run(*given, "--max_step", 17)
+    expected, saved = trained(whole), np.load(whole / "small_TransE_l2_entity.npy")
+    assert expected["entity"].dtype == np.float16 and saved.dtype == np.float32
+    np.testing.assert_array_equal(saved, expected["entity"].astype(np.float32))
+    folder, output = columns.run(*given, "--max_step", 9, "--valid", "--eval_interval", 4, "--eval_percent", 0.05,
+                                 suffering=DELAYS)
+    assert output.count("[0]Valid average MRR") == 2
+    columns.run("--max_step", 17, "--lookahead", 3, "--host_write", "staged", resume=folder)
+    assert_same(trained(folder), expected)
+    folder, _ = columns.run(*given, "--max_step", 9, "--checkpoint_interval", 0, "--save_dtype", "fp16")
+    assert np.load(folder / "small_TransE_l2_entity.npy").dtype == np.float16
+    assert not (folder / "checkpoints").exists()
+    columns.run("--max_step", 17, "--checkpoint_interval", 17, "--test", resume=folder)
+    assert_same(trained(folder), expected)
 
 
 def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
@@ -157,10 +210,12 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("gpus", [[0, 0], pytest.param([0, 1], marks=two_gpus)])
-@pytest.mark.parametrize("model", MODELS)
-def test_gpus_compute_the_cpus_tables(columns, model, gpus):
+@pytest.mark.parametrize("model, element", [*((model, "fp32") for model in MODELS), ("TransE_l2", "fp16"),
+                                            ("TransE_l2", "bf16"), ("RotatE", "fp16")])
+def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     """Through peer access and through host memory, with and without a cache."""
-    given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus]
+    given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
+             "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
     columns.gpu = None
     for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2]):

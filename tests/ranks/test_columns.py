@@ -4,21 +4,24 @@ import time
 
 import numpy as np
 import pytest
-from devices import make_device
+from devices import make_device, run_step
+from halves_oracle import ELEMENTS
 from ranks.columns_oracle import ColumnsOracle, columns_of_rank
 from ranks.thread_ranks import assert_same
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.training.columns.column_exchange import ExchangeSize
-from dglke_frugal.training.columns.column_config import own_step
+from dglke_frugal.training.columns.column_config import Columns, own_step
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.ranks.peers import RankError
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, STEPS, BATCH, NEGATIVES, DIM = 90, 7, 12, 32, 8, 24
+NOISE = (2**35 + 11, 3)  # seed and table
 
 
 def step_config(model, **loss):
@@ -26,10 +29,14 @@ def step_config(model, **loss):
     return StepConfig(model, DIM, relation, 8.0, 0.5, 0.1, LossConfig(**{"regularization_coefficient": 1e-3, **loss}))
 
 
-def initial_values(config):
+def initial_values(config, element="fp32"):
+    """element: what the entities are kept in, whose values these are."""
     random = np.random.default_rng(5)
     shapes = {"entity": (ENTITIES, config.entity_dim), "relation": (RELATIONS, config.relation_dim)}
-    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    values = {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    if element != "fp32":
+        values["entity"] = np.round(values["entity"] * 256) / np.float32(256)  # as a half of either kind
+    return values
 
 
 def make_sampler():
@@ -43,8 +50,9 @@ def halves_of(config):
     return dict(zip(("entity", "relation"), find_model(config.model).halves))
 
 
-def oracle_arrays(config, ranks):
-    oracle = ColumnsOracle(own_step(config, ranks), initial_values(config), halves_of(config), ranks)
+def oracle_arrays(config, ranks, element="fp32"):
+    rounding = None if element == "fp32" else (element, *NOISE)
+    oracle = ColumnsOracle(own_step(config, ranks), initial_values(config, element), halves_of(config), ranks, rounding)
     sampler = make_sampler()
     for step in range(STEPS):
         oracle.train(sampler.batch(step))
@@ -65,13 +73,13 @@ class Exchange:
 class ColumnThreads:
     """Threads that train slices as processes would, each with its own store, step and device."""
 
-    def __init__(self, config, ranks, flush, device="cpu", delay=0.0, fails=-1):
-        self.ranks, self.delay, self.fails, self.errors = ranks, delay, fails, []
+    def __init__(self, config, ranks, flush, device="cpu", delay=0.0, fails=-1, element="fp32"):
+        self.ranks, self.delay, self.fails, self.errors, self.element = ranks, delay, fails, [], element
         self.own, self.sampler = own_step(config, ranks), make_sampler()
         size = ExchangeSize(self.own, self.sampler, ENTITIES, RELATIONS)
         lines = np.zeros(size.bytes(ranks) + 128, np.uint8)
         self.segment = lines[-lines.ctypes.data % 128 :][: size.bytes(ranks)]
-        self.halves, self.initial = halves_of(config), initial_values(config)
+        self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
         self.exchanges = [Exchange(_native.ColumnExchange(self.segment, rank, ranks, size.scores, size.squares))
                           for rank in range(ranks)]
@@ -84,8 +92,12 @@ class ColumnThreads:
             flushing = None
             if flush is not None and name == "entity":
                 flushing = FlushConfig(2 * BATCH + NEGATIVES * BATCH // NEGATIVES, **flush)
+            rounding = None
+            if self.element != "fp32" and name == "entity":
+                columns = Columns(values.shape[1], self.halves[name], self.ranks)
+                rounding = Rounding(self.element, *NOISE, columns.ranges(rank))
             stores[name] = EmbeddingStore(*own.shape, self.own.learning_rate, flushing=flushing,
-                                          hot_rows=[np.arange(ENTITIES)], device=self.devices[rank])
+                                          hot_rows=[np.arange(ENTITIES)], device=self.devices[rank], rounding=rounding)
             stores[name].embeddings[:] = own
         return stores
 
@@ -132,7 +144,7 @@ class ColumnThreads:
             whole = np.empty_like(values)
             for rank, stores in enumerate(self.stores):
                 own = columns_of_rank(values.shape[1], self.halves[name], rank, self.ranks)
-                whole[:, own] = stores[name].embeddings
+                whole[:, own] = stores[name].embeddings[:]
                 np.testing.assert_array_equal(stores[name].state, self.stores[0][name].state)
             found[name], found[f"{name}_state"] = whole, np.array(self.stores[0][name].state)
         return found
@@ -168,6 +180,53 @@ SETTINGS = [{"slots": 20, "value_path": "host_row"}, {"slots": 0, "value_path": 
 def test_no_setting_and_no_delay_changes_a_bit(flush, loss):
     config = step_config("TransE_l2", **loss)
     assert_same(trained(config, 3, flush, device="queued", delay=0.002), oracle_arrays(config, 3))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("model", [name for name in model_names() if find_model(name).halves])
+def test_rows_in_halves_are_those_of_plain_loops(model, ranks, element):
+    config = step_config(model, adversarial=model != "TransE_l1")
+    assert_same(trained(config, ranks, element=element), oracle_arrays(config, ranks, element))
+
+
+@pytest.mark.parametrize("element, model, dim, ranks", [
+    ("fp16", "TransE_l2", 400, 2), ("bf16", "TransE_l2", 402, 3), ("fp16", "DistMult", 400, 4),
+    ("bf16", "ComplEx", 400, 2), ("fp16", "RotatE", 1200, 3), ("bf16", "RotatE", 400, 4)])
+def test_columns_begin_within_blocks_of_noise(monkeypatch, element, model, dim, ranks):
+    """At columns that are no multiples of 256 or 32, in two places of a row for models that need that."""
+    monkeypatch.setattr("ranks.test_columns.DIM", dim)
+    monkeypatch.setattr("ranks.test_columns.STEPS", 3)
+    config = step_config(model)
+    assert_same(trained(config, ranks, {"slots": 20, "value_path": "host_row"}, element=element),
+                oracle_arrays(config, ranks, element))
+
+
+@pytest.mark.parametrize("flush", [None, *(flush for flush in SETTINGS if "host_read" not in flush)])
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_no_setting_and_no_delay_changes_a_bit_of_halves(flush, element):
+    config = step_config("ComplEx", adversarial=True)
+    assert_same(trained(config, 3, flush, device="queued", delay=0.002, element=element),
+                oracle_arrays(config, 3, element))
+
+
+def test_one_process_leaves_the_bits_of_one_rank():
+    """Without an exchange, in rows of its own."""
+    config, element = step_config("TransE_l2"), "fp16"
+    device = make_device("cpu")
+    stores = [EmbeddingStore(*values.shape, config.learning_rate, device=device,
+                             rounding=Rounding(element, *NOISE) if name == "entity" else None)
+              for name, values in initial_values(config, element).items()]
+    for store, values in zip(stores, initial_values(config, element).values()):
+        store.embeddings[:] = values
+    step, sampler = DeviceStep(config, device), make_sampler()
+    for number in range(STEPS):
+        run_step(step, number, sampler.batch(number), [store.steps for store in stores])
+    expected = oracle_arrays(config, 1, element)
+    for name, store in zip(("entity", "relation"), stores):
+        store.drain()
+        np.testing.assert_array_equal(store.embeddings[:], expected[name])
+        np.testing.assert_array_equal(store.state, expected[f"{name}_state"])
 
 
 def test_a_rank_that_fails_ends_all():

@@ -42,9 +42,11 @@ def losses(output):
 
 @pytest.mark.parametrize("gpu_ranks, count, given, settings", [
     ("queued", 2, [], SETTINGS[2][:1]),  # more of them in test_device_stores
+    ("queued", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:2]),
     pytest.param("cuda", 2, [], SETTINGS[2], marks=pytest.mark.cuda),
+    pytest.param("cuda", 2, ["--row_dtype", "fp16"], SETTINGS[2][1:], marks=pytest.mark.cuda),
     pytest.param("cuda", 4, ["--rel_part", "-adv"], SETTINGS[4], marks=pytest.mark.cuda),
-], indirect=["gpu_ranks"], ids=["queued", "cuda-2", "cuda-4"])
+], indirect=["gpu_ranks"], ids=["queued", "queued-fp16", "cuda-2", "cuda-2-fp16", "cuda-4"])
 def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
     """Tables are those of CPU ranks; so are losses, but for the order of their sums."""
     flags = ["--max_step", STEPS, *given]

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 from devices import FailingDevice, QueuedDevice, make_device
+from halves_oracle import ELEMENTS
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
@@ -53,6 +54,16 @@ def expected():
 def test_no_setting_changes_a_bit(expected, ranks, host_read, flush, slots):
     arrays, _ = on_devices(step_config(), ranks, {**flush, "host_read": host_read}, entity_slots=slots)
     assert_same(arrays, expected[ranks])
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0), ({"policy": "lru"}, 30),
+                                          ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),
+                                          ({"mode": "sync", "lookahead": 3}, 90), ({"mode": "off"}, 0)], ids=str)
+def test_rows_in_halves_equal_the_oracle(element, flush, slots):
+    for ranks in (2, 4):
+        arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots, element=element, delay=0.001)
+        assert_same(arrays, run_oracle(step_config(), ranks, element=element))
 
 
 @pytest.mark.parametrize("host_read", ["uva", "copy"])

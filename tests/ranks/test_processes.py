@@ -3,7 +3,7 @@ import json
 import sys
 
 import pytest
-from ranks.conftest import Ranks, assert_same, trained
+from ranks.conftest import Ranks, assert_same, in_floats, trained
 
 from dglke_frugal.training.ranker import Ranker
 from dglke_frugal.training.tables import Tables
@@ -35,6 +35,19 @@ def test_the_run_equals_the_oracle(ranks, processes, given, suffering):
     reports = json.loads((folder / "result.json").read_text())["ranks"]
     assert [report["rank"] for report in reports] == list(range(processes))
     assert all(report["steps"] == STEPS and report["gradients"] > 0 for report in reports)
+
+
+@pytest.mark.parametrize("processes, given", [
+    (2, ["--row_dtype", "fp16", "--cache_ratio", 0.3]), (3, ["--row_dtype", "bf16", "--rel_part", "--flush", "sync"]),
+    (2, ["--row_dtype", "fp16", "--flush", "none", "--model_name", "TransR", "--hidden_dim", 6])], ids=str)
+def test_rows_in_halves_equal_the_oracle_also_when_they_are_gone_on_with(ranks, processes, given):
+    flags = ["--num_proc", processes, *given]
+    folder, _ = ranks.run(*flags, "--max_step", 13, "--valid", "--eval_interval", 10, "--eval_percent", 0.05,
+                          suffering=DELAYS)
+    ranks.run("--max_step", STEPS, "--lookahead", 3, "--cache_ratio", 0.1, resume=folder)
+    arrays = trained(folder)
+    assert arrays["entity"].itemsize == 2
+    assert_same(in_floats(arrays), ranks.oracle(folder, *flags, steps=STEPS))
 
 
 @pytest.mark.slow

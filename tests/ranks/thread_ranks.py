@@ -6,12 +6,14 @@ import numpy as np
 from ranks.ranks_oracle import Oracle
 
 from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
 ENTITIES, RELATIONS, STEPS = 90, 7, 24
 ENTRIES = {"entity": 2, "relation": 1, "projection": 2}
+NOISE = (2**35 + 11, 3)  # seed and table
 
 
 def step_config(model="TransE_l2", rule="textbook", **loss):
@@ -19,12 +21,16 @@ def step_config(model="TransE_l2", rule="textbook", **loss):
                       LossConfig(**{"regularization_coefficient": 1e-3, **loss}), score_rule=rule)
 
 
-def initial_values(config):
+def initial_values(config, element="fp32"):
+    """element: what the entities are kept in, whose values these are."""
     random = np.random.default_rng(5)
     shapes = {"entity": (ENTITIES, config.entity_dim), "relation": (RELATIONS, config.relation_dim)}
     if config.model == "TransR":
         shapes["projection"] = (RELATIONS, config.entity_dim * config.relation_dim)
-    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    values = {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    if element != "fp32":
+        values["entity"] = np.round(values["entity"] * 256) / np.float32(256)  # as a half of either kind
+    return values
 
 
 def samplers(ranks, batch_size=16, negatives=8):
@@ -35,8 +41,9 @@ def samplers(ranks, batch_size=16, negatives=8):
             for rank in range(ranks)]
 
 
-def run_oracle(config, ranks, steps=STEPS):
-    oracle, sources = Oracle(config, initial_values(config)), samplers(ranks)
+def run_oracle(config, ranks, steps=STEPS, element="fp32"):
+    rounding = None if element == "fp32" else (element, *NOISE)
+    oracle, sources = Oracle(config, initial_values(config, element), rounding), samplers(ranks)
     for step in range(steps):
         oracle.train([source.batch(step) for source in sources])
     return oracle.arrays()
@@ -48,23 +55,25 @@ class ThreadRanks:
     make_device: of each rank a store.device.Device to compute on, or None for csrc/step.
     """
 
-    def __init__(self, config, ranks, flush, delay=0.0, entity_slots=20, make_device=lambda: None):
+    def __init__(self, config, ranks, flush, delay=0.0, entity_slots=20, make_device=lambda: None, element="fp32"):
         self.config, self.ranks, self.flush, self.delay = config, ranks, flush, delay
         self.errors = []
         self.devices = [make_device() for _ in range(ranks)]
         self.stores = [{} for _ in range(ranks)]
         random = np.random.default_rng(11)
-        for name, values in initial_values(config).items():
+        for name, values in initial_values(config, element).items():
+            rounding = Rounding(element, *NOISE) if name == "entity" and element != "fp32" else None
             slots = min(len(values), entity_slots)
             hot = [random.permutation(len(values)) for _ in range(ranks)]
             store = EmbeddingStore(*values.shape, config.learning_rate, hot_rows=hot, device=self.devices[0],
+                                   rounding=rounding,
                                    flushing=FlushConfig(48, ENTRIES[name], ranks, 48, slots=slots,
                                                         staging_bytes=4 << 20, **flush))
             store.embeddings[:] = values
             self.stores[0][name] = store
             for rank in range(1, ranks):
                 self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate,
-                                                                self.devices[rank])
+                                                                self.devices[rank], rounding=rounding)
 
     def run(self, steps=STEPS):
         threads = [threading.Thread(target=self._guarded, args=(rank, steps)) for rank in range(self.ranks)]
@@ -108,7 +117,7 @@ class ThreadRanks:
     def arrays(self):
         assert not self.errors, self.errors
         return {f"{name}{suffix}": np.array(array) for name, store in self.stores[0].items()
-                for suffix, array in (("", store.embeddings), ("_state", store.state))}
+                for suffix, array in (("", store.embeddings[:]), ("_state", store.state))}
 
     def close(self):
         for stores in reversed(self.stores):

@@ -132,8 +132,7 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
 
 
 @pytest.mark.parametrize("flags, sentence", [
-    (["--num_proc", "2"], "--row_dtype fp16 is for one process, and there would be 2"),
-    (["--gpu", "0", "1"], "--row_dtype fp16 is for one process, and there would be 2"),
+    (["--gpu", "0", "1", "--host_read", "copy"], "leave --host_read copy out"),
     (["--gpu", "0", "--host_read", "copy"], "leave --host_read copy out"),
     (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
     (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla"),
@@ -163,6 +162,39 @@ def test_the_plan_counts_halves(capsys):
     assert found["fp32"]["entity table"] == 1664 * 10**6
     assert found["fp16"]["entity table"] == found["bf16"]["entity table"] == 896 * 10**6
     assert found["fp16"]["relation table"] == found["fp32"]["relation table"]
+
+
+def test_the_plan_of_ranks_with_columns_counts_halves(capsys):
+    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--gpu", "0", "1", "--valid", "--json",
+             "--checkpoint_interval", "1000"]
+    found = {}
+    for dtype in ("fp32", "fp16"):
+        main(["plan", *sizes, "--parallel", "dims", "--row_dtype", dtype])
+        found[dtype] = json.loads(capsys.readouterr().out)
+    half, whole = found["fp16"]["host"]["parts"], found["fp32"]["host"]["parts"]
+    assert half["entity table"] == 2 * 512 * 10**6  # 200 halves and the state in a row, 101 floats in four lines
+    assert whole["entity table"] == 2 * 896 * 10**6
+    assert half["relation table"] == whole["relation table"]
+    assert half["whole tables for evaluation"] == 896 * 10**6 + 10 * 1664
+    # The last checkpoint, the next one and the best: of every rank its columns and the state.
+    assert found["fp32"]["disk"]["parts"]["checkpoints"] - found["fp16"]["disk"]["parts"]["checkpoints"] == (
+        3 * 800 * 10**6)
+    main(["plan", *sizes, "--row_dtype", "fp16"])  # auto
+    assert json.loads(capsys.readouterr().out)["host"]["parts"] == half
+
+
+def test_the_plan_of_ranks_that_share_rows_counts_halves(capsys):
+    sizes = ["--entities", "1000000", "--relations", "10", "--hidden_dim", "400", "--num_proc", "2", "--test", "--json",
+             "--cache_ratio", "0.1", "--neg_sample_size", "1000", "--batch_size", "1000"]
+    found = {}
+    for dtype in ("fp32", "fp16"):
+        main(["plan", *sizes, "--row_dtype", dtype])
+        found[dtype] = json.loads(capsys.readouterr().out)["host"]["parts"]
+    half, whole = found["fp16"], found["fp32"]
+    assert half["entity table"] == 896 * 10**6 and half["entity cache"] == 2 * 10**5 * 896
+    assert half["entities in float32"] == 2 * 1600 * 10**6  # each rank has a copy, to rank by
+    # Gradients stay as long; what is written back is half as long.
+    assert whole["updates of processes"] / 2 < half["updates of processes"] < whole["updates of processes"]
 
 
 @pytest.mark.parametrize("model", ["TransE_l2", "TransE_l1", "DistMult", "TransR"])

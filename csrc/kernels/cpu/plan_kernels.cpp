@@ -29,7 +29,7 @@ void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64
   RowMemory in_floats{memory.dim, memory.record_stride(), wide.data()};
   update_row<HostWarp>(in_floats, RowDestination::kHostRow, 0, record, gradients, u, learning_rate, power);
   round_record(layout_of(memory), wide.data(), target_of(memory, writes.leave[u], writes.target[u]),
-               RoundingNoise::of(rounding.seed, rounding.table, *rounding.step, rounding.rows[u]));
+               rounding.of(u), rounding.by.columns);
 }
 }  // namespace
 
@@ -53,7 +53,7 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   default_pool().parallel_for(writes.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end && !writes.pads(u); ++u) {
       const float* const record = records + u * memory.record_stride();
-      if (memory.in_halves())
+      if (memory.in_halves() && writes.leave[u] != RowDestination::kGradient)
         update_rounded(memory, writes, u, record, gradients, learning_rate, power, rounding);
       else
         update_row<HostWarp>(memory, writes.leave[u], writes.target[u], record, gradients, u, learning_rate, power);

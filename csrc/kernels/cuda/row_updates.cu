@@ -73,28 +73,33 @@ __device__ void touch(const float* row, std::int64_t floats) {
 
 __device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
 
-__device__ RoundingNoise noise_of(const TableUpdate& s, std::int64_t u) {
-  return RoundingNoise::of(s.rounding.seed, s.rounding.table, *s.rounding.step, s.rounding.rows[u]);
-}
-
 __device__ void store_half(const TableUpdate& s, float* to, std::int64_t column, float value, std::uint32_t noise) {
   reinterpret_cast<std::uint16_t*>(to)[column] = s.memory.element == RowElement::kFloat16
                                                      ? Half<RowElement::kFloat16>::round(value, noise)
                                                      : Half<RowElement::kBfloat16>::round(value, noise);
 }
 
-// Columns first + lane + 32 v of a row in halves.
+// Columns first + lane + 32 v of a row in halves. In a whole row they share a block of noise; of a rank that has some
+// columns they may begin within one and go on in another.
 __device__ void store_halves(const TableUpdate& s, float* to, std::int64_t first, const float (&values)[kVectors],
-                             const RoundingNoise& noise) {
-  const std::int64_t group = first / kNoiseColumns * kNoiseColumns;
-  const int lane = DeviceWarp::lane(), vectors = static_cast<int>(first - group) / kWarpLanes;
-  const PhiloxWords words = noise.block(group, lane);
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const std::int64_t column = first + v * kWarpLanes + lane;
-    const std::uint32_t word = vectors == 0 ? words.at[v / 2] : words.at[kVectors / 2 + v / 2];  // registers
-    if (column < s.memory.dim) store_half(s, to, column, values[v], word >> 16 * (v % 2) & 0xffffu);
+                             std::int64_t u) {
+  const int own = static_cast<int>(first) + DeviceWarp::lane();
+  std::uint32_t block = ~0u;
+  std::uint64_t bits = 0;
+  PhiloxWords words;
+#pragma unroll 1
+  for (int column = own; column < own + kVectors * kWarpLanes; column += kWarpLanes) {
+    const std::uint32_t whole = s.rounding.by.columns.of(column);
+    if (RoundingNoise::block_of(whole) != block) {
+      block = RoundingNoise::block_of(whole);
+      words = s.rounding.of(u).block(block);
+    }
+    bits = bits >> 16 | std::uint64_t{RoundingNoise::of_vector(words, RoundingNoise::vector_of(whole))} << 48;
   }
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v)
+    if (own + v * kWarpLanes < s.memory.dim)
+      store_half(s, to, own + v * kWarpLanes, values[v], static_cast<std::uint32_t>(bits >> 16 * v) & 0xffffu);
 }
 
 // By a warp, each lane of which looks one of the occurrences up.
@@ -125,7 +130,7 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (leave == RowDestination::kGradient) {
 #pragma unroll
     for (int k = 0; k < kFew; ++k)
-      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.stride, gradient[k], dim);
+      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.record_stride(), gradient[k], dim);
     return;
   }
   float after_first = state;
@@ -154,7 +159,7 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
       for (int v = 0; v < kVectors; ++v) values[v] += step[v];
     }
     if (rounds) {
-      store_halves(s, to, first, values, noise_of(s, u));
+      store_halves(s, to, first, values, u);
       continue;
     }
 #pragma unroll
@@ -193,7 +198,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
     for (int first = 0; first < count; first += kThreads) {
       const int there = look_up(first);
       for (int i = threadIdx.x / kWarpLanes; i < there; i += kWarps)
-        copy_row<DeviceWarp>(to + (first + i) * s.memory.stride, gradients[i], dim);
+        copy_row<DeviceWarp>(to + (first + i) * s.memory.record_stride(), gradients[i], dim);
     }
     return;
   }
@@ -232,7 +237,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
       move(turn > 0 ? turn : 0, there, last_deviation);
     }
     if (mine && rounds)
-      store_half(s, to, column, value, noise_of(s, u).at(column));
+      store_half(s, to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));
     else if (mine)
       to[column] = value;
   }

@@ -67,8 +67,13 @@ TEST(EmulatedHalves, AreGatheredInFloats) {
 TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
+  // Whole rows, neighbours from some column on, and some of each half of a row.
+  const std::pair<std::int64_t, WholeColumns> kinds[] = {
+      {1, {}},     {7, {}},    {127, {}},         {256, {}},           {400, {}},           {600, {}},         {1, {401}},
+      {127, {50}}, {200, {200}}, {256, {128}}, {400, {256 + 31}}, {133, {133}}, {1001, {77}}, {2, {3, 1, 11}},
+      {100, {100, 50, 300}}, {400, {57, 200, 1003}}, {401, {13, 130, 250}}};
   for (const RowElement element : {RowElement::kFloat16, RowElement::kBfloat16})
-    for (const std::int64_t dim : {1, 7, 127, 256, 400, 600}) {
+    for (const auto& [dim, columns] : kinds) {
       HalfTable device(dim, element, random), host = device;
       const auto rows = some_rows();
       const std::vector<std::int32_t> source(kRows, kFromHost);
@@ -85,10 +90,22 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
       for (std::int32_t i = 0; i < offset.back(); ++i) squares[i] = mean_square(&values[i * dim], dim);
       const EntryGradients entry{values.data(), dim, offset.data(), nullptr, squares.data()};
       const StepGradients gradients{{entry, entry}, 2};
-      const std::vector<RowDestination> leave(kRows, RowDestination::kHostRow);
+      // Some leave as gradients, for which both have room.
+      std::vector<RowDestination> leave(kRows, RowDestination::kHostRow);
+      std::vector<std::int64_t> target = rows;
+      for (const std::int64_t u : {2, 5}) {
+        leave[u] = RowDestination::kGradient;
+        target[u] = offset[u] * 2 * memory.record_stride();
+      }
+      std::vector<float> sent(offset.back() * 2 * memory.record_stride()), sent_by_host = sent;
+      memory.staging = sent.data();
+      RowMemory host_memory = host.memory();
+      host_memory.staging = sent_by_host.data();
       const std::int64_t step = 123;
-      const RowWrites writes{leave.data(), rows.data(), kRows, &used};
-      const RowRounding rounding{9, 1, &step, rows.data()};
+      const RowWrites writes{leave.data(), target.data(), kRows, &used};
+      const std::vector<RowDestination> plain_leave(kRows, RowDestination::kHostRow);
+      const RowWrites plain_writes{plain_leave.data(), rows.data(), kRows, &used};
+      const RowRounding rounding{{9, 1, columns}, &step, rows.data()};
 
       // Beside a table of floats, in the same launch.
       std::vector<float> plain(kTable * RowLayout::for_dim(dim).stride), plain_before;
@@ -102,11 +119,14 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
       floats_wanted.host_rows = plain_wanted.data();
 
       const TableUpdate updates[] = {{memory, writes, records.data(), gradients, rounding},
-                                     {floats, writes, plain_records.data(), gradients}};
+                                     {floats, plain_writes, plain_records.data(), gradients}};
       cuda::update(updates, 0.01f, {});
-      cpu::update(host.memory(), writes, records.data(), gradients, 0.01f, rounding);
-      cpu::update(floats_wanted, writes, plain_records.data(), gradients, 0.01f);
+      cpu::update(host_memory, writes, records.data(), gradients, 0.01f, rounding);
+      cpu::update(floats_wanted, plain_writes, plain_records.data(), gradients, 0.01f);
       ASSERT_EQ(std::memcmp(device.records.data(), host.records.data(), host.records.size() * sizeof(float)), 0) << dim;
+      ASSERT_EQ(std::memcmp(sent.data(), sent_by_host.data(), sent.size() * sizeof(float)), 0) << dim;
+      for (const std::int64_t u : {2, 5})
+        ASSERT_EQ(sent[target[u] + dim - 1], values[(offset[u] + 1) * dim - 1]);
       ASSERT_EQ(std::memcmp(plain.data(), plain_wanted.data(), plain.size() * sizeof(float)), 0) << dim;
     }
 }

@@ -8,7 +8,7 @@ does not feel the scale of a gradient. See docs/ranks.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from ... import _native
 from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
@@ -36,6 +36,10 @@ class Columns:
         """Where a rank's columns are in a whole row, half by half."""
         half, own = self.dim // self.halves, self.of_rank // self.halves
         return [slice(h * half + rank * own, h * half + (rank + 1) * own) for h in range(self.halves)]
+
+    def ranges(self, rank: int) -> Tuple[Tuple[int, int], ...]:
+        """The same as (first, count), as native code takes them."""
+        return tuple((part.start, part.stop - part.start) for part in self.whole(rank))
 
     def own(self) -> List[slice]:
         """Where they are in the rank's own row."""

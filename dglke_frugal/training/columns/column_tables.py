@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from ...errors import InputError
 from ...store import EmbeddingStore, FlushConfig
 from ...store.embedding_store import read_rows, write_rows
 from ...store.flush_config import StoreAddress
+from ...store.half_embeddings import embeddings_of, stored_embeddings
 from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
 from ..start_values import start_values, table_dims
-from ..tables import STREAMS, entity_flushing
+from ..tables import STREAMS, entity_flushing, entity_rounding
 from .column_config import Columns, columns_of, own_config
 from .column_exchange import StepExchange
 
@@ -34,12 +35,12 @@ class WholeRows:
     """All columns of a table, or its states, as far as NumPy's indexing by a slice of rows goes; nothing is copied
     before."""
 
-    def __init__(self, slices: List[_native.HostTable], columns: Optional[Columns]):
-        """columns: None for the states."""
+    def __init__(self, slices: Sequence, columns: Optional[Columns] = None):
+        """slices: of all ranks, (rows, own columns) arrays or HalfEmbeddings; without columns the states (rows,), of
+        which each rank has a copy."""
         self._slices, self._columns = slices, columns
-        rows = slices[0].rows
-        self.shape = (rows,) if columns is None else (rows, columns.dim)
-        self.ndim, self.dtype = len(self.shape), np.dtype(np.float32)
+        self.shape = slices[0].shape if columns is None else (len(slices[0]), columns.dim)
+        self.ndim, self.dtype = len(self.shape), slices[0].dtype
         self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
 
     def __len__(self):
@@ -47,20 +48,18 @@ class WholeRows:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         if self._columns is None:
-            return self._slices[0].state[rows]
-        block = np.empty((len(range(*rows.indices(len(self)))), self.shape[1]), np.float32)
-        for rank, table in enumerate(self._slices):
+            return self._slices[0][rows]
+        block = np.empty((len(range(*rows.indices(len(self)))), self.shape[1]), self.dtype)
+        for rank, columns in enumerate(self._slices):
+            of_rank = columns[rows]
             for whole, own in zip(self._columns.whole(rank), self._columns.own()):
-                block[:, whole] = table.embeddings[rows, own]
+                block[:, whole] = of_rank[:, own]
         return block
 
     def __setitem__(self, rows: slice, block: np.ndarray) -> None:
-        for rank, table in enumerate(self._slices):
-            if self._columns is None:
-                table.state[rows] = block
-                continue
-            for whole, own in zip(self._columns.whole(rank), self._columns.own()):
-                table.embeddings[rows, own] = block[:, whole]
+        for rank, columns in enumerate(self._slices):
+            columns[rows] = block if self._columns is None else np.concatenate(
+                [block[:, whole] for whole in self._columns.whole(rank)], axis=1)
 
 
 class CopiedTables:
@@ -73,9 +72,9 @@ class CopiedTables:
             self._table = table
 
         @property
-        def embeddings(self) -> np.ndarray:
-            """(rows, dim) float32."""
-            return self._table.embeddings
+        def embeddings(self):
+            """(rows, dim) float32 array, or HalfEmbeddings."""
+            return embeddings_of(self._table)
 
     def __init__(self, tables: Dict[str, _native.HostTable]):
         self.stores = {name: self.Copy(table) for name, table in tables.items()}
@@ -116,14 +115,15 @@ class ColumnTables(RankTables):
             found["entity"]["store"] = self.entity.address.to_json()
         return found
 
-    def whole(self, name: str) -> WholeRows:
-        """All columns of a table. Rank 0 alone has them."""
-        return WholeRows(self.slices[name], self._columns[name])
+    def whole(self, name: str, view: Callable = embeddings_of) -> WholeRows:
+        """All columns of a table. Rank 0 alone has them. view: stored_embeddings for what is kept."""
+        return WholeRows([view(table) for table in self.slices[name]], self._columns[name])
 
     def arrays(self):
         self.drain()
         return {f"{name}{suffix}": rows for name, tables in self.slices.items()
-                for suffix, rows in (("", self.whole(name)), ("_state", WholeRows(tables, None)))}
+                for suffix, rows in (("", self.whole(name, stored_embeddings)),
+                                     ("_state", WholeRows([table.state for table in tables])))}
 
     def embeddings(self):
         self.drain()
@@ -145,24 +145,25 @@ class ColumnTables(RankTables):
     def copied(self, peers: Peers) -> Iterator[CopiedTables]:
         """In a pause of all ranks: whole tables for all of them, which rank 0 puts together."""
         dims = {name: columns.dim for name, columns in self._columns.items()}
-        rows = {name: tables[0].rows for name, tables in self.slices.items()}
+        of_rank = {name: tables[0] for name, tables in self.slices.items()}
         if peers.rank:
             paths = peers.barrier()
-            tables = {name: _native.HostTable(paths[name], rows[name], dims[name]) for name in paths}
+            tables = {name: _native.HostTable(paths[name], own.rows, dims[name], element=own.element)
+                      for name, own in of_rank.items()}
         else:
-            tables = {name: _allocate(rows[name], dims[name]) for name in dims}
+            tables = {name: _allocate(own.rows, dims[name], own.element) for name, own in of_rank.items()}
             for name, table in tables.items():
-                whole = self.whole(name)
+                whole, copy = self.whole(name, stored_embeddings), stored_embeddings(table)
                 for begin in range(0, len(whole), ROWS_AT_A_TIME):
                     part = slice(begin, min(len(whole), begin + ROWS_AT_A_TIME))
-                    table.embeddings[part] = whole[part]
+                    copy[part] = whole[part]
             peers.barrier({name: table.path for name, table in tables.items()})
         yield CopiedTables(tables)
 
 
-def _allocate(rows: int, dim: int) -> _native.HostTable:
+def _allocate(rows: int, dim: int, element: str) -> _native.HostTable:
     try:
-        return _native.HostTable(rows, dim, True)
+        return _native.HostTable(rows, dim, True, element=element)
     except RuntimeError as error:
         raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
 
@@ -172,20 +173,21 @@ def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], rank:
     """slices: of each table those that the rank knows, its own first. address: where another rank plans for all."""
     alone, lr = own_config(config, rank), config.loss.lr
     entity, relation = slices["entity"][0], slices["relation"][0]
-    flushing = _entity_flushing(config, entity.rows, entity.dim)
+    flushing, columns = _entity_flushing(config, entity.rows, entity.dim), _columns(config)
+    rounding = entity_rounding(config, columns["entity"].ranges(rank))
 
     def entities(host_read: str) -> EmbeddingStore:
         if address is not None:
             mine = replace(address, flushing=replace(address.flushing, host_read=host_read))
-            return EmbeddingStore.attach(mine, rank, lr, device, entity)
+            return EmbeddingStore.attach(mine, rank, lr, device, entity, rounding)
         return EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
-                              flushing=flushing and replace(flushing, host_read=host_read))
+                              flushing=flushing and replace(flushing, host_read=host_read), rounding=rounding)
 
     stores = {
-        "entity": _read_in_place(entities, flushing.host_read if flushing else "uva"),
+        "entity": _read_in_place(entities, flushing.host_read if flushing and not rounding else "uva"),
         "relation": EmbeddingStore(relation.rows, relation.dim, lr, table=relation, device=device),
     }
-    return ColumnTables(table_dims(alone), stores, slices, _columns(config), bool(flushing and flushing.same_steps))
+    return ColumnTables(table_dims(alone), stores, slices, columns, bool(flushing and flushing.same_steps))
 
 
 def _entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
@@ -213,15 +215,18 @@ def _columns(config: TrainConfig) -> Dict[str, Columns]:
     return columns_of(config, {"entity": dims.entity, "relation": dims.relation})
 
 
+def _elements(config: TrainConfig) -> Dict[str, str]:
+    return {"entity": config.model.row_dtype, "relation": "fp32"}
+
+
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
-    columns, starts = _columns(config), start_values(config, rows)
+    columns, starts, elements = _columns(config), start_values(config, rows), _elements(config)
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
-        slices[name] = [_allocate(rows[name], split.of_rank) for _ in range(split.ranks)]
+        slices[name] = [_allocate(rows[name], split.of_rank, elements[name]) for _ in range(split.ranks)]
         for rank, table in enumerate(slices[name]):
-            ranges = [(part.start, part.stop - part.start) for part in split.whole(rank)]
-            scale = starts[name].scale
+            ranges, scale = split.ranges(rank), starts[name].scale
             if starts[name].normal:
                 table.init_normal(scale, seed, STREAMS[name], split.dim, ranges)
             else:
@@ -231,7 +236,8 @@ def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entit
 
 def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, hot_entities, device) -> ColumnTables:
     """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
-    slices = {name: [_native.HostTable(addresses[name]["paths"][rank], addresses[name]["rows"], split.of_rank)]
+    slices = {name: [_native.HostTable(addresses[name]["paths"][rank], addresses[name]["rows"], split.of_rank,
+                                       element=_elements(config)[name])]
               for name, split in _columns(config).items()}
     store = addresses["entity"].get("store")
     return _make(config, slices, rank, hot_entities, device, store and StoreAddress.from_json(store))

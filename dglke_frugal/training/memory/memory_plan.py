@@ -24,7 +24,7 @@ SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
-               "interpreter"}
+               "interpreter", "entities in float32"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
 
@@ -98,27 +98,27 @@ def row_bytes(dim: int, dtype: str = "fp32", optimizer: str = "row_adagrad") -> 
     return -(-floats // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
-def rank_staging_bytes(rows: int, gradients: int, slots: int, bytes_of_row: int, ranks: int) -> int:
+def rank_staging_bytes(rows: int, gradients: int, slots: int, dim: int, dtype: str, ranks: int) -> int:
     """What one of several ranks needs to hand over its updates: room for all that a step can send, and better for
     several.
 
     rows, gradients: distinct rows of a rank's step and their gradients, at most. A plan asks for at most one write-back
-    per slot, or per row that any rank uses. Twice that, because the gradients of a row do not wrap around the end of
-    the ring.
+    per slot, or per row that any rank uses. Twice that, because the gradients of a row, which are in float32, do not
+    wrap around the end of the ring.
     """
-    step = 2 * (gradients + min(slots, ranks * rows)) * bytes_of_row
+    bytes_of_row = row_bytes(dim, dtype)
+    step = 2 * (gradients * row_bytes(dim) + min(slots, ranks * rows) * bytes_of_row)
     return max(step, min(8 * rows * bytes_of_row, RANK_STAGING_BYTES))
 
 
 def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
     """Bytes of staging of all ranks and tables."""
     ranks, edges = config.device.ranks, config.batch.most_edges
-    tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity),
-              (min(graph.relations, edges), edges, 0, dims.relation)]
+    tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity, config.model.row_dtype),
+              (min(graph.relations, edges), edges, 0, dims.relation, "fp32")]
     if dims.projection:
-        tables.append((min(graph.relations, edges), 2 * edges, 0, dims.projection))
-    return ranks * sum(rank_staging_bytes(rows, gradients, cached, row_bytes(dim), ranks)
-                       for rows, gradients, cached, dim in tables)
+        tables.append((min(graph.relations, edges), 2 * edges, 0, dims.projection, "fp32"))
+    return ranks * sum(rank_staging_bytes(*table, ranks) for table in tables)
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
@@ -152,7 +152,7 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
         parts[DEVICE][name] *= max(map(gpus.count, gpus))
     if config.evaluation.valid or config.evaluation.test:
         parts[HOST]["whole tables for evaluation"] = (
-            graph.entities * row_bytes(dims.entity) + graph.relations * row_bytes(dims.relation))
+            graph.entities * entity_row_bytes(config) + graph.relations * row_bytes(dims.relation))
     parts[DISK] = {name: size * ranks for name, size in parts[DISK].items()}
     return parts
 
@@ -220,9 +220,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.batch.against_all else 0)
 
     if ranks > 1:
-        slots = config.store.cache_slots(graph.entities, row_bytes(dims.entity))
+        slots = config.store.cache_slots(graph.entities, row)
         if not on_gpu:
-            host["entity cache"] = slots * row_bytes(dims.entity)
+            host["entity cache"] = slots * row
         for name in host.keys() & PER_PROCESS:
             host[name] *= ranks
         gpus = [config.device.gpu_of(rank) for rank in range(ranks)]

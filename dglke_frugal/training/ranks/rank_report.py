@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Dict, Mapping
 
+from ...store import EmbeddingStore
 from ..log.counters import FLOAT_BYTES, NANO
 
 
@@ -33,18 +34,18 @@ class RankReport:
 
     @classmethod
     def of(cls, rank: int, steps: int, seconds: float, statistics: Mapping[str, Mapping],
-           dims: Mapping[str, int]) -> "RankReport":
-        """statistics: of the rank's ports (csrc/engine/rank_port.h), by table. dims: floats of a row, by table."""
+           stores: Mapping[str, EmbeddingStore]) -> "RankReport":
+        """statistics: of the rank's ports (csrc/engine/rank_port.h), by table. stores: the tables."""
 
         def over(*names: str) -> int:
             return sum(table[name] for table in statistics.values() for name in names)
 
         sent = read = 0
         for name, table in statistics.items():
-            record = (dims[name] + 1) * FLOAT_BYTES
+            record = (stores[name].embedding_floats + 1) * FLOAT_BYTES
             read += table["host_reads"] * record
             sent += (table["values_sent"] + table["write_backs_sent"]) * record
-            sent += table["gradient_vectors_sent"] * dims[name] * FLOAT_BYTES
+            sent += table["gradient_vectors_sent"] * stores[name].dim * FLOAT_BYTES
         return cls(
             rank,
             steps,

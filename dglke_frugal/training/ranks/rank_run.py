@@ -102,9 +102,8 @@ class RankRun(TrainingRun):
         """All updates are in the tables; nobody trains any more. Says and keeps what each rank did."""
         statistics = {name: store.statistics() for name, store in self.tables.stores.items()}
         own = {name: self.tables.own_statistics(each) for name, each in statistics.items() if each is not None}
-        dims = {name: store.dim for name, store in self.tables.stores.items()}
         training = self.summary["training"]
-        report = RankReport.of(self.rank, training["steps"], training["seconds"], own, dims)
+        report = RankReport.of(self.rank, training["steps"], training["seconds"], own, self.tables.stores)
         self.tables.drain()
         gathered = self.peers.gather(json.dumps(asdict(report)).encode())
         if gathered is not None:

@@ -14,7 +14,7 @@ from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..memory.memory_plan import rank_staging_bytes, row_bytes
 from ..start_values import table_dims
-from ..tables import Tables
+from ..tables import Tables, entity_rounding
 
 
 class RankTables(Tables):
@@ -61,16 +61,15 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     entities = 3 * edges  # heads, tails and negatives
     host_read = store.host_read
 
-    def flushing(
-        rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str
-    ) -> FlushConfig:
+    def flushing(rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str,
+                 dtype: str = "fp32") -> FlushConfig:
         used = min(rows, rows_per_step)
         slots = 0 if store.flush == "none" else slots
         return FlushConfig(used, entries, partition.ranks, gradients,
                            mode={"none": "off"}.get(store.flush, store.flush or "p2f"), lookahead=store.lookahead,
                            flush_threads=config.flush_threads, slots=slots, policy=policy, host_read=host_read,
                            value_path="host_row" if config.writes_host_rows else "staging",
-                           staging_bytes=rank_staging_bytes(used, gradients, slots, row_bytes(dim), partition.ranks))
+                           staging_bytes=rank_staging_bytes(used, gradients, slots, dim, dtype, partition.ranks))
 
     def relations(dim: int, entries: int) -> EmbeddingStore:
         # What a rank has for itself stays in its cache; what several train travels as gradients.
@@ -84,11 +83,12 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
             flushing=flushing(n_relations, dim, entries, edges, entries * edges, slots, "static"),
         )
 
+    dtype = config.model.row_dtype
     entity = EmbeddingStore(
-        graph.n_entities, dims.entity, lr, device=device,
+        graph.n_entities, dims.entity, lr, device=device, rounding=entity_rounding(config),
         hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
         flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
-                          store.cache_slots(graph.n_entities, row_bytes(dims.entity)), store.cache_policy))
+                          store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype)), store.cache_policy, dtype))
     host_read = entity.address.flushing.host_read  # the largest table decides for all, and rank 0 for the others
     tables = RankTables(
         dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None
@@ -109,6 +109,7 @@ def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int, de
         if name not in addresses:
             return None
         address = StoreAddress.from_json(addresses[name])
-        return EmbeddingStore.attach(address, rank, config.loss.lr, device)
+        rounding = entity_rounding(config) if name == "entity" else None
+        return EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=rounding)
 
     return RankTables(table_dims(config), attach("entity"), attach("relation"), attach("projection"))
