@@ -73,8 +73,9 @@ def test_a_gpu_for_each_rank(gpu_ranks):
 
 
 @on_both
-def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks):
-    given = ["--gpu", 0, 0, "--checkpoint_interval", 7]
+@pytest.mark.parametrize("element", ["fp32", "fp16"])
+def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
+    given = ["--gpu", 0, 0, "--checkpoint_interval", 7, "--row_dtype", element]
     expected = trained(gpu_ranks.run(*given, "--max_step", 17)[0])
     folder, output = gpu_ranks.run(*given, "--max_step", 9, "--valid", "--eval_interval", 4, "--eval_percent", 0.05)
     assert output.count("[0]Valid average MRR") == 2
