@@ -2,10 +2,11 @@
 //
 // A hand goes round the slots. A row that was used again since the hand last came by stays for one more round, another
 // makes way. So the oldest use is known to a round, not to a step, and in return nothing is searched or sorted: the next
-// victims lie side by side, and a hit writes one word.
+// victims lie side by side, and a hit sets two bits of arrays that a processor's cache holds.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -20,73 +21,85 @@ class ClockPolicy final : public CachePolicy {
  public:
   // rows: of the table. slots >= 1, cut to `rows`.
   ClockPolicy(std::int64_t rows, std::int64_t slots)
-      : held_(static_cast<std::size_t>(
-            slots < 1 ? throw std::invalid_argument("a cache needs at least one slot")
-                      : std::min({rows, slots, std::int64_t{std::numeric_limits<std::int32_t>::max()}}))) {}
-
-  std::int64_t slots() const override { return static_cast<std::int64_t>(held_.size()); }
-
-  void touch(std::int64_t, std::int32_t slot, std::int64_t step, std::int64_t) override {
-    advance(step);
-    Held& held = held_[static_cast<std::size_t>(slot)];
-    in_use_ += held.last_use != step;
-    held.last_use = step;
-    held.again = true;
+      : slots_(slots < 1 ? throw std::invalid_argument("a cache needs at least one slot")
+                         : std::min({rows, slots, std::int64_t{std::numeric_limits<std::int32_t>::max()}})),
+        words_(static_cast<std::size_t>((slots_ + 63) / 64)) {
+    if (slots_ % 64 != 0) words_.back().in_use = ~std::uint64_t{0} << slots_ % 64;  // there are no such slots
   }
 
-  void prefetch_slot(std::int32_t slot) const override { __builtin_prefetch(&held_[static_cast<std::size_t>(slot)], 1); }
+  std::int64_t slots() const override { return slots_; }
 
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t) override {
+  void touch(std::int64_t, std::int32_t slot, std::int64_t step, std::int64_t) override {
+    use(slot, step);
+    word_of(slot).again |= bit_of(slot);
+  }
+
+  std::int32_t admit(std::int64_t, std::int64_t step, std::int64_t) override {
     advance(step);
-    if (in_use_ == slots()) return {};
-    ++in_use_;
+    if (static_cast<std::int64_t>(used_.size()) == slots_) return kRejected;
+    std::int32_t slot;
     if (!free_.empty()) {
-      const std::int32_t slot = free_.back();
+      slot = free_.back();
       free_.pop_back();
-      held_[static_cast<std::size_t>(slot)] = {row, step, false};
-      return {slot, -1};
+    } else {
+      slot = next_victim();
     }
-    while (true) {  // some slot is free or not in use by this step, so that two rounds find it
-      const std::size_t slot = hand_;
-      hand_ = hand_ + 1 == held_.size() ? 0 : hand_ + 1;
-      Held& held = held_[slot];
-      if (held.last_use == step) continue;
-      if (held.again) {
-        held.again = false;
-        continue;
-      }
-      const Admission admission{static_cast<std::int32_t>(slot), held.row};
-      held = {row, step, false};
-      return admission;
-    }
+    use(slot, step);
+    return slot;
   }
 
   void release(std::int64_t, std::int32_t slot) override {
-    Held& held = held_[static_cast<std::size_t>(slot)];
-    in_use_ -= held.last_use == now_;
-    held = {};
+    word_of(slot).again &= ~bit_of(slot);
     free_.push_back(slot);
   }
 
  private:
-  struct Held {
-    std::int64_t row = -1;  // -1: never taken, or free
-    std::int64_t last_use : 63 = -1;
-    bool again : 1 = false;  // used since the hand came by
+  // Of 64 slots, a bit each.
+  struct Word {
+    std::uint64_t again = 0;   // used again since the hand came by
+    std::uint64_t in_use = 0;  // used by the step of the last call
   };
-  static_assert(sizeof(Held) == 16);
+
+  static std::uint64_t bit_of(std::int64_t slot) { return std::uint64_t{1} << slot % 64; }
+  Word& word_of(std::int64_t slot) { return words_[static_cast<std::size_t>(slot / 64)]; }
+
+  // Some slot is not in use by this step, so that two rounds find it. What is in use the hand leaves as it is.
+  std::int32_t next_victim() {
+    while (true) {
+      Word& word = word_of(hand_);
+      const std::uint64_t ahead = ~std::uint64_t{0} << hand_ % 64;
+      const std::uint64_t victims = ahead & ~word.again & ~word.in_use;
+      if (victims != 0) {
+        const std::int64_t slot = hand_ / 64 * 64 + std::countr_zero(victims);
+        word.again &= ~ahead | word.in_use | ~(bit_of(slot) - 1);
+        hand_ = slot + 1 == slots_ ? 0 : slot + 1;
+        return static_cast<std::int32_t>(slot);
+      }
+      word.again &= ~ahead | word.in_use;
+      hand_ = (hand_ / 64 + 1) * 64;
+      if (hand_ >= slots_) hand_ = 0;
+    }
+  }
+
+  void use(std::int32_t slot, std::int64_t step) {
+    advance(step);
+    word_of(slot).in_use |= bit_of(slot);
+    used_.push_back(slot);
+  }
 
   void advance(std::int64_t step) {
     if (step == now_) return;
     now_ = step;
-    in_use_ = 0;
+    for (const std::int32_t slot : used_) word_of(slot).in_use &= ~bit_of(slot);
+    used_.clear();
   }
 
-  LargeArray<Held> held_;           // per slot
+  const std::int64_t slots_;
+  LargeArray<Word> words_;
+  std::vector<std::int32_t> used_;  // slots in use, each once
   std::vector<std::int32_t> free_;  // slots that a row was released from
-  std::size_t hand_ = 0;            // the slot that it comes to next
+  std::int64_t hand_ = 0;           // the slot that it comes to next
   std::int64_t now_ = -1;           // the step of the last call
-  std::int64_t in_use_ = 0;         // slots that this step uses
 };
 
 }  // namespace frugal

@@ -2,12 +2,12 @@
 //
 // Next use is Belady's rule as far as the lookahead sees: the row whose next use is furthest away goes first. Rows that
 // no step in sight uses are all equally far, so among them the least often used goes. Whatever comes in has to be worth
-// more than what it puts out.
+// more than what it puts out. Uses of all rows are counted, cached or not, else no newcomer could ever show that it is
+// worth a place.
 #pragma once
 
 #include <cstdint>
 
-#include "cache/frequency_sketch.h"
 #include "cache/scored_sets.h"
 #include "engine/cache_policy.h"
 
@@ -26,18 +26,17 @@ class ScoredPolicy final : public CachePolicy {
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
   void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
   void prefetch(std::int64_t row) const override;
-  void prefetch_slot(std::int32_t slot) const override;
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
+  void prefetch_touch(std::int64_t row, std::int32_t) const override { prefetch(row); }
+  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
   void release(std::int64_t row, std::int32_t slot) override;
 
  private:
-  ScoredSets::Score score(std::uint32_t count, std::int64_t step, std::int64_t next_use) const;
+  ScoredSets::Score score_of_use(std::int64_t row, std::int64_t step, std::int64_t next_use);
 
   const Eviction eviction_;
   const std::int64_t epoch_steps_;
   ScoredSets sets_;
-  FrequencySketch misses_;           // how often each row was offered to admit()
-  LargeArray<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
+  LargeArray<std::uint16_t> uses_;  // of each row of the table, 65535 at most
 };
 
 }  // namespace frugal

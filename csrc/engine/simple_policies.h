@@ -33,9 +33,8 @@ class StaticHotSet final : public CachePolicy {
   void prefetch(std::int64_t row) const override {
     if (row < end_) hot_.prefetch(row);
   }
-  Admission admit(std::int64_t row, std::int64_t, std::int64_t) override {
-    if (!wants(row)) return {};
-    return {*slot_of_.find(row), -1};
+  std::int32_t admit(std::int64_t row, std::int64_t, std::int64_t) override {
+    return wants(row) ? *slot_of_.find(row) : kRejected;
   }
   void release(std::int64_t, std::int32_t) override {}
 
@@ -59,23 +58,23 @@ class ReuseWindow final : public CachePolicy {
   void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override {
     use(slot, row, step, next_use);
   }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
-    if (!soon(step, next_use)) return {};
-    Admission admission;
+  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
+    if (!soon(step, next_use)) return kRejected;
+    std::int32_t slot;
     if (!free_.empty()) {
-      admission.slot = free_.back();
+      slot = free_.back();
       free_.pop_back();
     } else {
       // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has
       // left.
       while (!expired_.empty() && !held_[static_cast<std::size_t>(expired_.front().slot)].is(expired_.front()))
         expired_.pop_front();
-      if (expired_.empty() || expired_.front().step == step) return {};
-      admission = {expired_.front().slot, held_[static_cast<std::size_t>(expired_.front().slot)].row};
+      if (expired_.empty() || expired_.front().step == step) return kRejected;
+      slot = expired_.front().slot;
       expired_.pop_front();
     }
-    use(admission.slot, row, step, next_use);
-    return admission;
+    use(slot, row, step, next_use);
+    return slot;
   }
   void release(std::int64_t, std::int32_t slot) override {
     held_[static_cast<std::size_t>(slot)] = {};
@@ -118,19 +117,18 @@ class RandomAdmission final : public CachePolicy {
   void touch(std::int64_t, std::int32_t slot, std::int64_t step, std::int64_t) override {
     rows_[static_cast<std::size_t>(slot)].last_use = step;
   }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t) override {
+  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t) override {
     random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
-    if ((random_ >> 32) < reject_below_) return {};
+    if ((random_ >> 32) < reject_below_) return kRejected;
     for (std::size_t tried = 0; tried < rows_.size(); ++tried) {
       const std::size_t slot = hand_;
       hand_ = (hand_ + 1) % rows_.size();
       Held& held = rows_[slot];
       if (held.row >= 0 && held.last_use == step) continue;
-      const Admission admission{static_cast<std::int32_t>(slot), held.row};
       held = {row, step};
-      return admission;
+      return static_cast<std::int32_t>(slot);
     }
-    return {};
+    return kRejected;
   }
   void release(std::int64_t, std::int32_t slot) override { rows_[static_cast<std::size_t>(slot)] = {}; }
 

@@ -25,9 +25,9 @@ class Recorder final : public CachePolicy {
   void touch(std::int64_t row, std::int32_t, std::int64_t step, std::int64_t next_use) override {
     note({'t', row, step, next_use});
   }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
+  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
     note({'a', row, step, next_use});
-    return row < 8 ? Admission{static_cast<std::int32_t>(row), -1} : Admission{};
+    return row < 8 ? static_cast<std::int32_t>(row) : kRejected;
   }
   void release(std::int64_t row, std::int32_t) override { note({'r', row, -1, -1}); }
 
