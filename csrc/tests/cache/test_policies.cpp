@@ -144,40 +144,33 @@ TEST(ClockPolicy, ATableThatTheStepUsesWhollyTakesNothingIn) {
 // What clock_policy.h says, slot by slot.
 class PlainClock {
  public:
-  explicit PlainClock(std::int32_t slots) : slots_(static_cast<std::size_t>(slots)) {}
+  explicit PlainClock(std::int32_t slots) : again_(static_cast<std::size_t>(slots)) {}
 
-  void touch(std::int32_t slot, std::int64_t step) { slots_[static_cast<std::size_t>(slot)] = {step, true}; }
-  void release(std::int32_t slot) {
-    slots_[static_cast<std::size_t>(slot)] = {};
-    free_.push_back(slot);
-  }
+  void touch(std::int32_t slot) { again_[static_cast<std::size_t>(slot)] = true; }
+  void release(std::int32_t slot) { free_.push_back(slot); }
   std::int32_t admit(std::int64_t step) {
-    if (std::ranges::all_of(slots_, [&](const Slot& slot) { return slot.last_use == step; })) return kRejected;
     if (!free_.empty()) {
       const std::int32_t slot = free_.back();
       free_.pop_back();
-      slots_[static_cast<std::size_t>(slot)].last_use = step;
+      touch(slot);
       return slot;
     }
-    while (true) {
-      const std::size_t at = hand_++ % slots_.size();
-      Slot& slot = slots_[at];
-      if (slot.last_use == step) continue;
-      if (!slot.again) {
-        slot.last_use = step;
-        return static_cast<std::int32_t>(at);
+    for (std::size_t& passed = passed_[step]; passed < again_.size(); ++passed) {
+      const std::size_t slot = hand_++ % again_.size();
+      if (again_[slot]) {
+        again_[slot] = false;
+        continue;
       }
-      slot.again = false;
+      ++passed;
+      return static_cast<std::int32_t>(slot);
     }
+    return kRejected;
   }
 
  private:
-  struct Slot {
-    std::int64_t last_use = -1;
-    bool again = false;
-  };
-  std::vector<Slot> slots_;
+  std::vector<bool> again_;
   std::vector<std::int32_t> free_;
+  std::map<std::int64_t, std::size_t> passed_;
   std::size_t hand_ = 0;
 };
 
@@ -191,7 +184,8 @@ TEST(ClockPolicy, DecidesAsItsPlainTwin) {
       for (auto& [slot, last] : used)
         if (random() % 3 == 0) {
           clock.touch(slot, slot, step, kNever);
-          plain.touch(slot, last = step);
+          plain.touch(slot);
+          last = step;
         }
       if (!used.empty() && used.begin()->second < step && random() % 4 == 0) {
         clock.release(0, used.begin()->first);
