@@ -247,20 +247,24 @@ std::int32_t Planner::rank_of(std::int32_t place) const {
   return rank;
 }
 
-// When all hits of the step are known, so that none of them is evicted. In passes, each of which asks for the memory
-// that the next one touches: the policies answer for all candidates before anything moves.
+// When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of which
+// asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out leaves.
 void Planner::admit_candidates() {
   if (!caching_) {
     for (const User& user : candidates_) send_value(user.rank, user.index);
     return;
   }
-  const auto prefetch = [&](const User& user) FRUGAL_REQUIRES(thread_) {
-    part(user.rank).cache->prefetch(part(user.rank).rows[user.index]);
-  };
-  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch(candidates_[c]);
   admitted_.clear();
+  std::size_t in = 0, out = 0;  // of those admitted: how many have come in, and have put out what was there
+  const auto move = [&](std::size_t end) FRUGAL_REQUIRES(thread_) {
+    for (; out < in; ++out)  // no row comes in that leaves with the same step
+      if (admitted_[out].evicted != kNoRow) places_[static_cast<std::size_t>(admitted_[out].evicted)] = kFromHost;
+    for (; in < end; ++in) take_in(admitted_[in]);
+  };
+  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    if (c + kPrefetch < candidates_.size()) prefetch(candidates_[c + kPrefetch]);
+    if (c % kPrefetch == 0) move(admitted_.size());
+    if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
     const User& user = candidates_[c];
     const Part& mine = part(user.rank);
     const std::int32_t slot = mine.cache->admit(mine.rows[user.index], step_, next_use(user.rank, user.index));
@@ -273,9 +277,15 @@ void Planner::admit_candidates() {
     admitted_.push_back({user, mine.first_place + slot, kNoRow});
     __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted_.back().place)], 1);
   }
-  for (Admitted& admitted : admitted_) take_in(admitted);
-  for (const Admitted& admitted : admitted_)  // no row comes in that leaves with the same step
-    if (admitted.evicted != kNoRow) places_[static_cast<std::size_t>(admitted.evicted)] = kFromHost;
+  move(admitted_.size());
+  move(admitted_.size());
+}
+
+void Planner::prefetch_candidate(std::size_t candidate) {
+  const User& user = candidates_[candidate];
+  const Part& mine = part(user.rank);
+  __builtin_prefetch(&places_[static_cast<std::size_t>(mine.rows[user.index])], 1);
+  mine.cache->prefetch(mine.rows[user.index]);
 }
 
 void Planner::take_in(Admitted& admitted) {
@@ -303,33 +313,33 @@ void Planner::write_back(std::int32_t rank, std::int32_t place, std::int64_t due
   Part& mine = part(rank);
   const Slot& held = slots_[static_cast<std::size_t>(place)];
   const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
-  LeavingRow leaving{.request = {.row = held.row,
-                                 .after = held.since,
-                                 .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
-                                 .block = step_,
-                                 .slot = place - mine.first_place,
-                                 .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow},
-                     .record = {.kind = Operation::Kind::kWriteBack,
-                                .rank = rank,
-                                .row = held.row,
-                                .due = record_due(due),
-                                .position = position}};
+  const WriteBack leaving{.row = held.row,
+                          .after = held.since,
+                          .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
+                          .block = step_,
+                          .slot = place - mine.first_place,
+                          .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow};
   // All steps that lie a window back have run, so what waits for none later may leave at once; that is most.
   if (held.since <= step_ - segment_->shape().window)
-    request(rank, leaving);
+    request(rank, leaving, due, position);
   else
-    mine.waiting.push_back(leaving);
+    mine.waiting.push_back({leaving, due, position});
 }
 
 // Requests are served in their order, so those that may leave first come first.
-void Planner::request(std::int32_t rank, LeavingRow& leaving) {
+void Planner::request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position) {
   Part& mine = part(rank);
   if (keeps_records_) {
-    leaving.record.sequence = mine.requested;
-    operations_of(leaving.record.row).write_backs.push_back(leaving.record);
+    operations_of(request.row).write_backs.push_back({.kind = Operation::Kind::kWriteBack,
+                                                      .rank = rank,
+                                                      .row = request.row,
+                                                      .due = record_due(due),
+                                                      .position = position,
+                                                      .sequence = mine.requested});
     ++mine.records;
   }
-  segment_->request(rank, mine.requested++) = leaving.request;
+  segment_->request(rank, mine.requested++) = request;
+  __builtin_prefetch(&segment_->request(rank, mine.requested + kPrefetch), 1);  // the rank has read what was there
 }
 
 void Planner::send_value(std::int32_t rank, std::int64_t index) {
@@ -403,8 +413,8 @@ void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
 void Planner::finish() {
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
-    std::ranges::stable_sort(mine.waiting, {}, [](const LeavingRow& leaving) { return leaving.request.after; });
-    for (LeavingRow& leaving : mine.waiting) request(r, leaving);
+    std::ranges::stable_sort(mine.waiting, {}, [](const Waiting& waiting) { return waiting.request.after; });
+    for (const auto& [waiting, due, position] : mine.waiting) request(r, waiting, due, position);
     leave_in_flight(mine);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;

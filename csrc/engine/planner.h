@@ -50,10 +50,10 @@ class Planner {
     std::int32_t place;
     std::int64_t evicted;  // the row that lay there; -1: none did
   };
-  // A write-back and, where records are kept, the one that the row's flush worker is told of.
-  struct LeavingRow {
+  // A write-back that may have to wait for steps still to run.
+  struct Waiting {
     WriteBack request;
-    Operation record;
+    std::int64_t due, position;
   };
   // One rank's part of the step that is being decided.
   struct Part {
@@ -70,7 +70,7 @@ class Planner {
     std::int32_t first_place;          // of its cache slots
     CachePolicy* cache;                // nullptr: none
     std::uint64_t requested = 0;       // write-backs
-    std::vector<LeavingRow> waiting;   // write-backs that may have to wait for steps still to run
+    std::vector<Waiting> waiting;
 
     void plan(std::int64_t index, RowDestination how, std::int64_t where) const {
       leave[index] = how;
@@ -91,9 +91,11 @@ class Planner {
   void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
   void pull_back(std::int64_t row, std::int32_t place) FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
+  void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
   void take_in(Admitted& admitted) FRUGAL_REQUIRES(thread_);
   void write_back(std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
-  void request(std::int32_t rank, LeavingRow& leaving) FRUGAL_REQUIRES(thread_);
+  void request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position)
+      FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
