@@ -112,6 +112,8 @@ void Planner::start(std::int64_t step) {
     mine.end = mine.begin;
     mine.records = 0;
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
+    mine.requests = &segment_->request(r, 0);
+    mine.next_request = static_cast<std::int64_t>(mine.requested % static_cast<std::uint64_t>(segment_->shape().request_ring));
     mine.waiting.clear();
   }
   candidates_.clear();
@@ -256,14 +258,13 @@ void Planner::admit_candidates() {
   }
   admitted_.clear();
   std::size_t in = 0, out = 0;  // of those admitted: how many have come in, and have put out what was there
-  const auto move = [&](std::size_t end) FRUGAL_REQUIRES(thread_) {
-    for (; out < in; ++out)  // no row comes in that leaves with the same step
+  const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
+    for (; in + behind < admitted_.size(); ++in) take_in(admitted_[in]);
+    for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
       if (admitted_[out].evicted != kNoRow) places_[static_cast<std::size_t>(admitted_[out].evicted)] = kFromHost;
-    for (; in < end; ++in) take_in(admitted_[in]);
   };
   for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    if (c % kPrefetch == 0) move(admitted_.size());
     if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
     const User& user = candidates_[c];
     const Part& mine = part(user.rank);
@@ -276,9 +277,9 @@ void Planner::admit_candidates() {
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
     admitted_.push_back({user, mine.first_place + slot, kNoRow});
     __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted_.back().place)], 1);
+    move(kPrefetch);
   }
-  move(admitted_.size());
-  move(admitted_.size());
+  move(0);
 }
 
 void Planner::prefetch_candidate(std::size_t candidate) {
@@ -338,8 +339,10 @@ void Planner::request(std::int32_t rank, const WriteBack& request, std::int64_t 
                                                       .sequence = mine.requested});
     ++mine.records;
   }
-  segment_->request(rank, mine.requested++) = request;
-  __builtin_prefetch(&segment_->request(rank, mine.requested + kPrefetch), 1);  // the rank has read what was there
+  mine.requests[mine.next_request] = request;
+  ++mine.requested;
+  if (++mine.next_request == segment_->shape().request_ring) mine.next_request = 0;
+  asm volatile("prefetchw %0" : : "m"(mine.requests[mine.next_request + 16]));
 }
 
 void Planner::send_value(std::int32_t rank, std::int64_t index) {
