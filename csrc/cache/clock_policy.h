@@ -27,12 +27,12 @@ class ClockPolicy final : public CachePolicy {
 
   std::int64_t slots() const override { return slots_; }
 
-  void touch(std::int64_t, std::int32_t slot, std::int64_t, std::int64_t) override { word_of(slot) |= bit_of(slot); }
+  void touch(const RowUse&, std::int32_t slot) override { word_of(slot) |= bit_of(slot); }
 
   // What the step has touched the hand spares, and where it has taken rows in it does not come by again.
-  std::int32_t admit(std::int64_t, std::int64_t step, std::int64_t) override {
-    if (step != now_) passed_ = 0;
-    now_ = step;
+  std::int32_t admit(const RowUse& use) override {
+    if (use.step != now_) passed_ = 0;
+    now_ = use.step;
     if (free_.empty()) return next_victim();
     const std::int32_t slot = free_.back();
     free_.pop_back();

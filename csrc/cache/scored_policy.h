@@ -2,8 +2,7 @@
 //
 // Next use is Belady's rule as far as the lookahead sees: the row whose next use is furthest away goes first. Rows that
 // no step in sight uses are all equally far, so among them the least often used goes. Whatever comes in has to be worth
-// more than what it puts out. Uses of all rows are counted, cached or not, else no newcomer could ever show that it is
-// worth a place.
+// more than what it puts out; its uses have been counted before it came, else none could ever show that.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +23,19 @@ class ScoredPolicy final : public CachePolicy {
 
   std::int64_t slots() const override { return sets_.slots(); }
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
-  void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
-  void prefetch(std::int64_t row) const override;
-  void prefetch_touch(std::int64_t row, std::int32_t) const override { prefetch(row); }
-  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
-  void release(std::int64_t row, std::int32_t slot) override;
+  bool wants_count() const override { return true; }
+  void touch(const RowUse& use, std::int32_t slot) override { sets_.touch(use.row, slot, score(use), use.step); }
+  void prefetch(std::int64_t row) const override { sets_.prefetch(row); }
+  void prefetch_touch(std::int64_t row, std::int32_t) const override { sets_.prefetch(row); }
+  std::int32_t admit(const RowUse& use) override { return sets_.insert(use.row, score(use), use.step); }
+  void release(std::int64_t row, std::int32_t slot) override { sets_.release(row, slot); }
 
  private:
-  ScoredSets::Score score_of_use(std::int64_t row, std::int64_t step, std::int64_t next_use);
+  ScoredSets::Score score(const RowUse& use) const;
 
   const Eviction eviction_;
   const std::int64_t epoch_steps_;
   ScoredSets sets_;
-  LargeArray<std::uint16_t> uses_;  // of each row of the table, 65535 at most
 };
 
 }  // namespace frugal

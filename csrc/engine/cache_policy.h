@@ -19,6 +19,13 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not take in
 
+// A step uses a row.
+struct RowUse {
+  std::int64_t row, step;
+  std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as the lookahead sees
+  std::int32_t count = 0;          // how many steps of this rank have used the row, this one included; 65535 at most
+};
+
 class CachePolicy {
  public:
   virtual ~CachePolicy() = default;
@@ -26,12 +33,12 @@ class CachePolicy {
   // Number of slots of the cache; slots are 0 .. slots() - 1. Constant.
   virtual std::int64_t slots() const = 0;
 
-  // Whether next_use should be worked out (EngineConfig::horizon says how far); otherwise it is kNever. Constant.
+  // Whether RowUse::next_use (EngineConfig::horizon says how far) or RowUse::count should be worked out. Constant.
   virtual bool wants_next_use() const { return false; }
+  virtual bool wants_count() const { return false; }
 
-  // Step `step` uses `row`, which lies in `slot` and stays there. next_use: the next step after it in which this rank
-  // uses the row, as far as the lookahead sees.
-  virtual void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) = 0;
+  // The row lies in `slot` and stays there.
+  virtual void touch(const RowUse& use, std::int32_t slot) = 0;
 
   // Whether a row that came in stays for good: touch() does nothing then, and admit() never evicts. Constant.
   virtual bool keeps_for_good() const { return false; }
@@ -43,9 +50,9 @@ class CachePolicy {
   // `row`, which lies in `slot`, will be touched some calls from now: likewise.
   virtual void prefetch_touch(std::int64_t /*row*/, std::int32_t /*slot*/) const {}
 
-  // Step `step` reads `row` from host; is it kept from now on? The slot where it goes, or kRejected. A row that lies
+  // The step reads the row from host; is it kept from now on? The slot where it goes, or kRejected. A row that lies
   // there makes way; none does that was touched or admitted with this very step.
-  virtual std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) = 0;
+  virtual std::int32_t admit(const RowUse& use) = 0;
 
   // The row has left its slot for another reason than admit(); the slot is free.
   virtual void release(std::int64_t row, std::int32_t slot) = 0;

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/next_use.h"
 #include "engine/testing.h"
 #include "parallel/thread_pool.h"
 
@@ -22,6 +21,10 @@ constexpr int kMostThreads = 4;        // by default
 
 int planner_threads(const EngineConfig& config) {
   return config.planner_threads > 0 ? config.planner_threads : std::clamp(usable_cores() / 4, 1, kMostThreads);
+}
+
+bool any_wants(const EngineConfig& config, bool (CachePolicy::*wants)() const) {
+  return std::ranges::any_of(config.caches, [&](const auto& cache) { return ((*cache).*wants)(); });
 }
 
 std::int64_t cache_slots(Segment& segment) {
@@ -42,7 +45,9 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       keeps_records_(segment_->shape().workers > 0),
       settled_(plans_ == 1 && !keeps_records_ && !keeps_values_in_staging_ && caching_ &&
                config.caches[0]->keeps_for_good()),
+      wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       staging_floats_(segment_->shape().staging_floats),
+      horizon_(std::min(config.horizon, RowUses::kSteps - 1)),
       parts_(static_cast<std::size_t>(plans_)),
       in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows, segment_->shape().in_flight_steps) {
   if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows >= 2 * kGrain)
@@ -55,12 +60,10 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     slots += segment_->rank(r).cache_slots;
   }
   slots_.resize(static_cast<std::size_t>(slots));
-  if (caching_ || in_flight_.any()) places_.assign(static_cast<std::size_t>(config.rows), kFromHost);
-  const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
-                                              [](const auto& cache) { return cache->wants_next_use(); });
-  if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_, config.horizon);
-  bytes_ = static_cast<std::int64_t>(places_.size() * sizeof(places_[0]) + slots_.size() * sizeof(Slot) +
-                                     in_flight_.bytes());
+  const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
+  if (caching_ || in_flight_.any()) cells_ = RowCells(config.rows, uses ? plans_ : 0);
+  for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
+  bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes());
 }
 
 Planner::~Planner() = default;
@@ -91,7 +94,7 @@ bool Planner::ready(std::int64_t step) const {
     if (segment_->block(r, step).remaining.load(std::memory_order_acquire) != 0) return false;
   }
   const std::uint64_t needed =
-      static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(config_.horizon));
+      static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(horizon_));
   return registered >= needed &&
          std::all_of(inboxes_.begin(), inboxes_.end(), [](const Inbox* inbox) { return inbox->has_room(); });
 }
@@ -115,9 +118,26 @@ void Planner::start(std::int64_t step) {
     mine.requests = &segment_->request(r, 0);
     mine.next_request = static_cast<std::int64_t>(mine.requested % static_cast<std::uint64_t>(segment_->shape().request_ring));
     mine.waiting.clear();
+    if (wants_next_use_) see_registered(r);
   }
   candidates_.clear();
-  if (next_use_) next_use_->see_registered(step);
+}
+
+// Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
+void Planner::see_registered(std::int32_t rank) {
+  Part& mine = part(rank);
+  const auto registered = static_cast<std::int64_t>(segment_->rank(rank).registered.value.load(std::memory_order_acquire));
+  const std::int64_t end = std::min(registered, step_ + horizon_ + 1);
+  for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
+    const std::int64_t* const rows = segment_->inbox_rows(rank, mine.seen);
+    const std::int64_t count = segment_->inbox_count(rank, mine.seen);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i + static_cast<std::int64_t>(kPrefetch) < count) cells_.prefetch(rows[i + static_cast<std::int64_t>(kPrefetch)]);
+      RowUses uses = cells_.uses(rows[i], rank);
+      uses.see(mine.seen);
+      cells_.set_uses(rows[i], rank, uses);
+    }
+  }
 }
 
 void Planner::decide(std::int64_t step) {
@@ -133,12 +153,13 @@ void Planner::decide(std::int64_t step) {
 
 // Where the rows of the list are: for all of them before any is visited. A visit moves no row but its own.
 void Planner::locate(Part& mine) {
-  const RowLookup lookup(places_, static_cast<std::int64_t>(slots_.size()), in_flight_, step_);
+  const RowLookup lookup(cells_, static_cast<std::int64_t>(slots_.size()), in_flight_, step_);
+  const int rank = static_cast<int>(&mine - parts_.data());
   const CachePolicy* const settled = settled_ ? mine.cache : nullptr;
   mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
   in_ranges(mine, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[static_cast<std::size_t>(r)];
-    lookup.locate(mine.rows, begin, end, mine.source, located);
+    lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
     if (settled != nullptr)
       RowLookup::plan_settled(mine.rows, *settled, located, mine.source, mine.leave, mine.target);
   });
@@ -222,7 +243,7 @@ void Planner::hit(std::int32_t rank, std::int64_t index) {
   const Part& mine = part(rank);
   const std::int32_t place = mine.source[index], slot = place - mine.first_place;
   slots_[static_cast<std::size_t>(place)].since = step_;
-  mine.cache->touch(mine.rows[index], slot, step_, next_use(rank, index));
+  mine.cache->touch(use(mine, index), slot);
   mine.source[index] = slot;
   mine.plan(index, RowDestination::kCache, slot);
 }
@@ -239,7 +260,7 @@ void Planner::pull_back(std::int64_t row, std::int32_t place) {
   write_back(rank, place, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
   slots_[static_cast<std::size_t>(place)] = {};
   part(rank).cache->release(row, place - part(rank).first_place);
-  places_[static_cast<std::size_t>(row)] = kFromHost;
+  cells_.place(row) = kFromHost;
 }
 
 // In whose cache the place is.
@@ -261,14 +282,14 @@ void Planner::admit_candidates() {
   const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
     for (; in + behind < admitted_.size(); ++in) take_in(admitted_[in]);
     for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
-      if (admitted_[out].evicted != kNoRow) places_[static_cast<std::size_t>(admitted_[out].evicted)] = kFromHost;
+      if (admitted_[out].evicted != kNoRow) cells_.place(admitted_[out].evicted) = kFromHost;
   };
   for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
     if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
     const User& user = candidates_[c];
     const Part& mine = part(user.rank);
-    const std::int32_t slot = mine.cache->admit(mine.rows[user.index], step_, next_use(user.rank, user.index));
+    const std::int32_t slot = mine.cache->admit(use(mine, user.index));
     if (slot == kRejected) {
       send_value(user.rank, user.index);
       continue;
@@ -277,6 +298,7 @@ void Planner::admit_candidates() {
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
     admitted_.push_back({user, mine.first_place + slot, kNoRow});
     __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted_.back().place)], 1);
+    cells_.prefetch(mine.rows[user.index]);
     move(kPrefetch);
   }
   move(0);
@@ -285,7 +307,6 @@ void Planner::admit_candidates() {
 void Planner::prefetch_candidate(std::size_t candidate) {
   const User& user = candidates_[candidate];
   const Part& mine = part(user.rank);
-  __builtin_prefetch(&places_[static_cast<std::size_t>(mine.rows[user.index])], 1);
   mine.cache->prefetch(mine.rows[user.index]);
 }
 
@@ -295,12 +316,12 @@ void Planner::take_in(Admitted& admitted) {
   const Part& mine = part(user.rank);
   if (slot.row != kNoRow) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
-    __builtin_prefetch(&places_[static_cast<std::size_t>(slot.row)], 1);
+    cells_.prefetch(slot.row);
     write_back(user.rank, place, kNever);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
-  places_[static_cast<std::size_t>(slot.row)] = place;
+  cells_.place(slot.row) = place;
   mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
 }
 
@@ -436,8 +457,10 @@ void Planner::finish() {
   segment_->gate().notify();
 }
 
-std::int64_t Planner::next_use(std::int32_t rank, std::int64_t index) const {
-  return next_use_ ? next_use_->after(rank, index) : kNever;
+RowUse Planner::use(const Part& mine, std::int64_t index) const {
+  if (mine.uses.empty()) return {mine.rows[index], step_};
+  const auto [count, steps_to_next] = mine.uses[static_cast<std::size_t>(index)];
+  return {mine.rows[index], step_, steps_to_next > 0 ? step_ + steps_to_next : kNever, count};
 }
 
 StepOperations& Planner::operations_of(std::int64_t row) const {

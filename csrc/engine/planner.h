@@ -14,6 +14,7 @@
 #include "engine/config.h"
 #include "engine/in_flight_slots.h"
 #include "engine/inbox.h"
+#include "engine/row_cells.h"
 #include "engine/row_lookup.h"
 #include "engine/row_map.h"
 #include "engine/segment.h"
@@ -22,8 +23,6 @@
 #include "parallel/thread_safety.h"
 
 namespace frugal {
-
-class NextUse;
 
 class Planner {
  public:
@@ -60,6 +59,8 @@ class Planner {
     const std::int64_t* rows;                 // as registered
     const std::int32_t* occurrences;          // entry after entry
     std::int64_t count;
+    std::vector<UsesFound> uses;              // by index, if a policy wants to know
+    std::int64_t seen = 0;                    // steps whose uses are known
     std::vector<LocatedRows> located;         // of ranges of the list, in their order; of several ranks' lists one each
     std::int64_t head;                        // of the merge: the next row to visit
     std::int32_t* source;                     // the plan
@@ -107,7 +108,8 @@ class Planner {
   std::int32_t rank_of(std::int32_t place) const FRUGAL_REQUIRES(thread_);
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
-  std::int64_t next_use(std::int32_t rank, std::int64_t index) const FRUGAL_REQUIRES(thread_);
+  void see_registered(std::int32_t rank) FRUGAL_REQUIRES(thread_);
+  RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
   StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
 
   const EngineConfig config_;
@@ -116,20 +118,20 @@ class Planner {
   const int plans_;  // ranks, or one for all
   // settled_: see RowLookup::plan_settled.
   const bool caching_, keeps_values_in_staging_, keeps_records_, settled_;
-  const std::int64_t staging_floats_;
+  const bool wants_next_use_;
+  const std::int64_t staging_floats_, horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
-  RowPlaces places_ FRUGAL_GUARDED_BY(thread_);                      // of the table's rows
+  RowCells cells_ FRUGAL_GUARDED_BY(thread_);
   LargeArray<Slot> slots_ FRUGAL_GUARDED_BY(thread_);                // by place: of all caches, one behind the other
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
-  std::unique_ptr<NextUse> next_use_ FRUGAL_GUARDED_BY(thread_);
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };
 

@@ -1,7 +1,5 @@
-// Where the rows of a step are before it: what the planner finds out about each row alone, so that threads share it.
-//
-// A place is a number for each row of the table: the cache slot where it lies, the slot behind the cache where its value
-// waits on its way home (in_flight_slots.h), or kFromHost. It is one load away, which can be asked for rows ahead.
+// Where the rows of a step are before it, and how they are used: what the planner finds out about each row alone, so that
+// threads share it.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +10,14 @@
 #include "engine/cache_policy.h"
 #include "engine/in_flight_slots.h"
 #include "engine/plan.h"
-#include "memory/huge_pages.h"
+#include "engine/row_cells.h"
 
 namespace frugal {
 
-using RowPlaces = LargeArray<std::int32_t>;
+// What a policy wants to know of a row's uses.
+struct UsesFound {
+  std::uint16_t count, steps_to_next;  // 0: no next use is in sight
+};
 
 // A range of one rank's list of rows. Indices are into the whole list, ascending.
 struct LocatedRows {
@@ -26,27 +27,29 @@ struct LocatedRows {
 // Threads may look up ranges of one list at once, whose rows are distinct.
 class RowLookup {
  public:
-  // places: empty where nothing is cached and nothing waits. cache_slots: places below it are cache slots.
-  RowLookup(RowPlaces& places, std::int64_t cache_slots, const InFlightSlots& in_flight, std::int64_t step)
-      : places_(places),
+  // cache_slots: places below it are cache slots.
+  RowLookup(RowCells& cells, std::int64_t cache_slots, const InFlightSlots& in_flight, std::int64_t step)
+      : cells_(cells),
         cache_slots_(static_cast<std::uint32_t>(cache_slots)),
         in_flight_(in_flight),
-        first_in_flight_(in_flight.first_slot(step)) {}
+        first_in_flight_(in_flight.first_slot(step)),
+        step_(step) {}
 
   // The rows [begin, end) of the list, without a branch on the data, which nobody could predict: their source is where
   // they are. What is not cached will be in the step's slots in flight, if there are any, unless a cache takes it in.
-  void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, std::int32_t* source,
-              LocatedRows& located) const {
+  // uses: by the list's rank; nullptr if nobody wants to know.
+  void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank, std::int32_t* source,
+              UsesFound* uses, LocatedRows& located) const {
     located.found.resize(static_cast<std::size_t>(end - begin) + 1);
     located.missed.resize(static_cast<std::size_t>(end - begin) + 1);
     std::size_t found = 0, missed = 0;
-    const bool nowhere = places_.empty(), flies = in_flight_.any();
-    for (std::int64_t i = begin; i < std::min(end, begin + kPrefetch) && !nowhere; ++i) prefetch(rows[i]);
+    const bool nowhere = cells_.empty(), flies = in_flight_.any();
     for (std::int64_t i = begin; i < end; ++i) {
-      if (i + kPrefetch < end && !nowhere) prefetch(rows[i + kPrefetch]);
-      const std::int32_t place = nowhere ? kFromHost : places_[at(rows[i])];
+      if (i + kPrefetch < end && !nowhere) cells_.prefetch(rows[i + kPrefetch]);
+      const std::int32_t place = nowhere ? kFromHost : cells_.place(rows[i]);
       const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
-      if (flies) places_[at(rows[i])] = cached ? place : first_in_flight_ + static_cast<std::int32_t>(i);
+      if (flies) cells_.place(rows[i]) = cached ? place : first_in_flight_ + static_cast<std::int32_t>(i);
+      if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
       source[i] = cached || in_flight_.holds(place, rows[i]) ? place : kFromHost;
       located.found[found] = located.missed[missed] = i;
       found += cached;
@@ -82,13 +85,18 @@ class RowLookup {
   // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
   static constexpr std::int64_t kPrefetch = 24;
 
-  static std::size_t at(std::int64_t row) { return static_cast<std::size_t>(row); }
-  void prefetch(std::int64_t row) const { __builtin_prefetch(&places_[at(row)], 1); }
+  UsesFound plan_use(std::int64_t row, int rank) const {
+    RowUses uses = cells_.uses(row, rank);
+    const std::uint16_t steps_to_next = uses.plan(step_);
+    cells_.set_uses(row, rank, uses);
+    return {uses.count, steps_to_next};
+  }
 
-  RowPlaces& places_;
+  RowCells& cells_;
   const std::uint32_t cache_slots_;
   const InFlightSlots& in_flight_;
   const std::int32_t first_in_flight_;
+  const std::int64_t step_;
 };
 
 }  // namespace frugal

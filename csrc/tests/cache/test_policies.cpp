@@ -53,10 +53,13 @@ TEST_P(PolicyTest, KeepsTheEnginesContract) {
     std::map<std::int64_t, std::int32_t> directory;  // row -> slot
     std::map<std::int32_t, std::int64_t> held;       // slot -> row
     std::map<std::int64_t, std::int64_t> used;       // row -> last step
+    std::map<std::int64_t, std::int32_t> uses;
     const Trace trace = random_trace(kRows, 200, 60, static_cast<int>(slots));
     std::mt19937 random(7);
     for (std::int64_t step = 0; step < 200; ++step) {
-      const auto next = [&](std::int64_t row) { return row % 3 ? kNever : step + 1 + row % 5; };
+      const auto use = [&](std::int64_t row) -> RowUse {
+        return {row, step, row % 3 ? kNever : step + 1 + row % 5, ++uses[row]};
+      };
       std::vector<std::int64_t> misses;
       for (auto i = trace.offsets[step]; i < trace.offsets[step + 1]; ++i) {
         const std::int64_t row = trace.rows[i];
@@ -68,12 +71,12 @@ TEST_P(PolicyTest, KeepsTheEnginesContract) {
           held.erase(place->second);
           directory.erase(place);
         } else {
-          policy.touch(row, place->second, step, next(row));
+          policy.touch(use(row), place->second);
           used[row] = step;
         }
       }
       for (const std::int64_t row : misses) {
-        const std::int32_t slot = policy.admit(row, step, next(row));
+        const std::int32_t slot = policy.admit(use(row));
         if (slot == kRejected) continue;
         ASSERT_GE(slot, 0);
         ASSERT_LT(slot, policy.slots());
@@ -121,24 +124,24 @@ TEST(NextUse, KeepsWhatIsNeededSoonestWhereRecencyKeepsNothing) {
 
 TEST(ClockPolicy, WhatWasUsedAgainStaysForOneMoreRound) {
   ClockPolicy clock(100, 3);
-  for (std::int32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(clock.admit(slot, 0, kNever), slot);
-  clock.touch(0, 0, 1, kNever);
-  EXPECT_EQ(clock.admit(10, 2, kNever), 1);  // the hand spares 0, and comes to 1
-  EXPECT_EQ(clock.admit(11, 3, kNever), 2);
-  EXPECT_EQ(clock.admit(12, 4, kNever), 0);  // not used again since the hand came by
-  EXPECT_EQ(clock.admit(13, 5, kNever), 1);
+  for (std::int32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(clock.admit({slot, 0}), slot);
+  clock.touch({0, 1}, 0);
+  EXPECT_EQ(clock.admit({10, 2}), 1);  // the hand spares 0, and comes to 1
+  EXPECT_EQ(clock.admit({11, 3}), 2);
+  EXPECT_EQ(clock.admit({12, 4}), 0);  // not used again since the hand came by
+  EXPECT_EQ(clock.admit({13, 5}), 1);
 }
 
 TEST(ClockPolicy, ATableThatTheStepUsesWhollyTakesNothingIn) {
   ClockPolicy clock(100, 2);
-  clock.admit(0, 0, kNever);
-  clock.admit(1, 0, kNever);
-  EXPECT_EQ(clock.admit(2, 0, kNever), kRejected);
-  clock.touch(0, 0, 1, kNever);
-  EXPECT_EQ(clock.admit(2, 1, kNever), 1);
-  EXPECT_EQ(clock.admit(3, 1, kNever), kRejected);
+  clock.admit({0, 0});
+  clock.admit({1, 0});
+  EXPECT_EQ(clock.admit({2, 0}), kRejected);
+  clock.touch({0, 1}, 0);
+  EXPECT_EQ(clock.admit({2, 1}), 1);
+  EXPECT_EQ(clock.admit({3, 1}), kRejected);
   clock.release(0, 0);
-  EXPECT_EQ(clock.admit(3, 2, kNever), 0);
+  EXPECT_EQ(clock.admit({3, 2}), 0);
 }
 
 // What clock_policy.h says, slot by slot.
@@ -183,7 +186,7 @@ TEST(ClockPolicy, DecidesAsItsPlainTwin) {
     for (std::int64_t step = 0; step < 300; ++step) {
       for (auto& [slot, last] : used)
         if (random() % 3 == 0) {
-          clock.touch(slot, slot, step, kNever);
+          clock.touch({slot, step}, slot);
           plain.touch(slot);
           last = step;
         }
@@ -193,7 +196,7 @@ TEST(ClockPolicy, DecidesAsItsPlainTwin) {
         used.erase(used.begin());
       }
       for (auto rows = random() % 20; rows > 0; --rows) {
-        const std::int32_t slot = clock.admit(0, step, kNever);
+        const std::int32_t slot = clock.admit({0, step});
         ASSERT_EQ(slot, plain.admit(step));
         if (slot != kRejected) used[slot] = step;
       }
@@ -272,22 +275,26 @@ TEST(ScoredSets, DecideAsTheirPlainTwin) {
 }
 
 // Every use counts, whether the row was cached then or not.
-TEST(ScoredPolicy, ARowThatWasPutOutKeepsItsCount) {
+TEST(ScoredPolicy, ANewcomerHasToBeUsedMoreOftenThanWhatItPutsOut) {
   ScoredPolicy lfu(10, 1, Eviction::kLfu);
-  EXPECT_EQ(lfu.admit(1, 0, kNever), 0);
-  lfu.touch(1, 0, 1, kNever);
-  EXPECT_EQ(lfu.admit(2, 2, kNever), kRejected);
-  EXPECT_EQ(lfu.admit(2, 3, kNever), kRejected);  // as often as the other
-  EXPECT_EQ(lfu.admit(2, 4, kNever), 0);
-  EXPECT_EQ(lfu.admit(1, 5, kNever), kRejected);
-  EXPECT_EQ(lfu.admit(1, 6, kNever), 0);
+  EXPECT_EQ(lfu.admit({1, 0, kNever, 1}), 0);
+  lfu.touch({1, 1, kNever, 2}, 0);
+  EXPECT_EQ(lfu.admit({2, 2, kNever, 1}), kRejected);
+  EXPECT_EQ(lfu.admit({2, 3, kNever, 2}), kRejected);
+  EXPECT_EQ(lfu.admit({2, 4, kNever, 3}), 0);
+  EXPECT_EQ(lfu.admit({1, 5, kNever, 3}), kRejected);
+  EXPECT_EQ(lfu.admit({1, 6, kNever, 4}), 0);
 }
 
-TEST(ScoredPolicy, CountsStopAtTheirLimit) {
-  ScoredPolicy lfu(10, 1, Eviction::kLfu);
-  lfu.admit(1, 0, kNever);
-  for (std::int64_t step = 1; step < 70000; ++step) lfu.touch(1, 0, step, kNever);
-  for (std::int64_t step = 70000; step < 140000; ++step) ASSERT_EQ(lfu.admit(2, step, kNever), kRejected);
+TEST(ScoredPolicy, AnEpochsUsesOutweighThoseOfEarlierOnesAndUsesInSightAllOthers) {
+  ScoredPolicy epochs(10, 1, Eviction::kEpochLfu, 100), next(10, 1, Eviction::kNextUse);
+  EXPECT_EQ(epochs.admit({1, 0, kNever, 65535}), 0);
+  EXPECT_EQ(epochs.admit({2, 99, kNever, 1}), kRejected);
+  EXPECT_EQ(epochs.admit({2, 100, kNever, 1}), 0);
+  EXPECT_EQ(next.admit({1, 0, kNever, 65535}), 0);
+  EXPECT_EQ(next.admit({2, 1, 9, 1}), 0);
+  EXPECT_EQ(next.admit({3, 2, 9, 1}), kRejected);
+  EXPECT_EQ(next.admit({3, 3, 8, 1}), 0);
 }
 
 TEST(ScoredPolicy, RefusesNonsense) {

@@ -344,8 +344,8 @@ TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
 class EvictsWhatTheStepUses final : public CachePolicy {
  public:
   std::int64_t slots() const override { return 1; }
-  void touch(std::int64_t, std::int32_t, std::int64_t, std::int64_t) override {}
-  std::int32_t admit(std::int64_t, std::int64_t, std::int64_t) override { return 0; }
+  void touch(const RowUse&, std::int32_t) override {}
+  std::int32_t admit(const RowUse&) override { return 0; }
   void release(std::int64_t, std::int32_t) override {}
 };
 

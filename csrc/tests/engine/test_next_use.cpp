@@ -22,12 +22,10 @@ class Recorder final : public CachePolicy {
 
   std::int64_t slots() const override { return 8; }
   bool wants_next_use() const override { return true; }
-  void touch(std::int64_t row, std::int32_t, std::int64_t step, std::int64_t next_use) override {
-    note({'t', row, step, next_use});
-  }
-  std::int32_t admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
-    note({'a', row, step, next_use});
-    return row < 8 ? static_cast<std::int32_t>(row) : kRejected;
+  void touch(const RowUse& use, std::int32_t) override { note({'t', use.row, use.step, use.next_use}); }
+  std::int32_t admit(const RowUse& use) override {
+    note({'a', use.row, use.step, use.next_use});
+    return use.row < 8 ? static_cast<std::int32_t>(use.row) : kRejected;
   }
   void release(std::int64_t row, std::int32_t) override { note({'r', row, -1, -1}); }
 
