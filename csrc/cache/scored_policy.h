@@ -25,8 +25,8 @@ class ScoredPolicy final : public CachePolicy {
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
   bool wants_count() const override { return true; }
   void touch(const RowUse& use, std::int32_t slot) override { sets_.touch(use.row, slot, score(use), use.step); }
-  void prefetch(std::int64_t row) const override { sets_.prefetch(row); }
-  void prefetch_touch(std::int64_t row, std::int32_t) const override { sets_.prefetch(row); }
+  void prefetch(std::int64_t row) const override { sets_.prefetch(row, eviction_ == Eviction::kEpochLfu); }
+  void prefetch_touch(std::int64_t row, std::int32_t slot) const override { sets_.prefetch_touch(row, slot); }
   std::int32_t admit(const RowUse& use) override { return sets_.insert(use.row, score(use), use.step); }
   void release(std::int64_t row, std::int32_t slot) override { sets_.release(row, slot); }
 

@@ -1,9 +1,9 @@
 // Scores of the rows in a cache's slots, in small sets, and which row of a set makes way.
 //
 // A row may lie in the set that is its remainder by the number of sets; a cache as large as the table holds all of it.
-// The lowest score of a set goes; among equals the one in the first slot behind the last that was chosen. A newcomer must
-// score more than what it puts out, and a row touched at the current time stays. A set is one line of memory: the hit
-// share is that of larger sets to some tenths of a percent, and each other line would cost a miss.
+// The lowest score of a set goes; among equals the first one from a slot on that changes with time. A newcomer must
+// score more than what it puts out, and a row touched at the current time stays. A set is two lines of memory, of
+// which the first mostly says that a newcomer scores too little.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,18 @@ class ScoredSets {
 
   std::int64_t slots() const { return slots_; }
 
-  // Asks for what insert() and touch() read.
-  void prefetch(std::int64_t row) const { __builtin_prefetch(&sets_[set_of(row)], 1); }
+  // Asks for what insert() reads: to take a row in, or only to reject it.
+  void prefetch(std::int64_t row, bool wholly) const {
+    const Set& set = sets_[set_of(row)];
+    __builtin_prefetch(&set, 1);
+    if (wholly) __builtin_prefetch(&set.score.back(), 1);
+  }
+  // For touch().
+  void prefetch_touch(std::int64_t row, Slot slot) const {
+    const std::size_t set = set_of(row);
+    __builtin_prefetch(&sets_[set], 1);
+    __builtin_prefetch(&sets_[set].score[static_cast<std::size_t>(slot - first_slot(set))], 1);
+  }
 
   // `row`, which lies in `slot`, is touched and has another score.
   void touch(std::int64_t row, Slot slot, Score score, std::int64_t time) {
@@ -48,6 +58,7 @@ class ScoredSets {
   // A row that is not there: its slot, from which it may put out another row, or kRejected.
   Slot insert(std::int64_t row, Score score, std::int64_t time) {
     const std::size_t set = set_of(row);
+    if (score <= sets_[set].lower_bound) return kRejected;
     const int way = sets_[set].victim(score, time);
     if (way < 0) return kRejected;
     sets_[set].put(way, score, time);
@@ -60,13 +71,13 @@ class ScoredSets {
   }
 
  private:
-  static constexpr int kMostWays = 14;  // of a set
+  static constexpr int kMostWays = 29;  // of a set
   static constexpr Score kFree = -1, kNone = std::numeric_limits<Score>::max();  // of a free slot; of one that is not there
 
-  struct alignas(64) Set {
+  struct alignas(128) Set {
+    Score lower_bound = kFree;  // no score is below
     std::uint32_t time = 0;     // lower half of the last touch
-    std::uint16_t touched = 0;  // then, a bit for each slot
-    std::uint16_t behind = 0;   // the slot behind the last victim
+    std::uint32_t touched = 0;  // then, a bit for each slot
     std::array<Score, kMostWays> score = filled();
 
     static constexpr std::array<Score, kMostWays> filled() {
@@ -77,33 +88,36 @@ class ScoredSets {
 
     std::uint32_t touched_at(std::int64_t now) const { return time == static_cast<std::uint32_t>(now) ? touched : 0; }
     void put(int way, Score score_there, std::int64_t now) {
-      touched = static_cast<std::uint16_t>(touched_at(now) | 1u << way);
+      touched = touched_at(now) | 1u << way;
       time = static_cast<std::uint32_t>(now);
       score[static_cast<std::size_t>(way)] = score_there;
+      lower_bound = std::min(lower_bound, score_there);
     }
     void free(int way) {
-      touched = static_cast<std::uint16_t>(touched & ~(1u << way));
-      score[static_cast<std::size_t>(way)] = kFree;
+      touched &= ~(1u << way);
+      score[static_cast<std::size_t>(way)] = lower_bound = kFree;
     }
 
     // The slot whose row a newcomer of `newcomer` puts out; -1 if it puts out none. Without branches on the scores.
     int victim(Score newcomer, std::int64_t now) {
       const std::uint32_t stay = touched_at(now);
-      Score goes = kNone;
-      for (int way = 0; way < kMostWays; ++way)
-        goes = std::min(goes, stay >> way & 1 ? kNone : score[static_cast<std::size_t>(way)]);
+      Score goes = kNone, lowest = kNone;
+      for (int way = 0; way < kMostWays; ++way) {
+        const Score there = score[static_cast<std::size_t>(way)];
+        lowest = std::min(lowest, there);
+        goes = std::min(goes, stay >> way & 1 ? kNone : there);
+      }
+      lower_bound = lowest;
       if (newcomer <= goes) return -1;
       std::uint32_t equals = 0;
       for (int way = 0; way < kMostWays; ++way)
         equals |= static_cast<std::uint32_t>(score[static_cast<std::size_t>(way)] == goes) << way;
       equals &= ~stay;
-      const std::uint32_t next = equals & ~0u << behind;
-      const int way = std::countr_zero(next != 0 ? next : equals);
-      behind = static_cast<std::uint16_t>((way + 1) % kMostWays);
-      return way;
+      const std::uint32_t behind = equals & ~0u << now % kMostWays;
+      return std::countr_zero(behind != 0 ? behind : equals);
     }
   };
-  static_assert(sizeof(Set) == 64);
+  static_assert(sizeof(Set) == 128);
 
   std::size_t set_of(std::int64_t row) const {
     return static_cast<std::size_t>(static_cast<std::uint64_t>(row) % sets_.size());

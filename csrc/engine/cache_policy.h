@@ -23,7 +23,7 @@ inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not ta
 struct RowUse {
   std::int64_t row, step;
   std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as the lookahead sees
-  std::int32_t count = 0;          // how many steps of this rank have used the row, this one included; 65535 at most
+  std::int32_t count = 0;          // how many steps of this rank have used the row, with this one; 65535 at most
 };
 
 class CachePolicy {

@@ -115,8 +115,6 @@ void Planner::start(std::int64_t step) {
     mine.end = mine.begin;
     mine.records = 0;
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
-    mine.requests = &segment_->request(r, 0);
-    mine.next_request = static_cast<std::int64_t>(mine.requested % static_cast<std::uint64_t>(segment_->shape().request_ring));
     mine.waiting.clear();
     if (wants_next_use_) see_registered(r);
   }
@@ -161,7 +159,7 @@ void Planner::locate(Part& mine) {
     LocatedRows& located = mine.located[static_cast<std::size_t>(r)];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
     if (settled != nullptr)
-      RowLookup::plan_settled(mine.rows, *settled, located, mine.source, mine.leave, mine.target);
+      lookup.plan_settled(mine.rows, begin, end, *settled, located, mine.source, mine.leave, mine.target);
   });
 }
 
@@ -360,10 +358,7 @@ void Planner::request(std::int32_t rank, const WriteBack& request, std::int64_t 
                                                       .sequence = mine.requested});
     ++mine.records;
   }
-  mine.requests[mine.next_request] = request;
-  ++mine.requested;
-  if (++mine.next_request == segment_->shape().request_ring) mine.next_request = 0;
-  asm volatile("prefetchw %0" : : "m"(mine.requests[mine.next_request + 16]));
+  segment_->request(rank, mine.requested++) = request;
 }
 
 void Planner::send_value(std::int32_t rank, std::int64_t index) {

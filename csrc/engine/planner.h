@@ -71,8 +71,6 @@ class Planner {
     std::int32_t first_place;          // of its cache slots
     CachePolicy* cache;                // nullptr: none
     std::uint64_t requested;           // write-backs
-    WriteBack* requests;               // the ring
-    std::int64_t next_request;
     std::vector<Waiting> waiting;
 
     void plan(std::int64_t index, RowDestination how, std::int64_t where) const {

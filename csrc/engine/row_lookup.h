@@ -61,11 +61,13 @@ class RowLookup {
 
   // Plans the range for a rank alone whose policy keeps rows for good and who stores the others into their host rows:
   // nothing there depends on another row. Leaves in `missed` the rows that the policy may take in.
-  static void plan_settled(const std::int64_t* rows, const CachePolicy& policy, LocatedRows& located,
-                           const std::int32_t* source, RowDestination* leave, std::int64_t* target) {
-    for (const std::int64_t i : located.found) {
-      leave[i] = RowDestination::kCache;
-      target[i] = source[i];
+  void plan_settled(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const CachePolicy& policy,
+                    LocatedRows& located, const std::int32_t* source, RowDestination* leave,
+                    std::int64_t* target) const {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const bool cached = static_cast<std::uint32_t>(source[i]) < cache_slots_;
+      leave[i] = cached ? RowDestination::kCache : RowDestination::kHostRow;
+      target[i] = cached ? source[i] : rows[i];
     }
     std::size_t wanted = 0;
     const std::size_t missed = located.missed.size();
@@ -73,8 +75,6 @@ class RowLookup {
     for (std::size_t m = 0; m < missed; ++m) {
       if (m + kAhead < missed) policy.prefetch(rows[located.missed[m + kAhead]]);
       const std::int64_t i = located.missed[m];
-      leave[i] = RowDestination::kHostRow;
-      target[i] = rows[i];
       located.missed[wanted] = i;
       wanted += policy.wants(rows[i]);
     }

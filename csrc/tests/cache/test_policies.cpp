@@ -44,7 +44,7 @@ class PolicyTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PolicyTest, KeepsTheEnginesContract) {
   constexpr std::int64_t kRows = 400;
-  for (const std::int64_t slots : {1, 13, 14, 15, 100, 400, 500}) {
+  for (const std::int64_t slots : {1, 28, 29, 30, 100, 400, 500}) {
     const auto made = std::string(GetParam()) == "epoch_lfu"  // with epochs short enough to come and go
                           ? std::make_shared<ScoredPolicy>(kRows, slots, Eviction::kEpochLfu, 20)
                           : make_named_policy(GetParam(), kRows, slots);
@@ -147,38 +147,45 @@ TEST(ClockPolicy, ATableThatTheStepUsesWhollyTakesNothingIn) {
 // What clock_policy.h says, slot by slot.
 class PlainClock {
  public:
-  explicit PlainClock(std::int32_t slots) : again_(static_cast<std::size_t>(slots)) {}
+  explicit PlainClock(std::int32_t slots) : slots_(static_cast<std::size_t>(slots)) {}
 
-  void touch(std::int32_t slot) { again_[static_cast<std::size_t>(slot)] = true; }
-  void release(std::int32_t slot) { free_.push_back(slot); }
+  void touch(std::int32_t slot, std::int64_t step) { slots_[static_cast<std::size_t>(slot)] = {step, true}; }
+  void release(std::int32_t slot) {
+    slots_[static_cast<std::size_t>(slot)] = {};
+    free_.push_back(slot);
+  }
   std::int32_t admit(std::int64_t step) {
+    if (std::ranges::all_of(slots_, [&](const Slot& slot) { return slot.last_use == step; })) return kRejected;
     if (!free_.empty()) {
       const std::int32_t slot = free_.back();
       free_.pop_back();
-      touch(slot);
+      slots_[static_cast<std::size_t>(slot)].last_use = step;
       return slot;
     }
-    for (std::size_t& passed = passed_[step]; passed < again_.size(); ++passed) {
-      const std::size_t slot = hand_++ % again_.size();
-      if (again_[slot]) {
-        again_[slot] = false;
-        continue;
+    while (true) {
+      const std::size_t at = hand_++ % slots_.size();
+      Slot& slot = slots_[at];
+      if (slot.last_use == step) continue;
+      if (!slot.again) {
+        slot.last_use = step;
+        return static_cast<std::int32_t>(at);
       }
-      ++passed;
-      return static_cast<std::int32_t>(slot);
+      slot.again = false;
     }
-    return kRejected;
   }
 
  private:
-  std::vector<bool> again_;
+  struct Slot {
+    std::int64_t last_use = -1;
+    bool again = false;
+  };
+  std::vector<Slot> slots_;
   std::vector<std::int32_t> free_;
-  std::map<std::int64_t, std::size_t> passed_;
   std::size_t hand_ = 0;
 };
 
 TEST(ClockPolicy, DecidesAsItsPlainTwin) {
-  for (const std::int32_t slots : {1, 5, 63, 64, 65, 200}) {
+  for (const std::int32_t slots : {1, 5, 31, 32, 33, 64, 200}) {
     ClockPolicy clock(1000, slots);
     PlainClock plain(slots);
     std::map<std::int32_t, std::int64_t> used;  // slots that are taken, and when
@@ -187,8 +194,7 @@ TEST(ClockPolicy, DecidesAsItsPlainTwin) {
       for (auto& [slot, last] : used)
         if (random() % 3 == 0) {
           clock.touch({slot, step}, slot);
-          plain.touch(slot);
-          last = step;
+          plain.touch(slot, last = step);
         }
       if (!used.empty() && used.begin()->second < step && random() % 4 == 0) {
         clock.release(0, used.begin()->first);
@@ -212,17 +218,16 @@ class PlainSets {
   void touch(std::int32_t slot, std::int32_t score, std::int64_t time) { held_[static_cast<std::size_t>(slot)] = {score, time}; }
   void release(std::int32_t slot) { held_[static_cast<std::size_t>(slot)] = {}; }
   std::int32_t insert(std::int64_t row, std::int32_t score, std::int64_t time) {
-    const auto slots = static_cast<std::int64_t>(held_.size()), sets = (slots + 13) / 14;
+    const auto slots = static_cast<std::int64_t>(held_.size()), sets = (slots + 28) / 29;
     const std::int64_t set = row % sets, begin = set * (slots / sets) + std::min(set, slots % sets);
     const std::int64_t end = begin + slots / sets + (set < slots % sets);
     std::int64_t goes = kRejected;
-    for (std::int64_t way = 0; way < 14; ++way) {  // from the one behind the last victim on
-      const std::int64_t slot = begin + (way + behind_[set]) % 14;
+    for (std::int64_t way = 0; way < 29; ++way) {  // from one on that changes with time
+      const std::int64_t slot = begin + (way + time) % 29;
       if (slot >= end || held_[static_cast<std::size_t>(slot)].time == time) continue;
       if (goes < 0 || held_[static_cast<std::size_t>(slot)].score < held_[static_cast<std::size_t>(goes)].score) goes = slot;
     }
     if (goes < 0 || score <= held_[static_cast<std::size_t>(goes)].score) return kRejected;
-    behind_[set] = goes - begin + 1;
     touch(static_cast<std::int32_t>(goes), score, time);
     return static_cast<std::int32_t>(goes);
   }
@@ -233,11 +238,10 @@ class PlainSets {
     std::int64_t time = -1;
   };
   std::vector<Held> held_;
-  std::map<std::int64_t, std::int64_t> behind_;  // by set
 };
 
 TEST(ScoredSets, DecideAsTheirPlainTwin) {
-  for (const std::int64_t slots : {1, 7, 14, 15, 35, 100}) {
+  for (const std::int64_t slots : {1, 7, 29, 30, 70, 100}) {
     ScoredSets sets(300, slots);
     PlainSets plain(300, slots);
     std::map<std::int64_t, std::int32_t> directory;

@@ -72,16 +72,19 @@ TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
   EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));
 }
 
-// Enough rows and steps for buckets to overflow and for uses to go out of date; nothing is told beyond the horizon.
-TEST(NextUse, IsWhatACountByHandSaysForManySteps) {
+// Nothing is told beyond the horizon, which is cut to what a row's cell has room for.
+class NextUseByHand : public ::testing::TestWithParam<int> {};
+
+TEST_P(NextUseByHand, IsWhatThePlannerTells) {
   constexpr std::int64_t kSteps = 300, kRows = 5000;
   const auto policy = std::make_shared<Recorder>();
   Shape shape;
   shape.ranks = 1;
   shape.slots = 0;
   shape.rows = kRows;
-  shape.lookahead = 6;
-  shape.horizon = 4;
+  shape.horizon = GetParam();
+  shape.lookahead = shape.horizon + 2;
+  const int horizon = std::min(shape.horizon, 15);
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
   EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
@@ -113,11 +116,13 @@ TEST(NextUse, IsWhatACountByHandSaysForManySteps) {
   for (std::int64_t s = 0; s < kSteps; ++s)
     for (const std::int64_t row : steps[static_cast<std::size_t>(s)]) {
       std::int64_t expected = kNever;
-      for (std::int64_t later = std::min(s + shape.horizon, kSteps - 1); later > s; --later)
+      for (std::int64_t later = std::min(s + horizon, kSteps - 1); later > s; --later)
         if (std::ranges::binary_search(steps[static_cast<std::size_t>(later)], row)) expected = later;
       ASSERT_EQ((told.at({s, row})), expected) << "row " << row << " of step " << s;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Horizons, NextUseByHand, ::testing::Values(1, 4, 15, 20));
 
 TEST(NextUse, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {
   const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();
