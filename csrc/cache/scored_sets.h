@@ -72,7 +72,8 @@ class ScoredSets {
 
  private:
   static constexpr int kMostWays = 29;  // of a set
-  static constexpr Score kFree = -1, kNone = std::numeric_limits<Score>::max();  // of a free slot; of one that is not there
+  static constexpr Score kFree = -1;                                  // of a free slot
+  static constexpr Score kNone = std::numeric_limits<Score>::max();  // of one that is not there
 
   struct alignas(128) Set {
     Score lower_bound = kFree;  // no score is below

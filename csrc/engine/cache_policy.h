@@ -2,8 +2,9 @@
 //
 // The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs
 // no lock and never sees the device. The planner itself knows which row lies in which slot: a policy only says which
-// slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each row it reads), so each eviction
-// becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends on it.
+// slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each row it reads), so
+// each eviction becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends
+// on it.
 //
 // Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
 // leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,
@@ -22,7 +23,7 @@ inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not ta
 // A step uses a row.
 struct RowUse {
   std::int64_t row, step;
-  std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as the lookahead sees
+  std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as is in sight
   std::int32_t count = 0;          // how many steps of this rank have used the row, with this one; 65535 at most
 };
 

@@ -124,13 +124,14 @@ void Planner::start(std::int64_t step) {
 // Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
 void Planner::see_registered(std::int32_t rank) {
   Part& mine = part(rank);
-  const auto registered = static_cast<std::int64_t>(segment_->rank(rank).registered.value.load(std::memory_order_acquire));
-  const std::int64_t end = std::min(registered, step_ + horizon_ + 1);
+  const std::uint64_t registered = segment_->rank(rank).registered.value.load(std::memory_order_acquire);
+  const std::int64_t end = std::min(static_cast<std::int64_t>(registered), step_ + horizon_ + 1);
   for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
     const std::int64_t* const rows = segment_->inbox_rows(rank, mine.seen);
     const std::int64_t count = segment_->inbox_count(rank, mine.seen);
+    constexpr auto kAhead = static_cast<std::int64_t>(kPrefetch);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (i + static_cast<std::int64_t>(kPrefetch) < count) cells_.prefetch(rows[i + static_cast<std::int64_t>(kPrefetch)]);
+      if (i + kAhead < count) cells_.prefetch(rows[i + kAhead]);
       RowUses uses = cells_.uses(rows[i], rank);
       uses.see(mine.seen);
       cells_.set_uses(rows[i], rank, uses);
@@ -177,10 +178,10 @@ void Planner::in_ranges(const Part& mine, const Work& work) const {
 // All rows have been found, and what leaves is known.
 void Planner::leave_in_flight(Part& mine) {
   if (!in_flight_.any()) return;
-  InFlightSlots& in_flight = in_flight_;  // for the threads, while this one waits for them
+  InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
   const std::int64_t step = step_;
   in_ranges(mine, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    in_flight.leave(step, mine.rows, begin, end, mine.leave, mine.target);
+    in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
   });
 }
 
@@ -268,8 +269,9 @@ std::int32_t Planner::rank_of(std::int32_t place) const {
   return rank;
 }
 
-// When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of which
-// asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out leaves.
+// When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of
+// which asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out
+// leaves.
 void Planner::admit_candidates() {
   if (!caching_) {
     for (const User& user : candidates_) send_value(user.rank, user.index);

@@ -1,5 +1,5 @@
-// Where the rows of a step are before it, and how they are used: what the planner finds out about each row alone, so that
-// threads share it.
+// Where the rows of a step are before it, and how they are used: what the planner finds out about each row alone, so
+// that threads share it.
 #pragma once
 
 #include <algorithm>

@@ -215,7 +215,9 @@ class PlainSets {
  public:
   PlainSets(std::int64_t rows, std::int64_t slots) : held_(static_cast<std::size_t>(std::min(rows, slots))) {}
 
-  void touch(std::int32_t slot, std::int32_t score, std::int64_t time) { held_[static_cast<std::size_t>(slot)] = {score, time}; }
+  void touch(std::int32_t slot, std::int32_t score, std::int64_t time) {
+    held_[static_cast<std::size_t>(slot)] = {score, time};
+  }
   void release(std::int32_t slot) { held_[static_cast<std::size_t>(slot)] = {}; }
   std::int32_t insert(std::int64_t row, std::int32_t score, std::int64_t time) {
     const auto slots = static_cast<std::int64_t>(held_.size()), sets = (slots + 28) / 29;
@@ -224,8 +226,9 @@ class PlainSets {
     std::int64_t goes = kRejected;
     for (std::int64_t way = 0; way < 29; ++way) {  // from one on that changes with time
       const std::int64_t slot = begin + (way + time) % 29;
-      if (slot >= end || held_[static_cast<std::size_t>(slot)].time == time) continue;
-      if (goes < 0 || held_[static_cast<std::size_t>(slot)].score < held_[static_cast<std::size_t>(goes)].score) goes = slot;
+      const auto at = static_cast<std::size_t>(slot);
+      if (slot >= end || held_[at].time == time) continue;
+      if (goes < 0 || held_[at].score < held_[static_cast<std::size_t>(goes)].score) goes = slot;
     }
     if (goes < 0 || score <= held_[static_cast<std::size_t>(goes)].score) return kRejected;
     touch(static_cast<std::int32_t>(goes), score, time);

@@ -99,7 +99,8 @@ TEST(RowCells, KnowPlacesCountsAndNextUsesOfEachRowAndRank) {
           ASSERT_EQ(of_row.plan(step), next);
           ASSERT_EQ(of_row.count, ++count[static_cast<std::size_t>(row * kRanks + rank)]);
           cells.set_uses(row, rank, of_row);
-          const auto places = count[static_cast<std::size_t>(row * kRanks)] + count[static_cast<std::size_t>(row * kRanks + 1)];
+          const auto first = static_cast<std::size_t>(row * kRanks);
+          const std::int64_t places = count[first] + count[first + 1];
           ASSERT_EQ(cells.place(row), places == 1 ? kFromHost : places - 1);
           cells.place(row) = static_cast<std::int32_t>(places);
         }
