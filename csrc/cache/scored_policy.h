@@ -2,12 +2,11 @@
 //
 // Next use is Belady's rule as far as the lookahead sees: the row whose next use is furthest away goes first. Rows that
 // no step in sight uses are all equally far, so among them the least often used goes. Whatever comes in has to be worth
-// more than what it puts out.
+// more than what it puts out; its uses have been counted before it came, else none could ever show that.
 #pragma once
 
 #include <cstdint>
 
-#include "cache/frequency_sketch.h"
 #include "cache/scored_sets.h"
 #include "engine/cache_policy.h"
 
@@ -24,20 +23,19 @@ class ScoredPolicy final : public CachePolicy {
 
   std::int64_t slots() const override { return sets_.slots(); }
   bool wants_next_use() const override { return eviction_ == Eviction::kNextUse; }
-  void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override;
-  void prefetch(std::int64_t row) const override;
-  void prefetch_slot(std::int32_t slot) const override;
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override;
-  void release(std::int64_t row, std::int32_t slot) override;
+  bool wants_count() const override { return true; }
+  void touch(const RowUse& use, std::int32_t slot) override { sets_.touch(use.row, slot, score(use), use.step); }
+  void prefetch(std::int64_t row) const override { sets_.prefetch(row, eviction_ == Eviction::kEpochLfu); }
+  void prefetch_touch(std::int64_t row, std::int32_t slot) const override { sets_.prefetch_touch(row, slot); }
+  std::int32_t admit(const RowUse& use) override { return sets_.insert(use.row, score(use), use.step); }
+  void release(std::int64_t row, std::int32_t slot) override { sets_.release(row, slot); }
 
  private:
-  ScoredSets::Score score(std::uint32_t count, std::int64_t step, std::int64_t next_use) const;
+  ScoredSets::Score score(const RowUse& use) const;
 
   const Eviction eviction_;
   const std::int64_t epoch_steps_;
   ScoredSets sets_;
-  FrequencySketch misses_;           // how often each row was offered to admit()
-  LargeArray<std::uint32_t> count_;  // next use: how often the row of each slot was used, as far as is known
 };
 
 }  // namespace frugal

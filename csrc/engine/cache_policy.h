@@ -1,9 +1,10 @@
 // Which rows a rank's cache takes in and which it gives up. One policy object per rank.
 //
 // The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs
-// no lock and never sees the device. The planner keeps the directory (row -> rank and slot) itself: a policy need not
-// find rows, it only owns the slots. Every cached row is dirty (a step writes each row it reads), so each eviction
-// becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends on it.
+// no lock and never sees the device. The planner itself knows which row lies in which slot: a policy only says which
+// slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each row it reads), so
+// each eviction becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends
+// on it.
 //
 // Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
 // leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,
@@ -17,11 +18,13 @@ namespace frugal {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // a step that is not in sight
 
-struct Admission {
-  std::int32_t slot = -1;         // where the row goes; -1: rejected
-  std::int64_t evicted_row = -1;  // the row that was in that slot; -1: the slot was free
+inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not take in
 
-  bool accepted() const { return slot >= 0; }
+// A step uses a row.
+struct RowUse {
+  std::int64_t row, step;
+  std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as is in sight
+  std::int32_t count = 0;          // how many steps of this rank have used the row, with this one; 65535 at most
 };
 
 class CachePolicy {
@@ -31,12 +34,12 @@ class CachePolicy {
   // Number of slots of the cache; slots are 0 .. slots() - 1. Constant.
   virtual std::int64_t slots() const = 0;
 
-  // Whether next_use should be worked out (EngineConfig::horizon says how far); otherwise it is kNever. Constant.
+  // Whether RowUse::next_use (EngineConfig::horizon says how far) or RowUse::count should be worked out. Constant.
   virtual bool wants_next_use() const { return false; }
+  virtual bool wants_count() const { return false; }
 
-  // Step `step` uses `row`, which lies in `slot` and stays there. next_use: the next step after it in which this rank
-  // uses the row, as far as the lookahead sees.
-  virtual void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) = 0;
+  // The row lies in `slot` and stays there.
+  virtual void touch(const RowUse& use, std::int32_t slot) = 0;
 
   // Whether a row that came in stays for good: touch() does nothing then, and admit() never evicts. Constant.
   virtual bool keeps_for_good() const { return false; }
@@ -45,12 +48,12 @@ class CachePolicy {
 
   // `row` will be offered to admit() a few calls from now: asks for the memory that this will read. Changes nothing.
   virtual void prefetch(std::int64_t /*row*/) const {}
-  // The row in `slot`, which is taken, may be touched some calls from now: likewise.
-  virtual void prefetch_slot(std::int32_t /*slot*/) const {}
+  // `row`, which lies in `slot`, will be touched some calls from now: likewise.
+  virtual void prefetch_touch(std::int64_t /*row*/, std::int32_t /*slot*/) const {}
 
-  // Step `step` reads `row` from host; is it kept from now on? May evict one row, but none that was touched or admitted
-  // with this very step.
-  virtual Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) = 0;
+  // The step reads the row from host; is it kept from now on? The slot where it goes, or kRejected. A row that lies
+  // there makes way; none does that was touched or admitted with this very step.
+  virtual std::int32_t admit(const RowUse& use) = 0;
 
   // The row has left its slot for another reason than admit(); the slot is free.
   virtual void release(std::int64_t row, std::int32_t slot) = 0;

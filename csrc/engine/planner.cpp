@@ -4,8 +4,8 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "engine/next_use.h"
 #include "engine/testing.h"
 #include "parallel/thread_pool.h"
 
@@ -15,11 +15,22 @@ namespace {
 // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
 constexpr std::size_t kPrefetch = 24;
 
+constexpr std::int64_t kNoRow = -1;
 constexpr std::int64_t kGrain = 1024;  // rows of a range that one thread looks up
 constexpr int kMostThreads = 4;        // by default
 
 int planner_threads(const EngineConfig& config) {
   return config.planner_threads > 0 ? config.planner_threads : std::clamp(usable_cores() / 4, 1, kMostThreads);
+}
+
+bool any_wants(const EngineConfig& config, bool (CachePolicy::*wants)() const) {
+  return std::ranges::any_of(config.caches, [&](const auto& cache) { return ((*cache).*wants)(); });
+}
+
+std::int64_t cache_slots(Segment& segment) {
+  std::int64_t slots = 0;
+  for (int r = 0; r < segment.shape().plans; ++r) slots += segment.rank(r).cache_slots;
+  return slots;
 }
 
 }  // namespace
@@ -34,27 +45,25 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       keeps_records_(segment_->shape().workers > 0),
       settled_(plans_ == 1 && !keeps_records_ && !keeps_values_in_staging_ && caching_ &&
                config.caches[0]->keeps_for_good()),
+      wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       staging_floats_(segment_->shape().staging_floats),
-      cached_(caching_ ? config.rows : 0),
-      slots_(static_cast<std::size_t>(plans_)),
-      parts_(static_cast<std::size_t>(plans_)) {
+      horizon_(std::min(config.horizon, RowUses::kSteps - 1)),
+      parts_(static_cast<std::size_t>(plans_)),
+      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows, segment_->shape().in_flight_steps) {
   if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < plans_; ++r) {
-    slots_[static_cast<std::size_t>(r)].resize(static_cast<std::size_t>(segment_->rank(r).cache_slots));
+    Part& mine = part(r);
+    mine.cache = caching_ ? config.caches[static_cast<std::size_t>(r)].get() : nullptr;
+    mine.first_place = static_cast<std::int32_t>(slots);
     slots += segment_->rank(r).cache_slots;
   }
-  directory_.reserve(static_cast<std::size_t>(std::min(slots, config.rows)));
-  const bool wanted = caching_ && std::any_of(config.caches.begin(), config.caches.end(),
-                                              [](const auto& cache) { return cache->wants_next_use(); });
-  if (wanted && config.horizon > 0) next_use_ = std::make_unique<NextUse>(segment_, config.horizon);
-  const SegmentShape& shape = segment_->shape();
-  if (shape.in_flight_steps > 0)
-    in_flight_ = std::make_unique<InFlightSlots>(config.rows, slots + 1, shape.max_rows, shape.in_flight_steps);
-  bytes_ = static_cast<std::int64_t>(cached_.bytes() + directory_.bytes() +
-                                     static_cast<std::size_t>(slots) * sizeof(Slot) +
-                                     (in_flight_ ? in_flight_->bytes() : 0));
+  slots_.resize(static_cast<std::size_t>(slots));
+  const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
+  if (caching_ || in_flight_.any()) cells_ = RowCells(config.rows, uses ? plans_ : 0);
+  for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
+  bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes());
 }
 
 Planner::~Planner() = default;
@@ -85,7 +94,7 @@ bool Planner::ready(std::int64_t step) const {
     if (segment_->block(r, step).remaining.load(std::memory_order_acquire) != 0) return false;
   }
   const std::uint64_t needed =
-      static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(config_.horizon));
+      static_cast<std::uint64_t>(step) + 1 + (wanted ? 0 : static_cast<std::uint64_t>(horizon_));
   return registered >= needed &&
          std::all_of(inboxes_.begin(), inboxes_.end(), [](const Inbox* inbox) { return inbox->has_room(); });
 }
@@ -105,11 +114,29 @@ void Planner::start(std::int64_t step) {
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
     mine.end = mine.begin;
     mine.records = 0;
-    mine.write_backs.clear();
-    mine.write_back_operations.clear();
+    mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
+    mine.waiting.clear();
+    if (wants_next_use_) see_registered(r);
   }
   candidates_.clear();
-  if (next_use_) next_use_->see_registered(step);
+}
+
+// Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
+void Planner::see_registered(std::int32_t rank) {
+  Part& mine = part(rank);
+  const std::uint64_t registered = segment_->rank(rank).registered.value.load(std::memory_order_acquire);
+  const std::int64_t end = std::min(static_cast<std::int64_t>(registered), step_ + horizon_ + 1);
+  for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
+    const std::int64_t* const rows = segment_->inbox_rows(rank, mine.seen);
+    const std::int64_t count = segment_->inbox_count(rank, mine.seen);
+    constexpr auto kAhead = static_cast<std::int64_t>(kPrefetch);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) cells_.prefetch(rows[i + kAhead]);
+      RowUses uses = cells_.uses(rows[i], rank);
+      uses.see(mine.seen);
+      cells_.set_uses(rows[i], rank, uses);
+    }
+  }
 }
 
 void Planner::decide(std::int64_t step) {
@@ -123,31 +150,17 @@ void Planner::decide(std::int64_t step) {
   finish();
 }
 
-// Which rows of the list are in a cache, and where: for all of them before any is visited, so that what a visit touches
-// has been asked for long before. A visit moves no row but its own.
+// Where the rows of the list are: for all of them before any is visited. A visit moves no row but its own.
 void Planner::locate(Part& mine) {
-  const RowLookup lookup(caching_ ? &cached_ : nullptr, directory_);
-  LargeArray<Slot>* const slots = slots_.data();  // for the threads, while this one waits for them
-  const auto& caches = config_.caches;
-  const InFlightSlots* const in_flight = in_flight_.get();
-  const bool settled = settled_;
-  const auto arriving = [&](const Place& place) {
-    const auto rank = static_cast<std::size_t>(place.rank);
-    __builtin_prefetch(&slots[rank][static_cast<std::size_t>(place.slot)], 1);
-    caches[rank]->prefetch_slot(place.slot);
-  };
-  const auto range = [&](LocatedRows& located, std::int64_t begin, std::int64_t end) {
-    if (settled)  // hits touch nothing
-      lookup.locate(mine.rows, begin, end, mine.source, located, [](const Place&) {});
-    else
-      lookup.locate(mine.rows, begin, end, mine.source, located, arriving);
-    if (in_flight != nullptr) in_flight->find(mine.rows, located.missed, mine.source);
-    if (settled) lookup.plan_settled(mine.rows, *caches[0], located, mine.source, mine.leave, mine.target);
-  };
+  const RowLookup lookup(cells_, static_cast<std::int64_t>(slots_.size()), in_flight_, step_);
+  const int rank = static_cast<int>(&mine - parts_.data());
+  const CachePolicy* const settled = settled_ ? mine.cache : nullptr;
   mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
-  mine.found_head = 0;
   in_ranges(mine, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-    range(mine.located[static_cast<std::size_t>(r)], begin, end);
+    LocatedRows& located = mine.located[static_cast<std::size_t>(r)];
+    lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
+    if (settled != nullptr)
+      lookup.plan_settled(mine.rows, begin, end, *settled, located, mine.source, mine.leave, mine.target);
   });
 }
 
@@ -164,8 +177,8 @@ void Planner::in_ranges(const Part& mine, const Work& work) const {
 
 // All rows have been found, and what leaves is known.
 void Planner::leave_in_flight(Part& mine) {
-  InFlightSlots* const in_flight = in_flight_.get();
-  if (in_flight == nullptr) return;
+  if (!in_flight_.any()) return;
+  InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
   const std::int64_t step = step_;
   in_ranges(mine, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
@@ -174,8 +187,18 @@ void Planner::leave_in_flight(Part& mine) {
 
 void Planner::visit_alone() {
   const Part& mine = part(0);
+  const auto prefetch = [&](std::int64_t index) FRUGAL_REQUIRES(thread_) {
+    const std::int32_t place = mine.source[index];
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(place)], 1);
+    mine.cache->prefetch_touch(mine.rows[index], place);
+  };
   for (const LocatedRows& located : mine.located) {
-    for (std::size_t f = 0; f < located.found.size() && !settled_; ++f) hit(located.places[f], located.found[f]);
+    const std::vector<std::int64_t>& found = located.found;
+    for (std::size_t f = 0; f < std::min(kPrefetch, found.size()) && !settled_; ++f) prefetch(found[f]);
+    for (std::size_t f = 0; f < found.size() && !settled_; ++f) {
+      if (f + kPrefetch < found.size()) prefetch(found[f + kPrefetch]);
+      hit(0, found[f]);
+    }
     for (const std::int64_t index : located.missed) {
       miss(mine.rows[index]);
       candidates_.push_back({0, index});
@@ -191,21 +214,20 @@ void Planner::visit_together() {
       if (mine.head < mine.count) row = std::min(row, mine.rows[mine.head]);
     if (row == kNever) break;
     users_.clear();
-    const Place* place = nullptr;
+    std::int32_t place = kFromHost;
     for (int r = 0; r < plans_; ++r) {
       Part& mine = part(r);
-      const LocatedRows& located = mine.located[0];
       if (mine.head == mine.count || mine.rows[mine.head] != row) continue;
-      if (mine.found_head < located.found.size() && located.found[mine.found_head] == mine.head)
-        place = &located.places[mine.found_head++];
+      place = std::exchange(mine.source[mine.head], kFromHost);
       users_.push_back({r, mine.head++});
     }
-    if (place != nullptr && users_.size() == 1 && users_[0].rank == place->rank) {
-      hit(*place, users_[0].index);
+    if (place != kFromHost && users_.size() == 1 && users_[0].rank == rank_of(place)) {
+      part(users_[0].rank).source[users_[0].index] = place;
+      hit(users_[0].rank, users_[0].index);
       continue;
     }
-    if (place != nullptr)
-      pull_back(row, *place);
+    if (place != kFromHost)
+      pull_back(row, place);
     else
       miss(row);
     if (users_.size() > 1)
@@ -216,13 +238,13 @@ void Planner::visit_together() {
 }
 
 // The row is in the cache of the one rank that uses it: nothing travels.
-void Planner::hit(const Place& place, std::int64_t index) {
-  const Part& mine = part(place.rank);
-  slots_[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.slot)].since = step_;
-  config_.caches[static_cast<std::size_t>(place.rank)]->touch(mine.rows[index], place.slot, step_,
-                                                              next_use(place.rank, index));
-  mine.source[index] = place.slot;
-  mine.plan(index, RowDestination::kCache, place.slot);
+void Planner::hit(std::int32_t rank, std::int64_t index) {
+  const Part& mine = part(rank);
+  const std::int32_t place = mine.source[index], slot = place - mine.first_place;
+  slots_[static_cast<std::size_t>(place)].since = step_;
+  mine.cache->touch(use(mine, index), slot);
+  mine.source[index] = slot;
+  mine.plan(index, RowDestination::kCache, slot);
 }
 
 // The row is read from host, and was there before.
@@ -232,82 +254,75 @@ void Planner::miss(std::int64_t row) {
 }
 
 // The row is in a cache, and others read it.
-void Planner::pull_back(std::int64_t row, const Place& place) {
-  write_back(place.rank, place.slot, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
-  config_.caches[static_cast<std::size_t>(place.rank)]->release(row, place.slot);
-  leave(row);
+void Planner::pull_back(std::int64_t row, std::int32_t place) {
+  const std::int32_t rank = rank_of(place);
+  write_back(rank, place, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
+  slots_[static_cast<std::size_t>(place)] = {};
+  part(rank).cache->release(row, place - part(rank).first_place);
+  cells_.place(row) = kFromHost;
 }
 
-// When all hits of the step are known, so that none of them is evicted. The policies answer for all candidates before
-// anything moves, so that the memory which moving touches can be asked for some rows ahead.
+// In whose cache the place is.
+std::int32_t Planner::rank_of(std::int32_t place) const {
+  std::int32_t rank = plans_ - 1;
+  while (place < parts_[static_cast<std::size_t>(rank)].first_place) --rank;
+  return rank;
+}
+
+// When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of
+// which asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out
+// leaves.
 void Planner::admit_candidates() {
   if (!caching_) {
     for (const User& user : candidates_) send_value(user.rank, user.index);
     return;
   }
-  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   admitted_.clear();
+  std::size_t in = 0, out = 0;  // of those admitted: how many have come in, and have put out what was there
+  const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
+    for (; in + behind < admitted_.size(); ++in) take_in(admitted_[in]);
+    for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
+      if (admitted_[out].evicted != kNoRow) cells_.place(admitted_[out].evicted) = kFromHost;
+  };
+  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
     if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
     const User& user = candidates_[c];
-    const Admission admission = config_.caches[static_cast<std::size_t>(user.rank)]->admit(
-        part(user.rank).rows[user.index], step_, next_use(user.rank, user.index));
-    if (!admission.accepted()) {
+    const Part& mine = part(user.rank);
+    const std::int32_t slot = mine.cache->admit(use(mine, user.index));
+    if (slot == kRejected) {
       send_value(user.rank, user.index);
       continue;
     }
-    if (admission.slot >= static_cast<std::int64_t>(slots_[static_cast<std::size_t>(user.rank)].size()))
+    if (slot >= segment_->rank(user.rank).cache_slots)
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
-    __builtin_prefetch(&slots_[static_cast<std::size_t>(user.rank)][static_cast<std::size_t>(admission.slot)], 1);
-    admitted_.push_back({user, admission});
+    admitted_.push_back({user, mine.first_place + slot, kNoRow});
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted_.back().place)], 1);
+    cells_.prefetch(mine.rows[user.index]);
+    move(kPrefetch);
   }
-  for (const Admitted& admitted : admitted_) take_in(admitted);
-  // The directory in loops of its own, each with one line to wait for: no row comes in that leaves with the same step.
-  const auto row_of = [&](const Admitted& admitted) FRUGAL_REQUIRES(thread_) {
-    return part(admitted.user.rank).rows[admitted.user.index];
-  };
-  for (std::size_t a = 0; a < admitted_.size(); ++a) {
-    if (a + kPrefetch < admitted_.size()) prefetch_directory(admitted_[a + kPrefetch].admission.evicted_row);
-    if (admitted_[a].admission.evicted_row >= 0) leave(admitted_[a].admission.evicted_row);
-  }
-  for (std::size_t a = 0; a < admitted_.size(); ++a) {
-    if (a + kPrefetch < admitted_.size()) directory_.prefetch(row_of(admitted_[a + kPrefetch]));
-    enter(row_of(admitted_[a]), {admitted_[a].user.rank, admitted_[a].admission.slot});
-  }
+  move(0);
 }
 
 void Planner::prefetch_candidate(std::size_t candidate) {
-  const User& soon = candidates_[candidate];
-  config_.caches[static_cast<std::size_t>(soon.rank)]->prefetch(part(soon.rank).rows[soon.index]);
-}
-
-void Planner::prefetch_directory(std::int64_t row) {
-  if (row < 0) return;
-  directory_.prefetch(row);
-  cached_.prefetch(row);
-}
-
-// The plan and the slot; the directory follows.
-void Planner::take_in(const Admitted& admitted) {
-  const auto& [user, admission] = admitted;
-  Slot& slot = slots_[static_cast<std::size_t>(user.rank)][static_cast<std::size_t>(admission.slot)];
-  if (slot.row != admission.evicted_row || (slot.row >= 0 && slot.since == step_))
-    throw std::logic_error("A cache policy evicted a row that is not in the slot, or that the same step uses.");
-  if (slot.row >= 0) write_back(user.rank, admission.slot, kNever);
+  const User& user = candidates_[candidate];
   const Part& mine = part(user.rank);
+  mine.cache->prefetch(mine.rows[user.index]);
+}
+
+void Planner::take_in(Admitted& admitted) {
+  const auto& [user, place, evicted] = admitted;
+  Slot& slot = slots_[static_cast<std::size_t>(place)];
+  const Part& mine = part(user.rank);
+  if (slot.row != kNoRow) {
+    if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
+    cells_.prefetch(slot.row);
+    write_back(user.rank, place, kNever);
+  }
+  admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
-  if (in_flight_) in_flight_->forget(slot.row);
-  mine.plan(user.index, RowDestination::kCache, admission.slot);
-}
-
-void Planner::enter(std::int64_t row, const Place& place) {
-  cached_.insert(row);
-  directory_[row] = place;
-}
-
-void Planner::leave(std::int64_t row) {
-  cached_.erase(row);
-  directory_.erase(row);
+  cells_.place(slot.row) = place;
+  mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
 }
 
 // In sync mode everything lands before the next step; in p2f a record waits for the step that reads it.
@@ -315,27 +330,37 @@ std::int64_t Planner::record_due(std::int64_t due) const {
   return config_.mode == FlushMode::kP2F ? due : std::min(due, step_ + 1);
 }
 
-void Planner::write_back(std::int32_t rank, std::int32_t slot, std::int64_t due) {
-  Slot& held = slots_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
-  if (!mutated(Mutation::kNoWriteBackRequest)) {
-    Part& mine = part(rank);
-    const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
-    mine.write_backs.push_back({.row = held.row,
-                                .after = held.since,
-                                .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
-                                .block = step_,
-                                .slot = slot,
-                                .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow});
-    if (keeps_records_) {
-      mine.write_back_operations.push_back({.kind = Operation::Kind::kWriteBack,
-                                            .rank = rank,
-                                            .row = held.row,
-                                            .due = record_due(due),
-                                            .position = position});
-      ++mine.records;
-    }
+void Planner::write_back(std::int32_t rank, std::int32_t place, std::int64_t due) {
+  if (mutated(Mutation::kNoWriteBackRequest)) return;
+  Part& mine = part(rank);
+  const Slot& held = slots_[static_cast<std::size_t>(place)];
+  const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
+  const WriteBack leaving{.row = held.row,
+                          .after = held.since,
+                          .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
+                          .block = step_,
+                          .slot = place - mine.first_place,
+                          .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow};
+  // All steps that lie a window back have run, so what waits for none later may leave at once; that is most.
+  if (held.since <= step_ - segment_->shape().window)
+    request(rank, leaving, due, position);
+  else
+    mine.waiting.push_back({leaving, due, position});
+}
+
+// Requests are served in their order, so those that may leave first come first.
+void Planner::request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position) {
+  Part& mine = part(rank);
+  if (keeps_records_) {
+    operations_of(request.row).write_backs.push_back({.kind = Operation::Kind::kWriteBack,
+                                                      .rank = rank,
+                                                      .row = request.row,
+                                                      .due = record_due(due),
+                                                      .position = position,
+                                                      .sequence = mine.requested});
+    ++mine.records;
   }
-  held = {};
+  segment_->request(rank, mine.requested++) = request;
 }
 
 void Planner::send_value(std::int32_t rank, std::int64_t index) {
@@ -396,18 +421,6 @@ std::int64_t Planner::allocate(std::int32_t rank, std::int64_t floats) {
   return position;
 }
 
-// Requests are served in their order, so those that may leave first come first. All steps that lie a window back have
-// run, so what waits for none later may leave at once; that is most.
-std::span<const std::size_t> Planner::order_of_leaving(const std::vector<WriteBack>& write_backs) {
-  const std::int64_t run = step_ - segment_->shape().window;
-  leaving_.clear();
-  waiting_.clear();
-  for (std::size_t i = 0; i < write_backs.size(); ++i) (write_backs[i].after <= run ? leaving_ : waiting_).push_back(i);
-  std::ranges::stable_sort(waiting_, {}, [&](std::size_t i) { return write_backs[i].after; });
-  leaving_.insert(leaving_.end(), waiting_.begin(), waiting_.end());
-  return leaving_;
-}
-
 // Behind the step's rows, for executors that take a plan as a whole.
 void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
   const auto most = segment_->shape().max_rows;
@@ -421,16 +434,8 @@ void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
 void Planner::finish() {
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
-    Counter& requested = segment_->requested(r);
-    std::uint64_t sequence = requested.value.load(std::memory_order_relaxed);
-    for (const std::size_t i : order_of_leaving(mine.write_backs)) {
-      if (keeps_records_) {
-        Operation& operation = mine.write_back_operations[i];
-        operation.sequence = sequence;
-        operations_of(operation.row).write_backs.push_back(operation);
-      }
-      segment_->request(r, sequence++) = mine.write_backs[i];
-    }
+    std::ranges::stable_sort(mine.waiting, {}, [](const Waiting& waiting) { return waiting.request.after; });
+    for (const auto& [waiting, due, position] : mine.waiting) request(r, waiting, due, position);
     leave_in_flight(mine);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;
@@ -438,9 +443,9 @@ void Planner::finish() {
     block.step.store(step_, std::memory_order_release);
     block.begin.store(mine.begin, std::memory_order_release);
     block.end = mine.end;
-    block.requests_end = sequence;
+    block.requests_end = mine.requested;
     block.remaining.store(mine.records, std::memory_order_release);
-    requested.value.store(sequence, std::memory_order_release);
+    segment_->requested(r).value.store(mine.requested, std::memory_order_release);
   }
   FRUGAL_SYNC_POINT("planner:decided", step_);
   for (Inbox* inbox : inboxes_) inbox->post();
@@ -449,8 +454,10 @@ void Planner::finish() {
   segment_->gate().notify();
 }
 
-std::int64_t Planner::next_use(std::int32_t rank, std::int64_t index) const {
-  return next_use_ ? next_use_->after(rank, index) : kNever;
+RowUse Planner::use(const Part& mine, std::int64_t index) const {
+  if (mine.uses.empty()) return {mine.rows[index], step_};
+  const auto [count, steps_to_next] = mine.uses[static_cast<std::size_t>(index)];
+  return {mine.rows[index], step_, steps_to_next > 0 ? step_ + steps_to_next : kNever, count};
 }
 
 StepOperations& Planner::operations_of(std::int64_t row) const {

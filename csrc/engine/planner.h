@@ -14,17 +14,15 @@
 #include "engine/config.h"
 #include "engine/in_flight_slots.h"
 #include "engine/inbox.h"
+#include "engine/row_cells.h"
 #include "engine/row_lookup.h"
 #include "engine/row_map.h"
-#include "engine/row_set.h"
 #include "engine/segment.h"
 #include "memory/huge_pages.h"
 #include "parallel/task_team.h"
 #include "parallel/thread_safety.h"
 
 namespace frugal {
-
-class NextUse;
 
 class Planner {
  public:
@@ -48,23 +46,32 @@ class Planner {
   };
   struct Admitted {
     User user;
-    Admission admission;
+    std::int32_t place;
+    std::int64_t evicted;  // the row that lay there; -1: none did
+  };
+  // A write-back that may have to wait for steps still to run.
+  struct Waiting {
+    WriteBack request;
+    std::int64_t due, position;
   };
   // One rank's part of the step that is being decided.
   struct Part {
     const std::int64_t* rows;                 // as registered
     const std::int32_t* occurrences;          // entry after entry
     std::int64_t count;
+    std::vector<UsesFound> uses;              // by index, if a policy wants to know
+    std::int64_t seen = 0;                    // steps whose uses are known
     std::vector<LocatedRows> located;         // of ranges of the list, in their order; of several ranks' lists one each
     std::int64_t head;                        // of the merge: the next row to visit
-    std::size_t found_head;                   // likewise: the next of those found
     std::int32_t* source;                     // the plan
     RowDestination* leave;
     std::int64_t* target;
     std::int64_t begin = 0, end = 0;  // positions in staging
     std::int64_t records = 0;
-    std::vector<WriteBack> write_backs;
-    std::vector<Operation> write_back_operations;  // the record of each, for the row's flush worker
+    std::int32_t first_place;          // of its cache slots
+    CachePolicy* cache;                // nullptr: none
+    std::uint64_t requested;           // write-backs
+    std::vector<Waiting> waiting;
 
     void plan(std::int64_t index, RowDestination how, std::int64_t where) const {
       leave[index] = how;
@@ -81,26 +88,26 @@ class Planner {
   void leave_in_flight(Part& mine) FRUGAL_REQUIRES(thread_);
   void visit_alone() FRUGAL_REQUIRES(thread_);
   void visit_together() FRUGAL_REQUIRES(thread_);
-  void hit(const Place& place, std::int64_t index) FRUGAL_REQUIRES(thread_);
+  void hit(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  void pull_back(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
+  void pull_back(std::int64_t row, std::int32_t place) FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
   void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
-  void prefetch_directory(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  void enter(std::int64_t row, const Place& place) FRUGAL_REQUIRES(thread_);
-  void leave(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  void take_in(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
-  void write_back(std::int32_t rank, std::int32_t slot, std::int64_t due) FRUGAL_REQUIRES(thread_);
+  void take_in(Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void write_back(std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
+  void request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position)
+      FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
-  std::span<const std::size_t> order_of_leaving(const std::vector<WriteBack>& write_backs) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
   void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
   std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
+  std::int32_t rank_of(std::int32_t place) const FRUGAL_REQUIRES(thread_);
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
-  std::int64_t next_use(std::int32_t rank, std::int64_t index) const FRUGAL_REQUIRES(thread_);
+  void see_registered(std::int32_t rank) FRUGAL_REQUIRES(thread_);
+  RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
   StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
 
   const EngineConfig config_;
@@ -109,22 +116,20 @@ class Planner {
   const int plans_;  // ranks, or one for all
   // settled_: see RowLookup::plan_settled.
   const bool caching_, keeps_values_in_staging_, keeps_records_, settled_;
-  const std::int64_t staging_floats_;
+  const bool wants_next_use_;
+  const std::int64_t staging_floats_, horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
-  RowSet cached_ FRUGAL_GUARDED_BY(thread_);                         // rows that are in the directory
-  RowMap<Place> directory_ FRUGAL_GUARDED_BY(thread_);               // cached rows only
-  std::vector<LargeArray<Slot>> slots_ FRUGAL_GUARDED_BY(thread_);   // per rank
+  RowCells cells_ FRUGAL_GUARDED_BY(thread_);
+  LargeArray<Slot> slots_ FRUGAL_GUARDED_BY(thread_);                // by place: of all caches, one behind the other
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
-  std::vector<std::size_t> leaving_ FRUGAL_GUARDED_BY(thread_), waiting_ FRUGAL_GUARDED_BY(thread_);  // write-backs
-  std::unique_ptr<InFlightSlots> in_flight_ FRUGAL_GUARDED_BY(thread_);  // nullptr: values go home within their step
-  std::unique_ptr<NextUse> next_use_ FRUGAL_GUARDED_BY(thread_);
+  InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };
 

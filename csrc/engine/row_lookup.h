@@ -1,4 +1,5 @@
-// Where the rows of a step are before it: what the planner finds out about each row alone, so that threads share it.
+// Where the rows of a step are before it, and how they are used: what the planner finds out about each row alone, so
+// that threads share it.
 #pragma once
 
 #include <algorithm>
@@ -7,67 +8,66 @@
 #include <vector>
 
 #include "engine/cache_policy.h"
+#include "engine/in_flight_slots.h"
 #include "engine/plan.h"
-#include "engine/row_map.h"
-#include "engine/row_set.h"
+#include "engine/row_cells.h"
 
 namespace frugal {
 
-// Of a cached row.
-struct Place {
-  std::int32_t rank, slot;
+// What a policy wants to know of a row's uses.
+struct UsesFound {
+  std::uint16_t count, steps_to_next;  // 0: no next use is in sight
 };
 
 // A range of one rank's list of rows. Indices are into the whole list, ascending.
 struct LocatedRows {
   std::vector<std::int64_t> found, missed;  // rows that are in a cache, and the others
-  std::vector<Place> places;                // of those found
 };
 
-// Only reads what it is made from, so threads may look up ranges of one list at once.
+// Threads may look up ranges of one list at once, whose rows are distinct.
 class RowLookup {
  public:
-  // cached: the rows that `directory` has a place for; nullptr: there are no caches.
-  RowLookup(const RowSet* cached, const RowMap<Place>& directory) : cached_(cached), directory_(directory) {}
+  // cache_slots: places below it are cache slots.
+  RowLookup(RowCells& cells, std::int64_t cache_slots, const InFlightSlots& in_flight, std::int64_t step)
+      : cells_(cells),
+        cache_slots_(static_cast<std::uint32_t>(cache_slots)),
+        in_flight_(in_flight),
+        first_in_flight_(in_flight.first_slot(step)),
+        step_(step) {}
 
-  // The rows [begin, end) of the list, without a branch on the data, which nobody could predict; sets their source to
-  // kFromHost. arriving(place): is called for each row in a cache, to ask for the memory that visiting it will touch.
-  template <class Arriving>
-  void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, std::int32_t* source,
-              LocatedRows& located, Arriving arriving) const {
-    const auto count = static_cast<std::size_t>(end - begin);
-    located.found.resize(count + 1);
-    located.missed.resize(count + 1);
+  // The rows [begin, end) of the list, without a branch on the data, which nobody could predict: their source is where
+  // they are. What is not cached will be in the step's slots in flight, if there are any, unless a cache takes it in.
+  // uses: by the list's rank; nullptr if nobody wants to know.
+  void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank, std::int32_t* source,
+              UsesFound* uses, LocatedRows& located) const {
+    located.found.resize(static_cast<std::size_t>(end - begin) + 1);
+    located.missed.resize(static_cast<std::size_t>(end - begin) + 1);
     std::size_t found = 0, missed = 0;
+    const bool nowhere = cells_.empty(), flies = in_flight_.any();
     for (std::int64_t i = begin; i < end; ++i) {
-      if (cached_ != nullptr && i + kPrefetch < end) cached_->prefetch(rows[i + kPrefetch]);
-      const bool cached = cached_ != nullptr && cached_->has(rows[i]);
+      if (i + kPrefetch < end && !nowhere) cells_.prefetch(rows[i + kPrefetch]);
+      const std::int32_t place = nowhere ? kFromHost : cells_.place(rows[i]);
+      const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
+      if (flies) cells_.place(rows[i]) = cached ? place : first_in_flight_ + static_cast<std::int32_t>(i);
+      if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
+      source[i] = cached || in_flight_.holds(place, rows[i]) ? place : kFromHost;
       located.found[found] = located.missed[missed] = i;
-      source[i] = kFromHost;
       found += cached;
       missed += !cached;
     }
     located.found.resize(found);
     located.missed.resize(missed);
-    located.places.resize(found);
-    constexpr auto kAhead = static_cast<std::size_t>(kPrefetch);
-    for (std::size_t f = 0; f < std::min(kAhead, found); ++f) directory_.prefetch(rows[located.found[f]]);
-    for (std::size_t f = 0; f < found; ++f) {
-      if (f + kAhead < found) directory_.prefetch(rows[located.found[f + kAhead]]);
-      located.places[f] = *directory_.find(rows[located.found[f]]);
-      arriving(located.places[f]);
-    }
   }
 
   // Plans the range for a rank alone whose policy keeps rows for good and who stores the others into their host rows:
   // nothing there depends on another row. Leaves in `missed` the rows that the policy may take in.
-  void plan_settled(const std::int64_t* rows, const CachePolicy& policy, LocatedRows& located, std::int32_t* source,
-                    RowDestination* leave, std::int64_t* target) const {
-    for (std::size_t f = 0; f < located.found.size(); ++f) {
-      const std::int64_t i = located.found[f];
-      source[i] = located.places[f].slot;
-      leave[i] = RowDestination::kCache;
-      target[i] = located.places[f].slot;
+  void plan_settled(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const CachePolicy& policy,
+                    LocatedRows& located, const std::int32_t* source, RowDestination* leave,
+                    std::int64_t* target) const {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const bool cached = static_cast<std::uint32_t>(source[i]) < cache_slots_;
+      leave[i] = cached ? RowDestination::kCache : RowDestination::kHostRow;
+      target[i] = cached ? source[i] : rows[i];
     }
     std::size_t wanted = 0;
     const std::size_t missed = located.missed.size();
@@ -75,8 +75,6 @@ class RowLookup {
     for (std::size_t m = 0; m < missed; ++m) {
       if (m + kAhead < missed) policy.prefetch(rows[located.missed[m + kAhead]]);
       const std::int64_t i = located.missed[m];
-      leave[i] = RowDestination::kHostRow;
-      target[i] = rows[i];
       located.missed[wanted] = i;
       wanted += policy.wants(rows[i]);
     }
@@ -87,8 +85,18 @@ class RowLookup {
   // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
   static constexpr std::int64_t kPrefetch = 24;
 
-  const RowSet* cached_;
-  const RowMap<Place>& directory_;
+  UsesFound plan_use(std::int64_t row, int rank) const {
+    RowUses uses = cells_.uses(row, rank);
+    const std::uint16_t steps_to_next = uses.plan(step_);
+    cells_.set_uses(row, rank, uses);
+    return {uses.count, steps_to_next};
+  }
+
+  RowCells& cells_;
+  const std::uint32_t cache_slots_;
+  const InFlightSlots& in_flight_;
+  const std::int32_t first_in_flight_;
+  const std::int64_t step_;
 };
 
 }  // namespace frugal

@@ -29,13 +29,12 @@ class StaticHotSet final : public CachePolicy {
   std::int64_t slots() const override { return slots_; }
   bool keeps_for_good() const override { return true; }
   bool wants(std::int64_t row) const override { return row < end_ && hot_.has(row); }
-  void touch(std::int64_t, std::int32_t, std::int64_t, std::int64_t) override {}
+  void touch(const RowUse&, std::int32_t) override {}
   void prefetch(std::int64_t row) const override {
     if (row < end_) hot_.prefetch(row);
   }
-  Admission admit(std::int64_t row, std::int64_t, std::int64_t) override {
-    if (!wants(row)) return {};
-    return {*slot_of_.find(row), -1};
+  std::int32_t admit(const RowUse& use) override {
+    return wants(use.row) ? *slot_of_.find(use.row) : kRejected;
   }
   void release(std::int64_t, std::int32_t) override {}
 
@@ -56,26 +55,24 @@ class ReuseWindow final : public CachePolicy {
 
   std::int64_t slots() const override { return static_cast<std::int64_t>(held_.size()); }
   bool wants_next_use() const override { return true; }
-  void touch(std::int64_t row, std::int32_t slot, std::int64_t step, std::int64_t next_use) override {
-    use(slot, row, step, next_use);
-  }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
-    if (!soon(step, next_use)) return {};
-    Admission admission;
+  void touch(const RowUse& use, std::int32_t slot) override { hold(slot, use); }
+  std::int32_t admit(const RowUse& use) override {
+    if (!soon(use)) return kRejected;
+    std::int32_t slot;
     if (!free_.empty()) {
-      admission.slot = free_.back();
+      slot = free_.back();
       free_.pop_back();
     } else {
       // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has
       // left.
       while (!expired_.empty() && !held_[static_cast<std::size_t>(expired_.front().slot)].is(expired_.front()))
         expired_.pop_front();
-      if (expired_.empty() || expired_.front().step == step) return {};
-      admission = {expired_.front().slot, held_[static_cast<std::size_t>(expired_.front().slot)].row};
+      if (expired_.empty() || expired_.front().step == use.step) return kRejected;
+      slot = expired_.front().slot;
       expired_.pop_front();
     }
-    use(admission.slot, row, step, next_use);
-    return admission;
+    hold(slot, use);
+    return slot;
   }
   void release(std::int64_t, std::int32_t slot) override {
     held_[static_cast<std::size_t>(slot)] = {};
@@ -92,12 +89,10 @@ class ReuseWindow final : public CachePolicy {
     bool is(const Expired& expired) const { return row >= 0 && last_use == expired.step; }
   };
 
-  bool soon(std::int64_t step, std::int64_t next_use) const {
-    return next_use != kNever && next_use - step <= distance_;
-  }
-  void use(std::int32_t slot, std::int64_t row, std::int64_t step, std::int64_t next_use) {
-    held_[static_cast<std::size_t>(slot)] = {row, step};
-    if (!soon(step, next_use)) expired_.push_back({slot, step});
+  bool soon(const RowUse& use) const { return use.next_use != kNever && use.next_use - use.step <= distance_; }
+  void hold(std::int32_t slot, const RowUse& use) {
+    held_[static_cast<std::size_t>(slot)] = {use.row, use.step};
+    if (!soon(use)) expired_.push_back({slot, use.step});
   }
 
   std::vector<Held> held_;
@@ -115,22 +110,21 @@ class RandomAdmission final : public CachePolicy {
         reject_below_(static_cast<std::uint64_t>(reject_share * 4294967296.0)) {}
 
   std::int64_t slots() const override { return static_cast<std::int64_t>(rows_.size()); }
-  void touch(std::int64_t, std::int32_t slot, std::int64_t step, std::int64_t) override {
-    rows_[static_cast<std::size_t>(slot)].last_use = step;
+  void touch(const RowUse& use, std::int32_t slot) override {
+    rows_[static_cast<std::size_t>(slot)].last_use = use.step;
   }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t) override {
+  std::int32_t admit(const RowUse& use) override {
     random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
-    if ((random_ >> 32) < reject_below_) return {};
+    if ((random_ >> 32) < reject_below_) return kRejected;
     for (std::size_t tried = 0; tried < rows_.size(); ++tried) {
       const std::size_t slot = hand_;
       hand_ = (hand_ + 1) % rows_.size();
       Held& held = rows_[slot];
-      if (held.row >= 0 && held.last_use == step) continue;
-      const Admission admission{static_cast<std::int32_t>(slot), held.row};
-      held = {row, step};
-      return admission;
+      if (held.row >= 0 && held.last_use == use.step) continue;
+      held = {use.row, use.step};
+      return static_cast<std::int32_t>(slot);
     }
-    return {};
+    return kRejected;
   }
   void release(std::int64_t, std::int32_t slot) override { rows_[static_cast<std::size_t>(slot)] = {}; }
 

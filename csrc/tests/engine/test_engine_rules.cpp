@@ -344,16 +344,9 @@ TEST(EngineRules, AGateBeforeItsWriteBacksIsRefused) {
 class EvictsWhatTheStepUses final : public CachePolicy {
  public:
   std::int64_t slots() const override { return 1; }
-  void touch(std::int64_t, std::int32_t, std::int64_t, std::int64_t) override {}
-  Admission admit(std::int64_t row, std::int64_t, std::int64_t) override {
-    const Admission admission{0, held_};
-    held_ = row;
-    return admission;
-  }
-  void release(std::int64_t, std::int32_t) override { held_ = -1; }
-
- private:
-  std::int64_t held_ = -1;
+  void touch(const RowUse&, std::int32_t) override {}
+  std::int32_t admit(const RowUse&) override { return 0; }
+  void release(std::int64_t, std::int32_t) override {}
 };
 
 TEST(EngineRules, APolicyThatEvictsARowOfTheSameStepIsAnError) {

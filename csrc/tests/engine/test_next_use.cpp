@@ -22,12 +22,10 @@ class Recorder final : public CachePolicy {
 
   std::int64_t slots() const override { return 8; }
   bool wants_next_use() const override { return true; }
-  void touch(std::int64_t row, std::int32_t, std::int64_t step, std::int64_t next_use) override {
-    note({'t', row, step, next_use});
-  }
-  Admission admit(std::int64_t row, std::int64_t step, std::int64_t next_use) override {
-    note({'a', row, step, next_use});
-    return row < 8 ? Admission{static_cast<std::int32_t>(row), -1} : Admission{};
+  void touch(const RowUse& use, std::int32_t) override { note({'t', use.row, use.step, use.next_use}); }
+  std::int32_t admit(const RowUse& use) override {
+    note({'a', use.row, use.step, use.next_use});
+    return use.row < 8 ? static_cast<std::int32_t>(use.row) : kRejected;
   }
   void release(std::int64_t row, std::int32_t) override { note({'r', row, -1, -1}); }
 
@@ -74,16 +72,19 @@ TEST(NextUse, IsTheNextRegisteredStepOfTheSameRank) {
   EXPECT_EQ(policy->calls().back(), (Call{'t', 2, 4, kNever}));
 }
 
-// Enough rows and steps for buckets to overflow and for uses to go out of date; nothing is told beyond the horizon.
-TEST(NextUse, IsWhatACountByHandSaysForManySteps) {
+// Nothing is told beyond the horizon, which is cut to what a row's cell has room for.
+class NextUseByHand : public ::testing::TestWithParam<int> {};
+
+TEST_P(NextUseByHand, IsWhatThePlannerTells) {
   constexpr std::int64_t kSteps = 300, kRows = 5000;
   const auto policy = std::make_shared<Recorder>();
   Shape shape;
   shape.ranks = 1;
   shape.slots = 0;
   shape.rows = kRows;
-  shape.lookahead = 6;
-  shape.horizon = 4;
+  shape.horizon = GetParam();
+  shape.lookahead = shape.horizon + 2;
+  const int horizon = std::min(shape.horizon, 15);
   const RowLayout layout = RowLayout::for_dim(shape.dim);
   std::vector<float> table = initial_table(shape, layout);
   EngineConfig config = engine_config(shape, layout, table.data(), std::make_shared<SgdUpdate>(1.0f));
@@ -115,11 +116,13 @@ TEST(NextUse, IsWhatACountByHandSaysForManySteps) {
   for (std::int64_t s = 0; s < kSteps; ++s)
     for (const std::int64_t row : steps[static_cast<std::size_t>(s)]) {
       std::int64_t expected = kNever;
-      for (std::int64_t later = std::min(s + shape.horizon, kSteps - 1); later > s; --later)
+      for (std::int64_t later = std::min(s + horizon, kSteps - 1); later > s; --later)
         if (std::ranges::binary_search(steps[static_cast<std::size_t>(later)], row)) expected = later;
       ASSERT_EQ((told.at({s, row})), expected) << "row " << row << " of step " << s;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Horizons, NextUseByHand, ::testing::Values(1, 4, 15, 20));
 
 TEST(NextUse, RowsThatAnotherRankReadsAreReleasedBeforeAnyIsAdmitted) {
   const auto first = std::make_shared<Recorder>(), second = std::make_shared<Recorder>();

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "engine/planner.h"
+#include "engine/row_cells.h"
 #include "engine/row_map.h"
 #include "engine/row_set.h"
 
@@ -64,6 +65,53 @@ TEST(RowSet, HoldsWhatCameInAndHasNotLeft) {
         ASSERT_EQ(set.has(other), expected[static_cast<std::size_t>(other)]);
     }
   }
+}
+
+// Steps that use rows at random, seen up to 15 ahead: against a list of all uses, over many rounds of the bits.
+TEST(RowCells, KnowPlacesCountsAndNextUsesOfEachRowAndRank) {
+  constexpr std::int64_t kRows = 40, kSteps = 400;
+  constexpr int kRanks = 2;
+  for (const std::int64_t horizon : {1, 4, RowUses::kSteps - 1}) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(horizon));
+    RowCells cells(kRows, kRanks);
+    std::vector<std::int64_t> seen(kRanks), count(kRows * kRanks);
+    std::vector<bool> used(static_cast<std::size_t>(kSteps * kRows * kRanks));
+    for (std::size_t i = 0; i < used.size(); ++i) used[i] = random() % 12 == 0;
+    const auto uses = [&](std::int64_t step, std::int64_t row, int rank) {
+      return step < kSteps && used[static_cast<std::size_t>((step * kRows + row) * kRanks + rank)];
+    };
+    for (std::int64_t step = 0; step < kSteps; ++step)
+      for (int rank = 0; rank < kRanks; ++rank) {
+        auto& known = seen[static_cast<std::size_t>(rank)];
+        for (known = std::max(known, step + 1); known <= step + horizon; ++known)
+          for (std::int64_t row = 0; row < kRows; ++row)
+            if (uses(known, row, rank)) {
+              RowUses of_row = cells.uses(row, rank);
+              of_row.see(known);
+              cells.set_uses(row, rank, of_row);
+            }
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          if (!uses(step, row, rank)) continue;
+          std::int64_t next = 0;
+          for (std::int64_t ahead = horizon; ahead > 0; --ahead)
+            if (uses(step + ahead, row, rank)) next = ahead;
+          RowUses of_row = cells.uses(row, rank);
+          ASSERT_EQ(of_row.plan(step), next);
+          ASSERT_EQ(of_row.count, ++count[static_cast<std::size_t>(row * kRanks + rank)]);
+          cells.set_uses(row, rank, of_row);
+          const auto first = static_cast<std::size_t>(row * kRanks);
+          const std::int64_t places = count[first] + count[first + 1];
+          ASSERT_EQ(cells.place(row), places == 1 ? kFromHost : places - 1);
+          cells.place(row) = static_cast<std::int32_t>(places);
+        }
+      }
+  }
+}
+
+TEST(RowCells, CountsStopAtTheirLimit) {
+  RowUses uses;
+  for (std::int64_t step = 0; step < 70000; ++step) uses.plan(step);
+  EXPECT_EQ(uses.count, 65535);
 }
 
 TEST(RowMap, WorkersGetEqualSharesOfConsecutiveRows) {

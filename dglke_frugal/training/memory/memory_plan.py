@@ -194,12 +194,10 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.uses_engine:
         slots = config.store.cache_slots(graph.entities, row)
         staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
-        host["flush engine"] = (3 << 20) + staging + 200 * distinct
-        if config.writes_host_rows and config.device.gpu[0] >= 0:
-            host["flush engine"] += 4 * graph.entities  # csrc/engine/in_flight_slots.h
-        host["cache index"] = 56 * slots
-        if config.store.cache_policy != "static":
-            host["cache index"] += 4 * graph.entities + 100 * slots
+        policy = config.store.cache_policy
+        cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
+        host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
+        host["cache index"] = (56 if policy == "static" else 21) * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row
     on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
     if on_gpu:
