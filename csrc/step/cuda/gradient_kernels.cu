@@ -6,6 +6,7 @@
 #include "models/row_models.h"
 #include "models/similarity/score_row.h"
 #include "step/cuda/device_step.cuh"
+#include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
 #include "step/cuda/sum_pass.cuh"
@@ -262,7 +263,13 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   meet_lanes();
   if (kSquared)
     s.weight_sum[edge] = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
-  for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) kept[j] = row.values[j];
+  bool plain = true;
+  for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) {
+    kept[j] = row.values[j];
+    plain = plain & is_plain_weight(row.values[j]);
+  }
+  if constexpr (Program::kSimilarity == Similarity::kModulus)
+    s.plain[edge] = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
 }
 
 template <typename Program, typename Scores, bool kSquared>
@@ -344,7 +351,10 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
       sum_parts(*exchange, exchanged_floats(s), s.weight, reinterpret_cast<std::uintptr_t>(stream));
     launch(loss_kernel<Program, Scores, P::kSquared>, loss_blocks, kThreads, loss_floats, stream, "losses", s);
   }
-  launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
+  if constexpr (Program::kSimilarity == Similarity::kModulus)
+    launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
+  else
+    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
   Step sums = s;

@@ -25,9 +25,8 @@ struct L1Pairs : DotPairs {
   using Compare = AbsoluteDistance;
   using Pull = AbsolutePull;
 };
-struct ModulusPairs : DotPairs {
+struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
   using Compare = ModulusDistance;
-  using Pull = ModulusPull;
 };
 
 template <typename P>
@@ -133,6 +132,33 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
     }
 }
 
+// Four columns of the gradient of a negative of a chunk, with regularization if it was sampled. own: the negative's.
+__device__ inline void write_negative_gradient(const Step& s, int chunk, int row, int part, int column, float4 x,
+                                               const float* own) {
+  if (row < s.own) {
+    float* to = s.own_gradient + (chunk * s.batch.chunk_size + row) * s.stride + part * s.part_stride + column;
+    *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
+    return;
+  }
+  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
+  if (s.regularized) {
+    const auto add = [&](float& value, float y) {
+      value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
+    };
+    add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
+  }
+  const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
+  float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
+  if (s.aligned_out) {
+    *reinterpret_cast<float4*>(to) = x;
+    return;
+  }
+  const float value[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    if (column + k < s.part) to[k] = value[k];
+}
+
 template <typename P>
 __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
@@ -154,31 +180,10 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step 
                         });
     return;
   }
-  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
                      s.queries(chunk, s.query), nullptr,
                      [&](int row, int part, int column, float4 x, const float* own) {
-                       if (row < s.own) {
-                         float* to = s.own_gradient + (first_edge + row) * s.stride + part * s.part_stride + column;
-                         *reinterpret_cast<float4*>(to) = x;
-                         return;
-                       }
-                       if (s.regularized) {
-                         const auto add = [&](float& value, float y) {
-                           value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
-                         };
-                         add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
-                       }
-                       const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
-                       float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
-                       if (s.aligned_out) {
-                         *reinterpret_cast<float4*>(to) = x;
-                         return;
-                       }
-                       const float value[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-                       for (int k = 0; k < 4; ++k)
-                         if (column + k < s.part) to[k] = value[k];
+                       write_negative_gradient(s, chunk, row, part, column, x, own);
                      });
 }
 

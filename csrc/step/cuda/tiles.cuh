@@ -178,49 +178,6 @@ struct ModulusDistance {
   }
 };
 
-// The direction of own - b, 0 where they are equal, times the weight a.
-struct ModulusPull {
-  static constexpr int kLeft = 1, kRight = 2, kOwn = 2, kSums = 2, kDepth = 16, kUnroll = 1, kTogether = 2;
-  template <int kRows, int kColumns>
-  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[2][kColumns],
-                              const float (&own)[kRows][2][kColumns], float (&sum)[kRows][2][kColumns]) {
-#pragma unroll
-    for (int first = 0; first < kRows; first += kTogether) {
-      float x[kTogether][kColumns], y[kTogether][kColumns], ratio[kTogether][kColumns];
-      unsigned excess = 0;
-      bool plain = true;
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        plain = plain & is_plain_weight(a[0][first + i]);
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          x[i][j] = own[first + i][0][j] - b[0][j], y[i][j] = own[first + i][1][j] - b[1][j];
-          ratio[i][j] = square_of(x[i][j], y[i][j]);
-          excess = larger(excess, excess_of(ratio[i][j]));
-        }
-      }
-      if (plain & is_plain(excess)) {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) ratio[i][j] = plain_ratio(a[0][first + i], plain_root(ratio[i][j]));
-      } else {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) ratio[i][j] = any_ratio(a[0][first + i], ratio[i][j]);
-      }
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          sum[first + i][0][j] = __fmaf_rn(ratio[i][j], x[i][j], sum[first + i][0][j]);
-          sum[first + i][1][j] = __fmaf_rn(ratio[i][j], y[i][j], sum[first + i][1][j]);
-        }
-    }
-  }
-};
-
 // A block's threads, and each one's results.
 template <int kMicroRowsOf, int kThreadRowsOf, int kMicroColumnsOf, int kThreadColumnsOf>
 struct Shape {

@@ -56,7 +56,7 @@ TEST(EmulatedQuotients, OfOneDivisorAreRoundedCorrectly) {
   EXPECT_GT(hard, 100'000'000);
 }
 
-// From every approximation of a reciprocal root that is as good as a device's, whose error is at most 2^-22.9 of it. Where
+// From every approximation of a reciprocal root that is as good as a device's, which is off by 2^-22.9 at most. Where
 // it gives the root's reciprocal, correctly rounded, the quotients are those of the test above; else all are tried.
 TEST(EmulatedQuotients, ByRootsAreRoundedCorrectlyWhateverTheApproximation) {
   std::set<std::pair<float, float>> others;  // roots and approximations of those with another reciprocal
@@ -68,7 +68,8 @@ TEST(EmulatedQuotients, ByRootsAreRoundedCorrectlyWhateverTheApproximation) {
       const float approximate = next(static_cast<float>(exact), steps);
       if (std::abs(approximate / exact - 1.0) > 0x1p-22) continue;
       const float reciprocal = plain_reciprocal({root, approximate});
-      if (reciprocal != 1.0f / root && reciprocals.insert({root, reciprocal}).second) others.insert({root, approximate});
+      if (reciprocal == 1.0f / root) continue;
+      if (reciprocals.insert({root, reciprocal}).second) others.insert({root, approximate});
     }
   }
   long wrong = 0;
