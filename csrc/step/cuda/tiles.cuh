@@ -196,13 +196,22 @@ struct Tile : S {
   using Sums = float[kMicroRows][Op::kSums][kMicroColumns];
   using Own = float[kMicroRows][Op::kOwn > 0 ? Op::kOwn : 1][kMicroColumns];
 
-  static __device__ int row(int m) { return Left::index(threadIdx.x / kThreadColumns, m); }
-  static __device__ int column(int m) { return Right::index(threadIdx.x % kThreadColumns, m); }
+  // A warp is 4 x 8 threads, in such an order that every lane's word of the left operand is also that of the lane two
+  // further on, and its word of the right one that of its neighbour: then shared memory answers a warp's loads of 16
+  // bytes by two accesses, and not by four.
+  static_assert(kThreadColumns == 8 && kThreads % 32 == 0);
+  static __device__ int thread_row() {
+    return static_cast<int>(threadIdx.x / 32 * 4 + threadIdx.x / 16 % 2 * 2 + threadIdx.x % 2);
+  }
+  static __device__ int thread_column() { return static_cast<int>(threadIdx.x / 2 % 8); }
+
+  static __device__ int row(int m) { return Left::index(thread_row(), m); }
+  static __device__ int column(int m) { return Right::index(thread_column(), m); }
 
   static __device__ void fold_four(const float* left, const float* right, int depth, const Own& own, Sums& sum) {
     float a[4][Op::kLeft][kMicroRows], b[4][Op::kRight][kMicroColumns];
-    Left::read(left, threadIdx.x / kThreadColumns, depth, a);
-    Right::read(right, threadIdx.x % kThreadColumns, depth, b);
+    Left::read(left, thread_row(), depth, a);
+    Right::read(right, thread_column(), depth, b);
 #pragma unroll
     for (int d = 0; d < 4; ++d) Op::fold(a[d], b[d], own, sum);
   }
