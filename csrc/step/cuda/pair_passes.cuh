@@ -103,8 +103,14 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
   float column_sum = 0.0f;  // of a negative's weights, one thread each
   T::fold(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum, [&](const float* slab, int count) {
     if constexpr (P::kSquared && kOfNegatives)
-      if (threadIdx.x < T::kRows)
-        for (int depth = 0; depth < count; ++depth) column_sum += T::Left::at(slab, 0, threadIdx.x, depth);
+      if (threadIdx.x < T::kRows) {
+        float weight[T::kDepth];
+#pragma unroll
+        for (int depth = 0; depth < T::kDepth; ++depth) weight[depth] = T::Left::at(slab, 0, threadIdx.x, depth);
+#pragma unroll
+        for (int depth = 0; depth < T::kDepth; ++depth)
+          if (depth < count) column_sum += weight[depth];
+      }
   });
   if constexpr (P::kSquared && kOfNegatives) {
     __syncthreads();
