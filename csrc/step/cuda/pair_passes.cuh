@@ -10,12 +10,13 @@
 namespace frugal::cuda {
 
 // How a similarity compares and pulls. kSquared: the pull is the sum of weights times the row itself, less the product.
-// The shapes are small, so that a batch of a thousand has a tile for every multiprocessor.
+// The shapes are small, so that a batch of a thousand has a tile for every multiprocessor, or more where both sides have
+// theirs.
 struct DotPairs {
   using Compare = Product;
   using Pull = Product;
   using CompareShape = Shape<4, 16, 4, 8, 32>;
-  using PullShape = Shape<4, 16, 4, 8, 32>;
+  using PullShape = Shape<8, 16, 4, 8, 16>;
   static constexpr bool kSquared = false;
 };
 struct L2Pairs : DotPairs {
