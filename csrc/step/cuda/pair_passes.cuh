@@ -10,8 +10,7 @@
 namespace frugal::cuda {
 
 // How a similarity compares and pulls. kSquared: the pull is the sum of weights times the row itself, less the product.
-// The shapes are small, so that a batch of a thousand has a tile for every multiprocessor, or more where both sides have
-// theirs.
+// The shapes are small, so that a batch of a thousand has a tile for every multiprocessor.
 struct DotPairs {
   using Compare = Product;
   using Pull = Product;
