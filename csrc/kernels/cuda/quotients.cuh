@@ -22,8 +22,8 @@ __device__ inline Divisor make_divisor(float value) {
 
 __device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
 
-// Each x becomes x / by. Where nothing can overflow or underflow, the last of two corrections by exact residuals rounds
-// correctly, by a theorem of Markstein's: the reciprocal is, and the quotient before is within its last digit.
+// Each x becomes x / by. Where nothing can overflow or underflow, one correction by an exact residual rounds correctly,
+// since the reciprocal is (Brisebarre, Muller and Raina 2004; tests/cuda/test_emulated_quotients.cpp).
 template <int kCount>
 __device__ inline void divide(float (&x)[kCount], const Divisor& by) {
   bool plain = by.plain;
@@ -33,8 +33,7 @@ __device__ inline void divide(float (&x)[kCount], const Divisor& by) {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
       const float guess = x[k] * by.reciprocal;
-      const float better = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
-      const float best = __fmaf_rn(__fmaf_rn(-by.value, better, x[k]), by.reciprocal, better);
+      const float best = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
       constexpr unsigned kSign = 0x80000000u;  // 0 keeps its own
       x[k] = __uint_as_float((__float_as_uint(best) & ~kSign) | (__float_as_uint(x[k]) & kSign));
     }

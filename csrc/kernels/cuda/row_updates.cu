@@ -14,11 +14,11 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
-constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are a block's
+constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
+constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
-constexpr int kAhead = 16;                // occurrences that a thread loads before it adds them
-constexpr std::int64_t kManyBlocks = 128;  // for rows with many occurrences, about one per multiprocessor
+constexpr int kAhead = 32;                // occurrences that a thread loads before it adds them
+constexpr std::int64_t kMostShares = 128;  // of the rows with many occurrences, about one per multiprocessor
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {
@@ -26,7 +26,10 @@ struct Updates {
   std::int64_t first_row[kMaxTables + 1];
   float negative_rate;
   int tables;
-  std::int64_t many_blocks;
+  std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
+  int slices;           // blocks of a share, each with kThreads columns of its rows
+
+  FRUGAL_EVERYWHERE std::int64_t many_blocks() const { return shares * slices; }
 };
 
 struct RowOfTable {
@@ -169,9 +172,9 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (lane == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// As update_row_alone, by a block, a thread for each column.
+// As update_row_alone, by a block for each slice, a thread for each column.
 template <bool kHalves>
-__device__ void update_row_together(const TableUpdate& s, std::int64_t u, float negative_rate) {
+__device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
   __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
   const Occurrences occurrences(s.gradients, u);
@@ -197,7 +200,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
   if (leave == RowDestination::kGradient) {
     for (int first = 0; first < count; first += kThreads) {
       const int there = look_up(first);
-      for (int i = threadIdx.x / kWarpLanes; i < there; i += kWarps)
+      for (int i = slice * kWarps + threadIdx.x / kWarpLanes; i < there; i += slices * kWarps)
         copy_row<DeviceWarp>(to + (first + i) * s.memory.record_stride(), gradients[i], dim);
     }
     return;
@@ -214,7 +217,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
     for (; i < there; ++i) state += squares[i];
   }
   const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
-  for (std::int64_t start = 0; start < dim; start += kThreads) {
+  for (std::int64_t start = slice * kThreads; start < dim; start += slices * kThreads) {
     const std::int64_t column = start + threadIdx.x;
     const bool mine = column < dim;
     float value = mine ? record[column] : 0.0f;
@@ -241,18 +244,18 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, float 
     else if (mine)
       to[column] = value;
   }
-  if (threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
+  if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// The first blocks each take the rows with many occurrences out of every many_blocks-th row, the others a row per warp.
+// The first blocks each take a slice of the rows with many occurrences in a share, the others a row per warp.
 // kHalves: whether a table has rows in halves.
 template <bool kHalves>
-__global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_constant__ Updates work) {
+__global__ void __launch_bounds__(kThreads, 8) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
-  if (blockIdx.x >= work.many_blocks) {
-    const std::int64_t unit = (blockIdx.x - work.many_blocks) * kWarps + warp;
+  if (blockIdx.x >= work.many_blocks()) {
+    const std::int64_t unit = (blockIdx.x - work.many_blocks()) * kWarps + warp;
     if (unit >= rows) return;
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
@@ -260,8 +263,9 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_consta
       update_row_alone<kHalves>(*at.table, at.row, occurrences, work.negative_rate);
     return;
   }
-  for (std::int64_t first = blockIdx.x; first < rows; first += kThreads * work.many_blocks) {
-    const std::int64_t mine = first + threadIdx.x * work.many_blocks;
+  const int slice = static_cast<int>(blockIdx.x / work.shares);
+  for (std::int64_t first = blockIdx.x % work.shares; first < rows; first += kThreads * work.shares) {
+    const std::int64_t mine = first + threadIdx.x * work.shares;
     bool has_many = false;
     if (mine < rows) {
       const RowOfTable at = find_row(work, mine);
@@ -273,8 +277,8 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(const __grid_consta
     for (int w = 0; w < kWarps; ++w)
       for (unsigned left = many[w]; left != 0; left &= left - 1) {
         const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
-        const RowOfTable at = find_row(work, first + thread * work.many_blocks);
-        update_row_together<kHalves>(*at.table, at.row, work.negative_rate);
+        const RowOfTable at = find_row(work, first + thread * work.shares);
+        update_row_together<kHalves>(*at.table, at.row, slice, work.slices, work.negative_rate);
       }
     __syncthreads();  // before `many` is written again
   }
@@ -302,16 +306,19 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   Updates work{};
   work.negative_rate = -learning_rate;
   work.tables = static_cast<int>(tables.size());
+  std::int64_t widest = 1;
   for (int t = 0; t < work.tables; ++t) {
     work.table[t] = tables[t];
+    widest = std::max(widest, tables[t].memory.dim);
     work.first_row[t + 1] = work.first_row[t] + tables[t].writes.count;
   }
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
   const auto in_halves = [](const TableUpdate& each) { return each.memory.in_halves(); };
   const auto kernel = std::any_of(tables.begin(), tables.end(), in_halves) ? update_kernel<true> : update_kernel<false>;
-  work.many_blocks = std::min(rows, kManyBlocks);
-  const unsigned blocks = static_cast<unsigned>(work.many_blocks) + blocks_of_warps(rows);
+  work.shares = std::min(rows, kMostShares);
+  work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
+  const unsigned blocks = static_cast<unsigned>(work.many_blocks()) + blocks_of_warps(rows);
   kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
 }

@@ -32,7 +32,8 @@ struct QueryRow {
   const float* negative_square;  // |b|^2 of each negative, padded, kL2 only
   float gamma;
   float positive_score;
-  float scale;  // what d loss / d score is multiplied by
+  float scale;             // what d loss / d score is multiplied by
+  float* terms = nullptr;  // on a device, scratch for twice as many floats
 };
 
 struct QueryLoss {

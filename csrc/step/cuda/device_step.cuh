@@ -35,6 +35,7 @@ struct Step {
   float *query_square, *weight_sum;                        // (B,): L2 alone
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
   float *positive_loss, *negative_loss;                    // (B,) times edge importance
+  float* plain;                                            // (B,) moduli alone: 1 if a query's weights are plain, or 0
   Mirrors mirrors;                                         // of what ranks exchange of raw values
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
@@ -153,7 +154,7 @@ inline std::int64_t lay_out(Step& s) {
   lay_out_exchanged(s, take(exchanged_floats(s)));
   s.leaf = take(2 * positives * s.leaf_stride);
   for (float** each : {&s.memo, &s.score_gradient, &s.weight_sum, &s.positive_loss, &s.negative_loss,
-                       &s.relation_regularization})
+                       &s.plain, &s.relation_regularization})
     *each = take(positives);
   s.entity_regularization = take(2 * positives + sampled);
   return used;

@@ -6,6 +6,7 @@
 #include "models/row_models.h"
 #include "models/similarity/score_row.h"
 #include "step/cuda/device_step.cuh"
+#include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
 #include "step/cuda/sum_pass.cuh"
@@ -14,7 +15,8 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each
+constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each, or all one of scores
+static_assert(kTeams == kRowTeams);
 constexpr int kRowsTogether = 2;                          // rows that a half-warp loads before it looks at them
 
 // Rows of one edge in shared memory, where loops over them wait for nothing.
@@ -177,11 +179,11 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   for (int k = 0; k < kRowsTogether; ++k) prepare_row<Program>(s, SingleRow(s, first + k), mine + k * row_floats(s));
 }
 
-// The raw values of pairs and queries, by a half-warp: those that this device has alone.
+// The raw values of pairs and queries, by a block: those that this device has alone.
 struct OwnValues {
   const Step& s;
   // n values from `from` on; there once the copies are.
-  __device__ void load(const float* from, std::int64_t n, float* to) const { start_copy<kLanes>(to, from, n); }
+  __device__ void load(const float* from, std::int64_t n, float* to) const { start_copy<kThreads>(to, from, n); }
   __device__ float value(const float* from) const { return *from; }
 };
 
@@ -192,8 +194,8 @@ struct ExchangedValues {
   const DeviceExchange& exchange;
 
   __device__ void load(const float* from, std::int64_t n, float* to) const {
-    constexpr int kAhead = 4, kWord = 4;
-    for (std::int64_t first = kWord * lane(); first < n; first += kAhead * kWord * kLanes) {
+    constexpr int kAhead = 2, kWord = 4;
+    for (std::int64_t first = kWord * threadIdx.x; first < n; first += kAhead * kWord * kThreads) {
       float4 sum[kAhead];
 #pragma unroll
       for (int rank = 0; rank < kMostRanks; ++rank) {
@@ -202,7 +204,7 @@ struct ExchangedValues {
         float4 x[kAhead];
 #pragma unroll
         for (int k = 0; k < kAhead; ++k)
-          if (first + k * kWord * kLanes < n) x[k] = *reinterpret_cast<const float4*>(part + k * kWord * kLanes);
+          if (first + k * kWord * kThreads < n) x[k] = *reinterpret_cast<const float4*>(part + k * kWord * kThreads);
 #pragma unroll
         for (int k = 0; k < kAhead; ++k) {
           if (rank == 0) {
@@ -214,7 +216,7 @@ struct ExchangedValues {
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k)
-        if (first + k * kWord * kLanes < n) *reinterpret_cast<float4*>(to + first + k * kWord * kLanes) = sum[k];
+        if (first + k * kWord * kThreads < n) *reinterpret_cast<float4*>(to + first + k * kWord * kThreads) = sum[k];
     }
   }
   __device__ float value(const float* from) const {
@@ -228,7 +230,8 @@ struct ExchangedValues {
   }
 };
 
-// By a half-warp: from a query's comparisons through scores and losses to the weights of its pairs.
+// By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
+// pairs.
 template <typename Program, typename Scores, bool kSquared, typename Values>
 __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
   const std::int64_t chunk = edge / s.batch.chunk_size;
@@ -241,14 +244,15 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   row.negatives = s.columns;
   row.vectors = s.weight_stride / kLanes;
   row.own = s.own > 0 ? edge % s.batch.chunk_size : -1;
-  row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.negative_square = square;
+  row.terms = square + s.weight_stride;
+  raw.load(kept, s.weight_stride, row.values);
+  if (kSquared) raw.load(s.negative_square + chunk * s.weight_stride, s.weight_stride, square);
+  row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.gamma = s.model.gamma;
   row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), s.memo + edge);
   row.scale = importance * (s.loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
-  raw.load(kept, s.weight_stride, row.values);
-  if (kSquared) raw.load(s.negative_square + chunk * s.weight_stride, s.weight_stride, square);
-  finish_copies(half_warp());
+  finish_copies();
   const QueryLoss negatives = score_row<Scores>(s.loss, row);
   s.negative_loss[edge] = importance * negatives.loss;
   if (s.loss.joint()) {
@@ -259,18 +263,26 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
     s.positive_loss[edge] = importance * positive.loss;
     s.score_gradient[edge] = row.scale * positive.derivative;
   }
-  meet_lanes();
+  meet_teams();
+  for (std::int64_t j = threadIdx.x; j < s.weight_stride; j += kThreads) kept[j] = row.values[j];
+  if (row_team() != 0) return;
   if (kSquared)
     s.weight_sum[edge] = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
-  for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) kept[j] = row.values[j];
+  if constexpr (Program::kSimilarity == Similarity::kModulus) {
+    bool plain = true;
+#pragma unroll 8
+    for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) plain = plain & is_plain_weight(row.values[j]);
+    s.plain[edge] = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
+  }
 }
+
+// Floats of shared memory: a row five times.
+std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
 template <typename Program, typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
-  float* const mine = shared + threadIdx.x / kLanes * 3 * s.weight_stride;
-  if (edge < s.batch.positives) lose_query<Program, Scores, kSquared>(s, edge, OwnValues{s}, mine);
+  lose_query<Program, Scores, kSquared>(s, blockIdx.x, OwnValues{s}, shared);
 }
 
 // The same where ranks have columns, and have met.
@@ -278,10 +290,7 @@ template <typename Program, typename Scores, bool kSquared>
 __global__ void __launch_bounds__(kThreads)
     joint_loss_kernel(Step s, const __grid_constant__ DeviceExchange exchange) {
   extern __shared__ __align__(16) float shared[];
-  const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + threadIdx.x / kLanes;
-  float* const mine = shared + threadIdx.x / kLanes * 3 * s.weight_stride;
-  if (edge < s.batch.positives)
-    lose_query<Program, Scores, kSquared>(s, edge, ExchangedValues{s, exchange}, mine);
+  lose_query<Program, Scores, kSquared>(s, blockIdx.x, ExchangedValues{s, exchange}, shared);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -334,17 +343,19 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
          kTeams * prepare_floats(s), stream, "queries", part);
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", part);
-  const std::int64_t loss_blocks = pieces(positives, kTeams), loss_floats = kTeams * 3 * s.weight_stride;
   if (exchange) meet(*exchange, reinterpret_cast<std::uintptr_t>(stream));
   if (exchange && exchange->near) {
-    launch(joint_loss_kernel<Program, Scores, P::kSquared>, loss_blocks, kThreads, loss_floats, stream, "losses", s,
+    launch(joint_loss_kernel<Program, Scores, P::kSquared>, positives, kThreads, loss_floats(s), stream, "losses", s,
            *exchange);
   } else {
     if (exchange)
       sum_parts(*exchange, exchanged_floats(s), s.weight, reinterpret_cast<std::uintptr_t>(stream));
-    launch(loss_kernel<Program, Scores, P::kSquared>, loss_blocks, kThreads, loss_floats, stream, "losses", s);
+    launch(loss_kernel<Program, Scores, P::kSquared>, positives, kThreads, loss_floats(s), stream, "losses", s);
   }
-  launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
+  if constexpr (Program::kSimilarity == Similarity::kModulus)
+    launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
+  else
+    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
   Step sums = s;

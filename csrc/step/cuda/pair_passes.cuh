@@ -14,8 +14,8 @@ namespace frugal::cuda {
 struct DotPairs {
   using Compare = Product;
   using Pull = Product;
-  using CompareShape = Shape<4, 16, 4, 8>;
-  using PullShape = Shape<4, 16, 4, 8>;
+  using CompareShape = Shape<4, 16, 4, 8, 32>;
+  using PullShape = Shape<8, 16, 4, 8, 16>;
   static constexpr bool kSquared = false;
 };
 struct L2Pairs : DotPairs {
@@ -25,9 +25,9 @@ struct L1Pairs : DotPairs {
   using Compare = AbsoluteDistance;
   using Pull = AbsolutePull;
 };
-struct ModulusPairs : DotPairs {
+struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
   using Compare = ModulusDistance;
-  using Pull = ModulusPull;
+  using CompareShape = Shape<2, 32, 4, 8, 16>;  // more warps, since roots are far apart from what they are for
 };
 
 template <typename P>
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
   typename T::Sums sum = {};
-  const typename T::Own own = {};
+  const typename T::Sums own = {};
   T::fold(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column, static_cast<int>(s.part),
           own, sum, [](const float*, int) {});
   const auto place = [&](int row, int column) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
-      for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(j)] = sum[i][0][j];
+      for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(j)] = sum[i][j];
     __syncthreads();
     for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads) {
       const int row = first_row + i / T::kColumns, column = first_column + i % T::kColumns;
@@ -74,38 +74,40 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 #pragma unroll
     for (int j = 0; j < T::kMicroColumns; ++j) {
       const int row = first_row + T::row(i), column = first_column + T::column(j);
-      if (row < queries && column < columns) *place(row, column) = sum[i][0][j];
+      if (row < queries && column < columns) *place(row, column) = sum[i][j];
     }
 }
 
-// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, part, column, values,
-// own) takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
+// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, column, values, own)
+// takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
 template <typename P, bool kOfNegatives, typename Write>
 __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
                           const Operand& theirs, const float* weight_sum, Write write) {
-  using Op = typename P::Pull;
   using T = PullTile<P, kOfNegatives>;
   const int across = (static_cast<int>(s.part) + T::kColumns - 1) / T::kColumns;
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
   const auto row_of = [&](int i) { return mine.data + static_cast<std::int64_t>(first_row + T::row(i)) * mine.stride; };
   typename T::Sums sum = {};
-  typename T::Own own = {};
-  if constexpr (Op::kOwn > 0) {
+  typename T::Sums own = {};
+  if constexpr (P::Pull::kOwn) {
 #pragma unroll
-    for (int part = 0; part < Op::kOwn; ++part)
+    for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
-      for (int i = 0; i < T::kMicroRows; ++i)
-#pragma unroll
-        for (int j = 0; j < T::kMicroColumns; ++j)
-          own[i][part][j] = first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part
-                                ? row_of(i)[part * mine.part + first_column + T::column(j)]
-                                : 1.0f;  // unlike the padding it meets: distances of 0 take longer
+      for (int j = 0; j < T::kMicroColumns; ++j)
+        if (first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part)
+          own[i][j] = row_of(i)[first_column + T::column(j)];
   }
   float column_sum = 0.0f;  // of a negative's weights, one thread each
   T::fold(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum, [&](const float* slab, int count) {
     if constexpr (P::kSquared && kOfNegatives)
-      if (threadIdx.x < T::kRows)
-        for (int depth = 0; depth < count; ++depth) column_sum += T::Left::at(slab, 0, threadIdx.x, depth);
+      if (threadIdx.x < T::kRows) {
+        float weight[T::kDepth];
+#pragma unroll
+        for (int depth = 0; depth < T::kDepth; ++depth) weight[depth] = T::Left::at(slab, 0, threadIdx.x, depth);
+#pragma unroll
+        for (int depth = 0; depth < T::kDepth; ++depth)
+          if (depth < count) column_sum += weight[depth];
+      }
   });
   if constexpr (P::kSquared && kOfNegatives) {
     __syncthreads();
@@ -118,19 +120,43 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
     for (int j = 0; j < T::kMicroColumns; j += 4) {
       const int row = first_row + T::row(i), column = first_column + T::column(j);
       if (row >= mine.rows || column >= s.part) continue;
-#pragma unroll
-      for (int part = 0; part < Op::kSums; ++part) {
-        const float* own_row = row_of(i) + part * mine.part + column;
-        float4 x = {sum[i][part][j], sum[i][part][j + 1], sum[i][part][j + 2], sum[i][part][j + 3]};
-        if constexpr (P::kSquared) {
-          const float total = kOfNegatives ? shared[T::row(i)] : weight_sum[row];
-          const float4 m = *reinterpret_cast<const float4*>(own_row);
-          x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
-          x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
-        }
-        write(row, part, column, x, own_row);
+      const float* own_row = row_of(i) + column;
+      float4 x = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+      if constexpr (P::kSquared) {
+        const float total = kOfNegatives ? shared[T::row(i)] : weight_sum[row];
+        const float4 m = *reinterpret_cast<const float4*>(own_row);
+        x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
+        x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
       }
+      write(row, column, x, own_row);
     }
+}
+
+// Four columns of the gradient of a negative of a chunk, with regularization if it was sampled. own: the negative's.
+__device__ inline void write_negative_gradient(const Step& s, int chunk, int row, int part, int column, float4 x,
+                                               const float* own) {
+  if (row < s.own) {
+    float* to = s.own_gradient + (chunk * s.batch.chunk_size + row) * s.stride + part * s.part_stride + column;
+    *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
+    return;
+  }
+  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
+  if (s.regularized) {
+    const auto add = [&](float& value, float y) {
+      value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
+    };
+    add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
+  }
+  const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
+  float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
+  if (s.aligned_out) {
+    *reinterpret_cast<float4*>(to) = x;
+    return;
+  }
+  const float value[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    if (column + k < s.part) to[k] = value[k];
 }
 
 template <typename P>
@@ -148,37 +174,16 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step 
   const std::int64_t first_edge = static_cast<std::int64_t>(chunk) * s.batch.chunk_size;
   if (tile < tiles_of_queries) {
     pull_tile<P, false>(s, shared, tile, s.weights(chunk), s.queries(chunk, s.query), s.negatives(chunk),
-                        s.weight_sum + first_edge, [&](int row, int part, int column, float4 x, const float*) {
-                          float* to = s.query_gradient + (first_edge + row) * s.stride + part * s.part_stride + column;
+                        s.weight_sum + first_edge, [&](int row, int column, float4 x, const float*) {
+                          float* to = s.query_gradient + (first_edge + row) * s.stride + column;
                           *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
                         });
     return;
   }
-  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
                      s.queries(chunk, s.query), nullptr,
-                     [&](int row, int part, int column, float4 x, const float* own) {
-                       if (row < s.own) {
-                         float* to = s.own_gradient + (first_edge + row) * s.stride + part * s.part_stride + column;
-                         *reinterpret_cast<float4*>(to) = x;
-                         return;
-                       }
-                       if (s.regularized) {
-                         const auto add = [&](float& value, float y) {
-                           value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
-                         };
-                         add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
-                       }
-                       const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
-                       float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
-                       if (s.aligned_out) {
-                         *reinterpret_cast<float4*>(to) = x;
-                         return;
-                       }
-                       const float value[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-                       for (int k = 0; k < 4; ++k)
-                         if (column + k < s.part) to[k] = value[k];
+                     [&](int row, int column, float4 x, const float* own) {
+                       write_negative_gradient(s, chunk, row, 0, column, x, own);
                      });
 }
 

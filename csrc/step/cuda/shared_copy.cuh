@@ -7,7 +7,7 @@
 
 namespace frugal::cuda {
 
-// By `kThreadsOf` neighbouring threads, whose number divides a warp's: n floats, 16 bytes at a time where they allow.
+// By `kThreadsOf` neighbouring threads, whose number divides a block's: n floats, 16 bytes at a time where they allow.
 template <int kThreadsOf>
 __device__ void start_copy(float* to, const float* from, std::int64_t n) {
   constexpr int kWord = 4;  // floats
@@ -21,6 +21,13 @@ __device__ void start_copy(float* to, const float* from, std::int64_t n) {
   }
 #pragma unroll 4
   for (std::int64_t i = thread; i < n; i += kThreadsOf) __pipeline_memcpy_async(to + i, from + i, sizeof(float));
+}
+
+// Of a block, all of which shares what was copied.
+__device__ inline void finish_copies() {
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
 }
 
 // lanes: those of the warp that share what was copied.

@@ -58,28 +58,42 @@ __device__ inline void store_mean_square(const float* row, std::int64_t dim, int
 // By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
 // regularization.
 __device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
-  const std::int32_t begin = s.batch.positive_offset[row], end = s.batch.positive_offset[row + 1];
-  if (begin == end) return;  // no positive, or a row that only pads
+  __shared__ std::int32_t places[kSumThreads];  // of occurrences, looked up together
+  const std::int32_t begin = s.batch.positive_offset[row];
+  const int count = s.batch.positive_offset[row + 1] - begin;
+  if (count == 0) return;  // no positive, or a row that only pads
   const std::int64_t dim = s.model.entity_dim;
   const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   float* out = s.out.positive.data + row * s.out.positive.stride;
-  for (std::int64_t column = 4 * threadIdx.x; column < dim; column += 4 * kSumThreads) {
+  for (std::int64_t start = 0; start < dim; start += 4 * kSumThreads) {
+    const std::int64_t column = start + 4 * threadIdx.x;
     float own[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) own[j] = s.regularized && column + j < dim ? s.entity(row)[column + j] : 0.0f;
-    const auto load = [&](std::int32_t o) {
-      return *reinterpret_cast<const float4*>(s.leaf + s.batch.positive_occurrence[o] * s.leaf_stride + column);
-    };
-    float4 sum = load(begin);
-    for (std::int32_t o = begin + 1; o < end; o += kSumsAhead) {
-      float4 x[kSumsAhead];
+    float4 sum;
+    for (int first = 0; first < count; first += kSumThreads) {
+      const int there = count - first < kSumThreads ? count - first : kSumThreads;
+      if (start == 0 || count > kSumThreads) {
+        __syncthreads();  // the last ones have been used
+        if (threadIdx.x < there) places[threadIdx.x] = s.batch.positive_occurrence[begin + first + threadIdx.x];
+        __syncthreads();
+      }
+      for (int i = 0; column < dim && i < there; i += kSumsAhead) {
+        float4 x[kSumsAhead];
 #pragma unroll
-      for (int k = 0; k < kSumsAhead; ++k)
-        if (o + k < end) x[k] = load(o + k);
+        for (int k = 0; k < kSumsAhead; ++k)
+          if (i + k < there)
+            x[k] = *reinterpret_cast<const float4*>(s.leaf + places[i + k] * s.leaf_stride + column);
 #pragma unroll
-      for (int k = 0; k < kSumsAhead; ++k)
-        if (o + k < end) sum.x += x[k].x, sum.y += x[k].y, sum.z += x[k].z, sum.w += x[k].w;
+        for (int k = 0; k < kSumsAhead; ++k) {
+          if (first + i + k == 0)
+            sum = x[k];
+          else if (i + k < there)
+            sum.x += x[k].x, sum.y += x[k].y, sum.z += x[k].z, sum.w += x[k].w;
+        }
+      }
     }
+    if (column >= dim) continue;
     float values[4] = {sum.x, sum.y, sum.z, sum.w};
     if (s.regularized)
 #pragma unroll

@@ -29,7 +29,7 @@ struct Slab {
   static constexpr int kRows = kDepthMajor ? kDepth : kTile;
   static constexpr int kPitch = kDepthMajor ? kTile : kDepth + 4;  // 4: neighbours' words lie in different banks
   static constexpr int kFloats = kParts * kRows * kPitch;
-  static_assert(kMicro % 4 == 0 && kDepth % 4 == 0);
+  static_assert((!kDepthMajor || kMicro % 4 == 0) && kDepth % 4 == 0);
 
   // Which index of the tile is a thread's m-th.
   static __device__ int index(int thread, int m) {
@@ -62,11 +62,11 @@ struct Slab {
    private:
     static constexpr int kWords = (kDepthMajor ? kTile : kDepth) / 4, kRowsAtOnce = kBlock / kWords;
     static constexpr int kCount = kParts * kRows / kRowsAtOnce;
-    static_assert(kBlock % kWords == 0 && kRows % kRowsAtOnce == 0);
+    static_assert(kBlock % kWords == 0 && kParts * kRows % kRowsAtOnce == 0);
 
     static __device__ int column() { return threadIdx.x % kWords * 4; }
-    static __device__ int row(int k) { return k * kRowsAtOnce % kRows + threadIdx.x / kWords; }
-    static constexpr __device__ int part(int k) { return k * kRowsAtOnce / kRows; }
+    static __device__ int row(int k) { return (k * kRowsAtOnce + threadIdx.x / kWords) % kRows; }
+    static __device__ int part(int k) { return (k * kRowsAtOnce + threadIdx.x / kWords) / kRows; }
 
     const Operand from_;
     int fixed_[kCount];
@@ -100,152 +100,117 @@ struct Slab {
 };
 
 // What is folded, at one depth, into a thread's kRows x kColumns results: a[part][i] is of the left operand's indices,
-// b[part][j] of the right one's, own[i][part][j] and sum[i][part][j] of the results. kLeft, kRight: parts of the
-// operands; kOwn: numbers of a result that it also needs; kSums: numbers of a result. kDepth: of a slab; kUnroll: how
-// many groups of four depths the code spells out.
+// b[part][j] of the right one's, own[i][j] and sum[i][j] of the results. kLeft, kRight: parts of the operands; kOwn:
+// whether it also needs the result's own number. kUnroll: how many groups of four depths the code spells out.
 struct Product {
-  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 8;
+  static constexpr bool kOwn = false;
+  static constexpr int kLeft = 1, kRight = 1, kUnroll = 8;
   template <int kRows, int kColumns>
   static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
-                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
+                              const float (&)[kRows][kColumns], float (&sum)[kRows][kColumns]) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) sum[i][0][j] = __fmaf_rn(a[0][i], b[0][j], sum[i][0][j]);
+      for (int j = 0; j < kColumns; ++j) sum[i][j] = __fmaf_rn(a[0][i], b[0][j], sum[i][j]);
   }
 };
 
 struct AbsoluteDistance {
-  static constexpr int kLeft = 1, kRight = 1, kOwn = 0, kSums = 1, kDepth = 32, kUnroll = 4;
+  static constexpr bool kOwn = false;
+  static constexpr int kLeft = 1, kRight = 1, kUnroll = 4;
   template <int kRows, int kColumns>
   static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
-                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
+                              const float (&)[kRows][kColumns], float (&sum)[kRows][kColumns]) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) sum[i][0][j] += fabsf(a[0][i] - b[0][j]);
+      for (int j = 0; j < kColumns; ++j) sum[i][j] += fabsf(a[0][i] - b[0][j]);
   }
 };
 
 // a: weight, b: the other row, own: the result's row. sign(own - b) * weight is added.
 struct AbsolutePull {
-  static constexpr int kLeft = 1, kRight = 1, kOwn = 1, kSums = 1, kDepth = 32, kUnroll = 2;
+  static constexpr bool kOwn = true;
+  static constexpr int kLeft = 1, kRight = 1, kUnroll = 2;
   template <int kRows, int kColumns>
   static __device__ void fold(const float (&a)[1][kRows], const float (&b)[1][kColumns],
-                              const float (&own)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
+                              const float (&own)[kRows][kColumns], float (&sum)[kRows][kColumns]) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
-        const float difference = own[i][0][j] - b[0][j];
+        const float difference = own[i][j] - b[0][j];
         const int sign = __float_as_int(difference) & static_cast<int>(0x80000000u);
-        if (difference != 0.0f) sum[i][0][j] += __int_as_float(__float_as_int(a[0][i]) ^ sign);
+        if (difference != 0.0f) sum[i][j] += __int_as_float(__float_as_int(a[0][i]) ^ sign);
       }
   }
 };
 
 __device__ inline float square_of(float x, float y) { return __fmaf_rn(x, x, y * y); }
 
-// kTogether rows share one look at whether their squares are plain, so that there is work between two branches.
+// Whether all squares are plain is asked after the fact, so that nothing waits for the branch.
 struct ModulusDistance {
-  static constexpr int kLeft = 2, kRight = 2, kOwn = 0, kSums = 1, kDepth = 16, kUnroll = 1, kTogether = 4;
+  static constexpr bool kOwn = false;
+  static constexpr int kLeft = 2, kRight = 2, kUnroll = 1;
   template <int kRows, int kColumns>
   static __device__ void fold(const float (&a)[2][kRows], const float (&b)[2][kColumns],
-                              const float (&)[kRows][1][kColumns], float (&sum)[kRows][1][kColumns]) {
+                              const float (&)[kRows][kColumns], float (&sum)[kRows][kColumns]) {
+    float square[kRows][kColumns], root[kRows][kColumns];
+    unsigned excess = 0;
 #pragma unroll
-    for (int first = 0; first < kRows; first += kTogether) {
-      float square[kTogether][kColumns];
-      unsigned excess = 0;
+    for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          square[i][j] = square_of(a[0][first + i] - b[0][j], a[1][first + i] - b[1][j]);
-          excess = larger(excess, excess_of(square[i][j]));
-        }
-      if (is_plain(excess)) {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) sum[first + i][0][j] += plain_root(square[i][j]).root;
-      } else {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) sum[first + i][0][j] += any_root(square[i][j]);
+      for (int j = 0; j < kColumns; ++j) {
+        square[i][j] = square_of(a[0][i] - b[0][j], a[1][i] - b[1][j]);
+        excess = larger(excess, excess_of(square[i][j]));
+        root[i][j] = plain_root(square[i][j]).root;
       }
-    }
-  }
-};
-
-// The direction of own - b, 0 where they are equal, times the weight a.
-struct ModulusPull {
-  static constexpr int kLeft = 1, kRight = 2, kOwn = 2, kSums = 2, kDepth = 16, kUnroll = 1, kTogether = 2;
-  template <int kRows, int kColumns>
-  static __device__ void fold(const float (&a)[1][kRows], const float (&b)[2][kColumns],
-                              const float (&own)[kRows][2][kColumns], float (&sum)[kRows][2][kColumns]) {
+    if (!is_plain(excess))
 #pragma unroll
-    for (int first = 0; first < kRows; first += kTogether) {
-      float x[kTogether][kColumns], y[kTogether][kColumns], ratio[kTogether][kColumns];
-      unsigned excess = 0;
-      bool plain = true;
+      for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        plain = plain & is_plain_weight(a[0][first + i]);
+        for (int j = 0; j < kColumns; ++j) root[i][j] = any_root(square[i][j]);
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          x[i][j] = own[first + i][0][j] - b[0][j], y[i][j] = own[first + i][1][j] - b[1][j];
-          ratio[i][j] = square_of(x[i][j], y[i][j]);
-          excess = larger(excess, excess_of(ratio[i][j]));
-        }
-      }
-      if (plain & is_plain(excess)) {
+    for (int i = 0; i < kRows; ++i)
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) ratio[i][j] = plain_ratio(a[0][first + i], plain_root(ratio[i][j]));
-      } else {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) ratio[i][j] = any_ratio(a[0][first + i], ratio[i][j]);
-      }
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          sum[first + i][0][j] = __fmaf_rn(ratio[i][j], x[i][j], sum[first + i][0][j]);
-          sum[first + i][1][j] = __fmaf_rn(ratio[i][j], y[i][j], sum[first + i][1][j]);
-        }
-    }
+      for (int j = 0; j < kColumns; ++j) sum[i][j] += root[i][j];
   }
 };
 
 // A block's threads, and each one's results.
-template <int kMicroRowsOf, int kThreadRowsOf, int kMicroColumnsOf, int kThreadColumnsOf>
+// kDepth: of a slab.
+template <int kMicroRowsOf, int kThreadRowsOf, int kMicroColumnsOf, int kThreadColumnsOf, int kDepthOf>
 struct Shape {
   static constexpr int kMicroRows = kMicroRowsOf, kThreadRows = kThreadRowsOf;
-  static constexpr int kMicroColumns = kMicroColumnsOf, kThreadColumns = kThreadColumnsOf;
+  static constexpr int kMicroColumns = kMicroColumnsOf, kThreadColumns = kThreadColumnsOf, kDepth = kDepthOf;
 };
 
 template <typename Op, typename S, bool kLeftDepthMajor, bool kRightDepthMajor>
 struct Tile : S {
-  using S::kMicroColumns, S::kMicroRows, S::kThreadColumns, S::kThreadRows;
-  static constexpr int kThreads = kThreadRows * kThreadColumns, kDepth = Op::kDepth, kStages = 3;
+  using S::kDepth, S::kMicroColumns, S::kMicroRows, S::kThreadColumns, S::kThreadRows;
+  static constexpr int kThreads = kThreadRows * kThreadColumns, kStages = 3;
   static constexpr int kRows = kMicroRows * kThreadRows, kColumns = kMicroColumns * kThreadColumns;
   using Left = Slab<kLeftDepthMajor, Op::kLeft, kMicroRows, kThreadRows, kDepth>;
   using Right = Slab<kRightDepthMajor, Op::kRight, kMicroColumns, kThreadColumns, kDepth>;
   static constexpr int kSlabFloats = Left::kFloats + Right::kFloats, kSharedFloats = kStages * kSlabFloats;
-  using Sums = float[kMicroRows][Op::kSums][kMicroColumns];
-  using Own = float[kMicroRows][Op::kOwn > 0 ? Op::kOwn : 1][kMicroColumns];
+  using Sums = float[kMicroRows][kMicroColumns];
 
-  static __device__ int row(int m) { return Left::index(threadIdx.x / kThreadColumns, m); }
-  static __device__ int column(int m) { return Right::index(threadIdx.x % kThreadColumns, m); }
+  // A warp is 4 x 8 threads, in such an order that every lane's word of the left operand is also that of the lane two
+  // further on, and its word of the right one that of its neighbour: then shared memory answers a warp's loads of 16
+  // bytes by two accesses, and not by four.
+  static_assert(kThreadColumns == 8 && kThreads % 32 == 0);
+  static __device__ int thread_row() {
+    return static_cast<int>(threadIdx.x / 32 * 4 + threadIdx.x / 16 % 2 * 2 + threadIdx.x % 2);
+  }
+  static __device__ int thread_column() { return static_cast<int>(threadIdx.x / 2 % 8); }
 
-  static __device__ void fold_four(const float* left, const float* right, int depth, const Own& own, Sums& sum) {
+  static __device__ int row(int m) { return Left::index(thread_row(), m); }
+  static __device__ int column(int m) { return Right::index(thread_column(), m); }
+
+  static __device__ void fold_four(const float* left, const float* right, int depth, const Sums& own, Sums& sum) {
     float a[4][Op::kLeft][kMicroRows], b[4][Op::kRight][kMicroColumns];
-    Left::read(left, threadIdx.x / kThreadColumns, depth, a);
-    Right::read(right, threadIdx.x % kThreadColumns, depth, b);
+    Left::read(left, thread_row(), depth, a);
+    Right::read(right, thread_column(), depth, b);
 #pragma unroll
     for (int d = 0; d < 4; ++d) Op::fold(a[d], b[d], own, sum);
   }
@@ -254,7 +219,7 @@ struct Tile : S {
   // count) is called for each slab of the left operand, once it is in shared memory, with its number of depths.
   template <typename EachSlab>
   static __device__ void fold(float* shared, const Operand& left, int first_row, const Operand& right, int first_column,
-                              int depths, const Own& own, Sums& sum, EachSlab each_slab) {
+                              int depths, const Sums& own, Sums& sum, EachSlab each_slab) {
     const int slabs = (depths + kDepth - 1) / kDepth;
     const typename Left::template Copies<kThreads> from_left(left, first_row);
     const typename Right::template Copies<kThreads> from_right(right, first_column);
