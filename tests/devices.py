@@ -163,8 +163,9 @@ class CallersStreams(CallersDevice, StreamsDevice):
         """torch.cuda as the device asks for it."""
         nothing = lambda *_: contextlib.nullcontext()  # noqa: E731
         with monkeypatch.context() as patch:
-            for name, stand_in in (("device", nothing), ("stream", nothing), ("current_stream", lambda _: self.callers)):
-                patch.setattr(torch.cuda, name, stand_in)
+            patch.setattr(torch.cuda, "device", nothing)
+            patch.setattr(torch.cuda, "stream", nothing)
+            patch.setattr(torch.cuda, "current_stream", lambda _: self.callers)
             yield
 
     zeros, share, host_read = Device.zeros, Device.share, Device.host_read

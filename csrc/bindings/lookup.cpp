@@ -40,6 +40,8 @@ void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
 }
 
+std::int64_t count_of(const Ids& ids) { return static_cast<std::int64_t>(ids.size()); }
+
 std::byte* packing_memory(const Bytes& memory, std::int64_t count) {
   require(memory.size() >= Lookup::most_packed_bytes(count), "there is no room for the packed lookup");
   return reinterpret_cast<std::byte*>(memory.data());
@@ -50,8 +52,8 @@ class SortedAhead {
   // The ids must stay as they are, and the memory be there, until the result has been taken.
   SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory)
       : sorted_(std::async(std::launch::async,
-                           [keys = ids.data(), count = static_cast<std::int64_t>(ids.size()), rows,
-                            packed = memory ? packing_memory(*memory, static_cast<std::int64_t>(ids.size())) : nullptr] {
+                           [keys = ids.data(), count = count_of(ids), rows,
+                            packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
                              Lookup lookup(keys, count, rows);
                              if (packed != nullptr) lookup.pack(packed);
                              return lookup;

@@ -11,8 +11,10 @@ from .. import _native
 
 
 def borrow() -> None:
-    """Lookups run on the threads of the OpenMP runtime that PyTorch is linked to, where it is one that takes GCC's calls;
-    torch.set_num_threads counts for them, too. A forked process, which has none of these threads, uses our own."""
+    """Lookups run on the threads of the OpenMP runtime that PyTorch is linked to, if it takes GCC's calls.
+
+    torch.set_num_threads counts for them, too. A forked process, which has none of these threads, uses our own.
+    """
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # it is loaded already
         team = ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value  # found in it or in what it is linked to
