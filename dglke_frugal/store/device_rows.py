@@ -19,7 +19,7 @@ from .plan_kernels import FROM_HOST, TO_HOST_ROW, gather_rows, update_from_sums
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
-ROWS_PER_COPY = 65536
+BYTES_PER_COPY = 4 << 20  # of rows that are uploaded or downloaded together
 LINE_FLOATS = 32  # rows are padded to whole lines
 NO_OCCURRENCES = np.empty(0, np.int32)
 
@@ -87,6 +87,7 @@ class DeviceRows:
         self.record_stride = table.stride if rounding is None else (
             -(-(table.dim + self.state) // LINE_FLOATS) * LINE_FLOATS)
         self.scratch, self.most_rows = slots, table.rows
+        self._rows_per_copy = max(1, BYTES_PER_COPY // (4 * table.stride))
         self.stalls = Stalls()
         self.cache = self._make_cache(slots + 1 + more)
 
@@ -208,8 +209,8 @@ class DeviceRows:
     def _download(self, slots: np.ndarray, rows: np.ndarray) -> None:
         """Copy records from slots of the cache to rows of the host table; the device is idle."""
         records = self.table.records
-        for first in range(0, len(slots), ROWS_PER_COPY):
-            part = slice(first, first + ROWS_PER_COPY)
+        for first in range(0, len(slots), self._rows_per_copy):
+            part = slice(first, first + self._rows_per_copy)
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
             floats = self.table.record_floats
             records[rows[part], :floats] = self.cache[index, :floats].cpu().numpy()
@@ -252,8 +253,8 @@ class ResidentRows(DeviceRows):
         records = self.table.records
 
         def work():
-            for first in range(0, len(records), ROWS_PER_COPY):
-                part = slice(first, min(len(records), first + ROWS_PER_COPY))
+            for first in range(0, len(records), self._rows_per_copy):
+                part = slice(first, min(len(records), first + self._rows_per_copy))
                 self.cache[part].copy_(torch.from_numpy(records[part]))
 
         self.device.submit(work)

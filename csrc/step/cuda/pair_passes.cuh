@@ -15,7 +15,7 @@ struct DotPairs {
   using Compare = Product;
   using Pull = Product;
   using CompareShape = Shape<4, 16, 4, 8, 32>;
-  using PullShape = Shape<8, 16, 4, 8, 16>;
+  using PullShape = Shape<4, 16, 4, 8, 32>;
   static constexpr bool kSquared = false;
 };
 struct L2Pairs : DotPairs {

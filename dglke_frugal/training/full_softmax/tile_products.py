@@ -5,7 +5,7 @@ Those of the CPU have one order of sums whatever the number of threads; cuBLAS h
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import List, Optional
 
 import torch
 
@@ -47,33 +47,41 @@ class HostProducts:
 
 
 class DeviceProducts:
-    """On a CUDA device, by cuBLAS."""
+    """On a CUDA device, by cuBLAS, which is slow where a number of rows is no whole vector: what is left over by a tile
+    has products of its own."""
 
     tile_floats = DEVICE_TILE_FLOATS
 
     def __init__(self, matmul: str):
         set_matmul(matmul)
-        self._mm: Callable = _rounded if matmul == "bf16" else _plain
+        self._rounded = matmul == "bf16"
 
     def scores(self, query, table, out):
         """See HostProducts."""
-        self._mm(query, table.t(), out)
+        for part in _vectors(len(table)):
+            self._mm(query, table[part].t(), out[:, part])
 
     def add_to_query(self, slopes, table, out):
         """See HostProducts."""
-        if self._mm is _plain:
-            out.addmm_(slopes, table)
-        else:
-            out += torch.mm(slopes.bfloat16(), table.bfloat16(), out_dtype=torch.float32)
+        for part in _vectors(len(table)):
+            if self._rounded:
+                out += torch.mm(slopes[:, part].bfloat16(), table[part].bfloat16(), out_dtype=torch.float32)
+            else:
+                out.addmm_(slopes[:, part], table[part])
 
     def of_entities(self, slopes, query, out):
         """See HostProducts."""
-        self._mm(slopes.t(), query, out)
+        for part in _vectors(len(out)):
+            self._mm(slopes[:, part].t(), query, out[part])
+
+    def _mm(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        if self._rounded:
+            out.copy_(torch.mm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32))
+        else:
+            torch.mm(a, b, out=out)
 
 
-def _plain(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    torch.mm(a, b, out=out)
-
-
-def _rounded(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    out.copy_(torch.mm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32))
+def _vectors(rows: int) -> List[slice]:
+    """All rows, in a part of whole vectors of 8 (of bfloat16; of float32 they are 4) and the few that are left."""
+    whole = rows // 8 * 8
+    return [part for part in (slice(0, whole), slice(whole, rows)) if part.start < part.stop]

@@ -12,14 +12,15 @@ FLOAT = 4
 PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
 
 
-def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int,
+def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int, held: int,
                       record_bytes) -> int:
     """Of one process.
 
-    entities, relations: distinct rows of a step at most. entity_row: bytes of an entity's row in the cache.
+    entities, relations: distinct rows of a step at most. entity_row: bytes of an entity's row in the cache;
+    held: of all that lie on the device.
     record_bytes: from the floats of a row to the bytes of its record in float32.
     """
-    from ...store.device_rows import STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
+    from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
 
     batch = config.batch
     chunk = min(batch.positives, batch.negatives)
@@ -34,5 +35,6 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
         in_flight = STEPS_ON_DEVICE * entities * entity_row
     gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
-    scratch = entity_row + record_bytes(dims.relation)  # one row of each table
-    return STEPS_ON_DEVICE * arriving + in_flight + scratch + FLOAT * (gradients + workspace)
+    beside = entity_row + record_bytes(dims.relation)  # a row of each table that padding uses
+    beside += min(held, BYTES_PER_COPY)  # of rows that are copied home
+    return STEPS_ON_DEVICE * arriving + in_flight + beside + FLOAT * (gradients + workspace)

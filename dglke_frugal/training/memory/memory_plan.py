@@ -206,8 +206,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
                            if name != "entity table" or not config.uses_engine})
         device["training step"] = host.pop("training step")
         if not config.batch.against_all:
-            device["training step"] = _device_step_bytes(config, model, dims, distinct, graph.relations,
-                                                         device["training step"])
+            device["training step"] = _device_step_bytes(
+                config, model, dims, distinct, graph.relations, device.get("entity cache", device.get("entity table", 0)),
+                device["training step"])
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
@@ -275,14 +276,16 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     return FLOAT * floats
 
 
-def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, host_step: int) -> int:
+def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, held: int,
+                       host_step: int) -> int:
     """Buffers of a step: of kernels as they are made; of torch operations by count of tensors, not measured, where no
     operation works in place of another, and the graphs of both directions of corruption share their buffers, beside
     those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
     if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
-        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), row_bytes)
+        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held,
+                                 row_bytes)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)
