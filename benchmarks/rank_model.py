@@ -71,7 +71,7 @@ class StepModel:
 
 def is_measured(result: Mapping[str, Any]) -> bool:
     """Whether a result has all that the model needs."""
-    return bool(result.get("gpus")) and {"1", "2"} <= result["ranks"].keys() and "counts" in result
+    return bool(result.get("gpus")) and {"1", "2"} <= result.get("ranks", {}).keys() and "counts" in result
 
 
 def rows(result: Mapping[str, Any]) -> Tuple[List[str], List[List[float]]]:
