@@ -46,8 +46,6 @@ void FlushWorker::run(const std::atomic<bool>& stopping) {
     publish_open();
     if (worked) {
       add(counters_.busy_nanoseconds, (std::chrono::steady_clock::now() - start).count());
-      counters_.live_records.store(static_cast<std::int64_t>(records_.size() - free_records_.size()),
-                                   std::memory_order_relaxed);
       idle = 0;
     } else if (++idle < kIdleRounds) {
       spin_pause();
@@ -289,6 +287,7 @@ void FlushWorker::write(std::int32_t index) {
 
 void FlushWorker::land(std::int32_t index) {
   const Record record = at(index);
+  count_live(-1);  // first: whoever sees that all has landed sees that none is left
   if (record.due != kNever) add(counters_.due_flushes, 1);
   if (!mutated(Mutation::kInflightNotCounted)) count(record.due, -1);
   if (record.gradient == kNone) {
@@ -332,9 +331,15 @@ void FlushWorker::count(std::int64_t due, int change) {
   if (due != kNever && due >= open_) due_counts_[static_cast<std::size_t>(due & (due_ring_ - 1))] += change;
 }
 
+void FlushWorker::count_live(std::int64_t change) {
+  const auto live = static_cast<std::int64_t>(records_.size() - free_records_.size());
+  counters_.live_records.store(live + change, std::memory_order_relaxed);
+}
+
 // Steps are open up to the first one that a record is due at, and no further than is registered. This never moves back:
 // what is registered later is due later.
 void FlushWorker::publish_open() {
+  count_live(0);
   const std::int64_t limit = registered_ + (mutated(Mutation::kRegisteredOneStepLate) ? 1 : 0);
   std::int64_t open = open_;
   while (open < limit && due_counts_[static_cast<std::size_t>(open & (due_ring_ - 1))] <= 0) ++open;
