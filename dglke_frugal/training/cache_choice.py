@@ -38,8 +38,9 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
     def with_size(size: int) -> TrainConfig:
         return replace(config, store=replace(store, cache_size=size))
 
-    beside = device_bytes_needed(with_size(0), graph)
     row = entity_row_bytes(own_config(config) if by_columns else config)
+    everything = graph.entities * row
+    beside = device_bytes_needed(with_size(everything), graph) - everything  # with room to copy cached rows home
     return with_size(min(graph.entities, max(0, room - beside) // row) * row)
 
 
