@@ -56,10 +56,15 @@ KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vani
         "device_step_over_compiled_torch", "device_peak_over_plan", "stall_share")
 
 
+def recipe(model):
+    """Flags of every run of ours and of DGL-KE's."""
+    return ["--model_name", model, *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size",
+            str(NEGATIVES)]
+
+
 def measure(flags, model, options, interval):
     """One leg: its rate and what its log said, or why there is none."""
-    command = [*flags, "--model_name", model, *RECIPES[model], "-adv", "--batch_size", str(BATCH), "--neg_sample_size",
-               str(NEGATIVES), "--seed", "1"]
+    command = [*flags, *recipe(model), "--seed", "1"]
     try:
         found = run(command, options.threads, options.seconds, interval)
     except RuntimeError as error:
@@ -72,9 +77,8 @@ def measure(flags, model, options, interval):
 def peak_over_plan(flags):
     """Of a run of some hundred steps to its end; None on the CPU."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, "--model_name", "TransE_l2",
-                   *RECIPES["TransE_l2"], "-adv", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES),
-                   "--max_step", "300", "--no_save_emb", "--save_path", folder]
+        command = [sys.executable, "-m", "dglke_frugal", "train", *flags, *recipe("TransE_l2"), "--max_step", "300",
+                   "--no_save_emb", "--save_path", folder]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         result = json.loads(next(Path(folder).glob("*/result.json")).read_text())
     peak = result["peak_device_bytes"]

@@ -71,8 +71,8 @@ class ScoredSets {
   }
 
  private:
-  static constexpr int kMostWays = 29;  // of a set
-  static constexpr Score kFree = -1;                                  // of a free slot
+  static constexpr int kMostWays = 29;                               // of a set
+  static constexpr Score kFree = -1;                                 // of a free slot
   static constexpr Score kNone = std::numeric_limits<Score>::max();  // of one that is not there
 
   struct alignas(128) Set {
@@ -127,6 +127,7 @@ class ScoredSets {
     const auto s = static_cast<std::int64_t>(set);
     return static_cast<Slot>(s * ways_ + std::min(s, larger_sets_));
   }
+
   const std::int64_t slots_;
   LargeArray<Set> sets_;
   const std::int64_t ways_, larger_sets_;

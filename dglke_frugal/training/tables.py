@@ -12,7 +12,7 @@ from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
 from ..store.half_embeddings import Rounding
 from .log.counters import StoreCounters
-from .memory.memory_plan import row_bytes
+from .memory.row_bytes import row_bytes
 from .start_values import start_values, table_dims
 
 STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..config import TrainConfig
-from ..errors import InputError
 from .available_threads import check_threads, shortage_as_input_error, threads_of_run
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun

@@ -7,18 +7,17 @@ from ...config import TrainConfig
 from ...models import RowDims
 from ..step.native_step import native_step
 from ..step.step_config import step_config
+from .row_bytes import FLOAT, row_bytes
 
-FLOAT = 4
 PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
 
 
-def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int, held: int,
-                      record_bytes) -> int:
+def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relations: int, entity_row: int,
+                      held: int) -> int:
     """Of one process.
 
     entities, relations: distinct rows of a step at most. entity_row: bytes of an entity's row in the cache;
     held: of all that lie on the device.
-    record_bytes: from the floats of a row to the bytes of its record in float32.
     """
     from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
 
@@ -27,7 +26,7 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.graph.has_edge_importance,
                                [("entity", entities, 0, config.uses_engine), ("relation", relations, 0, False)])
     negatives = batch.positives // chunk * batch.negatives
-    records = entities * record_bytes(dims.entity) + relations * record_bytes(dims.relation)
+    records = entities * row_bytes(dims.entity) + relations * row_bytes(dims.relation)
     arriving = layout.bytes + records
     in_flight = 0
     if config.uses_engine:
@@ -35,6 +34,6 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
         in_flight = STEPS_ON_DEVICE * entities * entity_row
     gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
-    beside = entity_row + record_bytes(dims.relation)  # a row of each table that padding uses
+    beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
     beside += min(held, BYTES_PER_COPY)  # of rows that are copied home
     return STEPS_ON_DEVICE * arriving + in_flight + beside + FLOAT * (gradients + workspace)

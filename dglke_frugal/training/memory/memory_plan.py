@@ -15,9 +15,8 @@ from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
 from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
+from .row_bytes import FLOAT, row_bytes
 
-FLOAT = 4
-LINE_FLOATS = 32  # rows are padded to whole 128-byte lines, with the optimizer state in the padding
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
 SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
@@ -90,12 +89,6 @@ class MemoryPlan:
             of = "" if available is None else f"   of {_size(available)}"
             lines.append(f"{place:<8}{'in all':<28}{_size(self.bytes(place)):>12}{of}")
         return lines
-
-
-def row_bytes(dim: int, dtype: str = "fp32", optimizer: str = "row_adagrad") -> int:
-    """Bytes of a host row: the embedding of elements `dtype`, its optimizer's state in float32, padding."""
-    floats = (dim if dtype == "fp32" else -(-dim // 2)) + state_floats(optimizer, dim)
-    return -(-floats // LINE_FLOATS) * LINE_FLOATS * FLOAT
 
 
 def rank_staging_bytes(rows: int, gradients: int, slots: int, dim: int, dtype: str, ranks: int) -> int:
@@ -284,8 +277,7 @@ def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, r
     """
     positives = config.batch.positives
     if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
-        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held,
-                                 row_bytes)
+        return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

@@ -12,7 +12,8 @@ from ...store import EmbeddingStore, FlushConfig
 from ...store.flush_config import StoreAddress
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
-from ..memory.memory_plan import rank_staging_bytes, row_bytes
+from ..memory.memory_plan import rank_staging_bytes
+from ..memory.row_bytes import row_bytes
 from ..start_values import table_dims
 from ..tables import Tables, entity_rounding
 

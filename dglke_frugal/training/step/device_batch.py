@@ -2,7 +2,7 @@
 was made, and transferred by one copy; and beside it the plans of its rows, from where the planner has written them."""
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ class DeviceBlock:
         self.layout, self.in_place = layout, in_place
         self.resident = None if in_place in (None, EVERY) else tables[in_place].resident
         self.block = device.zeros(layout.bytes, dtype=np.uint8)
-        self.fields: Dict[str, torch.Tensor] = arrays_of(self.block, layout.fields)
+        self.fields = arrays_of(self.block, layout.fields)
         self._arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, self._arriving)]
         self.records = [None if in_place in (t, EVERY) else device.zeros(len(plan.rows), rows.record_stride)
