@@ -22,9 +22,13 @@ from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.device_loss import is_regularized
 from .config import FullSoftmaxConfig
+from .flash_shape import flash_fits
+from .flash_softmax import FlashSoftmax
 from .penalty import weighted_penalty
 from .relation_query import OuterQuery, SwappedQuery
-from .table_softmax import TableShape, TableSoftmax
+from .table_softmax import TableSoftmax
+from .table_update import TableShape
+from .targets import OneAnswer
 from .tile_products import DeviceProducts, HostProducts
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
@@ -39,6 +43,7 @@ class FullSoftmax:
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
         self._make_products: Callable = HostProducts if on_cpu else partial(DeviceProducts, matmul)
+        self._matmul = "fp32" if on_cpu else matmul
         step, products = config.step, Products("fp32", device.stream)
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, products)
@@ -71,7 +76,9 @@ class FullSoftmax:
         entity, relation = (TableShape(positives, rows.table.rows, dim, most)
                             for rows, dim, most in zip(tables, dims, in_batch))
 
-        def softmax(shape: TableShape, rate: float, part: int) -> TableSoftmax:
+        def softmax(shape: TableShape, rate: float, part: int):
+            if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
+                return FlashSoftmax(self._device, self._matmul, shape, self._rule)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._make_products(), shape, self._rule, config.bound, drop)
 
@@ -119,7 +126,7 @@ class FullSoftmax:
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
         self._update_batch(form, batch, buffers, entities, relations, old_entities, old_relations, ends, of_relation)
 
-    def _predict_relations(self, form: BatchForm, batch, softmax: TableSoftmax, relations: torch.Tensor,
+    def _predict_relations(self, form: BatchForm, batch, softmax, relations: torch.Tensor,
                            fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
         """Updates all relations but the batch's, adds the loss to the sums, and returns its gradients by the entities
         (B, dim) that a query of the step knows and asks for."""
@@ -183,9 +190,8 @@ class FullSoftmax:
 class _Buffers:
     """What steps of B queries work in."""
 
-    def __init__(self, device: Device, positives: int, dim: int, entities: TableSoftmax,
-                 relations: Optional[TableSoftmax]):
-        """relations: None without relation prediction."""
+    def __init__(self, device: Device, positives: int, dim: int, entities, relations):
+        """entities, relations: a TableSoftmax or a FlashSoftmax each; relations: None without relation prediction."""
         self.entities, self.relations = entities, relations
         self.ends = device.zeros(2 * positives, dim)  # gradients of heads, then of tails, through their queries
         self.mean, self.no_slope = device.zeros(positives), device.zeros(positives, 1)

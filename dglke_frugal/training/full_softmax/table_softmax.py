@@ -9,26 +9,17 @@ The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Callable, Optional, Tuple
 
-import numpy as np
 import torch
 
 from ... import _native
 from ...store.device import Device
+from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import tile_rows
 
 Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]  # (values in place, step, number of the first row)
-
-
-class TableShape(NamedTuple):
-    """What is met: B queries, a table of so many rows of dim floats, and U rows of the batch at most."""
-
-    queries: int
-    rows: int
-    dim: int
-    in_batch: int
 
 
 class TableSoftmax:
@@ -36,14 +27,14 @@ class TableSoftmax:
 
     Attributes:
         query: (B, dim), to be filled before `meet`.
-        aside: (U, dim), after it: gradients by their scores of the batch's rows, which alone are not updated yet.
+        aside: see TableUpdate.
     """
 
     def __init__(self, device: Device, products, shape: TableShape, rule: Tuple, bound: float = 0.0,
                  drop: Optional[Drop] = None):
         """products: HostProducts or DeviceProducts. rule: as kernels take it. bound: of scores, 0 for none. drop:
         dropout of the table's rows; None for none."""
-        self._device, self._products, self._rule, self._bound, self._drop = device, products, rule, bound, drop
+        self._device, self._products, self._bound, self._drop = device, products, bound, drop
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
         tile = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats, copied=drop is not None)
         self._tile, self._part = tile
@@ -51,16 +42,10 @@ class TableSoftmax:
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
         self._of_part = zeros(self._part, padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
-        self.aside = zeros(shape.in_batch, shape.dim)
-        self._slots = zeros(shape.rows + 1, dtype=np.int32)  # of a row among the batch's, and -1 for others
-        self._numbers = zeros(shape.in_batch, dtype=np.int32)
+        self._update = TableUpdate(device, shape, rule)
+        self.aside = self._update.aside
         self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
-        device.submit(self._fill)
-
-    def _fill(self) -> None:
-        self._slots.fill_(-1)
-        self._no_sums[0] = _native.LEAST_SCORE
-        self._numbers.copy_(torch.arange(len(self._numbers)))
+        device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
              step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -70,7 +55,7 @@ class TableSoftmax:
         weight: of the loss. Returns the loss without that weight, () float64, and the weighted one's gradient by the
         query.
         """
-        self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
+        self._update.begin(batch_rows)
         products, stream = self._products, self._device.stream
         largest, total, wanted = self._sums.copy_(self._no_sums)
         for first, tile in self._tiles(table, step):
@@ -94,8 +79,8 @@ class TableSoftmax:
                 products.of_entities(slopes, self.query, of_part)
                 if self._drop is not None:
                     self._drop(of_part, step, at)
-                _native.softmax_update_tile(table, self._dim, at, of_part, self._slots, self.aside, self._rule, stream)
-        self._slots.index_fill_(0, batch_rows, -1)
+                self._update.apply(table, at, of_part)
+        self._update.end(batch_rows)
         return loss, of_query
 
     def _tiles(self, table: torch.Tensor, step: torch.Tensor):

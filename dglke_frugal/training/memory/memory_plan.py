@@ -10,6 +10,7 @@ from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ..columns.column_config import own_config
+from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MODELS
@@ -257,7 +258,12 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     scores = DEVICE_TILE_FLOATS if config.device.gpu[0] >= 0 else HOST_TILE_FLOATS
     positives, loss = config.batch.batch_size, config.loss
 
+    matmul = config.device.matmul if config.device.gpu[0] >= 0 else "fp32"
+    bound = find_model(config.model.model_name).bound
+
     def of_table(rows: int, dim: int, rate: float) -> int:
+        if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
+            return flash_floats(matmul, positives, rows, dim)
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
         return positives * tile.scores + (2 if rate else 1) * tile.gradients * dim + rows
 
