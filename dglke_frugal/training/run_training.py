@@ -142,4 +142,4 @@ def graph_size(graph: KnowledgeGraph) -> GraphSize:
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
     ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
     return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
-                     graph.train.head.itemsize, graph.train.weight is not None)
+                     graph.train.head.itemsize)

@@ -86,9 +86,12 @@ def check_full_softmax(config: TrainConfig) -> None:
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:
         raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
                          "with --regularization_norm 3")
-    if loss.labels == "kvsall" and config.graph.has_edge_importance:
-        raise InputError("--labels kvsall puts triples together, and has no place for --has_edge_importance; leave one "
-                         "of the two out")
+    if config.batch.neg_chunk_size is not None:
+        raise InputError("--neg_chunk_size says who shares sampled negatives, and --neg_sample_size all has none; leave "
+                         "it out")
+    if loss.labels == "kvsall" and config.weights_per_triple:
+        flag = "--subsampling" if loss.subsampling != "none" else "--has_edge_importance"
+        raise InputError(f"--labels kvsall puts triples together, and has no place for {flag}; leave one of the two out")
     if loss.label_smoothing and loss.labels != "kvsall":
         raise InputError("--label_smoothing goes with --labels kvsall; add that, or leave it out")
     if not 0 <= loss.relation_prediction <= LARGEST:

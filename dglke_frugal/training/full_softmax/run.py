@@ -55,7 +55,7 @@ class FullSoftmaxRun(TrainingRun):
         from .full_softmax import FullSoftmax
         from .targets import AllAnswers, OneAnswer
 
-        step = replace(step_config(self.config), learning_rate=self.plateau.learning_rate)
+        step = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         full = full_softmax_config(self.config, step)
         device = self.device
         if self._queries is None:

@@ -22,8 +22,8 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
 
     batch = config.batch
-    chunk = min(batch.positives, batch.negatives)
-    layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.graph.has_edge_importance,
+    chunk = batch.chunk
+    layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.weights_per_triple > 0,
                                [("entity", entities, 0, config.uses_engine), ("relation", relations, 0, False)])
     negatives = batch.positives // chunk * batch.negatives
     records = entities * row_bytes(dims.entity) + relations * row_bytes(dims.relation)

@@ -40,7 +40,6 @@ class GraphSize:
     triples: int
     ranked: int = 0
     id_bytes: int = 4
-    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     table_bytes = {f"{name} table": rows * (row if name == "entity" else row_bytes(dim, optimizer=optimizer))
                    for name, (rows, dim) in tables.items()}
     host = dict(table_bytes)
-    host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
+    host["triples"] = graph.triples * (3 * graph.id_bytes + FLOAT * config.weights_per_triple)
     device: Dict[str, int] = {}
 
     batch = config.batch
@@ -238,9 +237,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
 
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
     """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
-    chunk = min(positives, config.batch.neg_sample_size)
     own = positives if config.batch.neg_deg_sample else 0
-    columns = config.batch.neg_sample_size + (chunk if own else 0)
+    columns = config.batch.neg_sample_size + (config.batch.chunk if own else 0)
     relation = model.gradient_floats(dims, config.model.score_rule)
     floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
     floats += positives * (columns + relation)
