@@ -83,7 +83,8 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised, and by which steps. Fields from optimizer on: of a softmax over all entities alone.
+    """What is minimised, and by which steps. Fields from regularizer on: of a softmax over all entities
+    alone.
 
     subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
     """
@@ -139,6 +140,11 @@ class BatchConfig:
     def chunk(self) -> int:
         """Positives that share negatives."""
         return min(self.positives, self.neg_chunk_size or max(1, self.negatives))
+
+    @property
+    def most_entities(self) -> int:
+        """Distinct ones of a step at most."""
+        return 2 * self.positives + self.positives // self.chunk * self.negatives
 
     @property
     def most_edges(self) -> int:
@@ -266,10 +272,16 @@ class TrainConfig:
     run: RunConfig = RunConfig()
 
     @property
+    def computes_on_device(self) -> bool:
+        """Whether steps are those of devices even on the CPU, which has no own: a softmax over all entities, and other
+        optimizers than row-wise Adagrad."""
+        return self.batch.against_all or self.loss.optimizer != "row_adagrad"
+
+    @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
-        if self.batch.against_all:
-            return False  # every step reads every row
+        if self.computes_on_device:
+            return False  # every step reads every row, or updates rows where they lie
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
 
     @property

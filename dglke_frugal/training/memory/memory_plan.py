@@ -201,6 +201,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
             device["training step"] = _device_step_bytes(
                 config, model, dims, distinct, graph.relations, device.get("entity cache", device.get("entity table", 0)),
                 device["training step"])
+    elif config.computes_on_device and not config.batch.against_all:  # its own tables, beside the buffers of csrc/step
+        host["training step"] += sum(table_bytes.values())
+        host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
@@ -208,7 +211,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
-        TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.batch.against_all else 0)
+        TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)
 
     if ranks > 1:
         slots = config.store.cache_slots(graph.entities, row)
