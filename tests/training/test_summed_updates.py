@@ -16,7 +16,7 @@ from dglke_frugal.training.trainer import train
 
 FLAGS = {
     "TransE_l2": ["-adv", "-rc", 0.01],
-    "DistMult": ["--loss_genre", "Softmax", "-rc", 0],
+    "DistMult": ["--loss_genre", "Softmax", "-rc", 0, "--batch_size", 4524, "--neg_sample_size", 29],  # 81 chunks are left
     "ComplEx": ["-adv", "-a", 2, "--reciprocal", "-rc", 0.03, "-rn", 2],
     "RotatE": ["-de", "-adv", "--hidden_dim", 28, "--subsampling", "uniq", "--neg_chunk_size", 4],
 }
@@ -25,8 +25,8 @@ STEPS = 7
 
 
 def arguments(runs, model, optimizer, *flags):
-    return ["--model_name", model, *FLAGS[model], "--optimizer", optimizer, "--lr", OPTIMIZERS[optimizer],
-            "--batch_size", 64, "--neg_sample_size", 16, "--max_step", STEPS, *flags]
+    return ["--model_name", model, "--optimizer", optimizer, "--lr", OPTIMIZERS[optimizer], "--batch_size", 64,
+            "--neg_sample_size", 16, "--max_step", STEPS, *FLAGS[model], *flags]
 
 
 class Table:
@@ -59,13 +59,14 @@ class Table:
 def oracle(runs, model, optimizer):
     given, _ = runs.arguments(*arguments(runs, model, optimizer))
     config = configuration(given)[1]
-    graph, loss, batch_config = load(config), step_config(config).loss, config.batch
+    graph, loss, sizes = load(config), step_config(config).loss, config.batch
     folder = runs(*arguments(runs, model, optimizer, "--max_step", 0))
     found = {name: Table(np.load(folder / f"small_{model}_{name}.npy"), optimizer, OPTIMIZERS[optimizer])
              for name in ("entity", "relation")}
     inverse = graph.n_relations if config.model.reciprocal else 0
     sampler = Sampler(*graph.train, graph.n_entities, graph.n_relations + inverse,
-                      SamplerConfig(64, 16, config.run.seed, inverse=inverse, chunk=batch_config.neg_chunk_size or 0),
+                      SamplerConfig(sizes.batch_size, sizes.negatives, config.run.seed, inverse=inverse,
+                                    chunk=sizes.neg_chunk_size or 0),
                       weight=triple_weights(config, graph))
     for step in range(STEPS):
         batch = sampler.batch(step)
