@@ -28,6 +28,7 @@ INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
 LABELS = ("1vsall", "kvsall")
+SUBSAMPLINGS = ("none", "base", "uniq")
 ALL = "all"  # entities, instead of a number of negatives
 AUTO = "auto"
 DEFAULT_CACHE_RATIO = 0.05  # where auto has nothing to go by: several ranks, or a cache that plays one on the CPU
@@ -82,7 +83,11 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised, and by which steps. Fields from optimizer on: of a softmax over all entities alone."""
+    """What is minimised, and by which steps. Fields from regularizer on: of a softmax over all entities
+    alone.
+
+    subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
+    """
 
     loss_genre: str = "Logsigmoid"
     margin: float = 1.0
@@ -92,6 +97,7 @@ class LossConfig:
     regularization_coef: float = 2e-6
     regularization_norm: int = 3
     lr: float = 0.01
+    subsampling: str = "none"
     optimizer: str = "row_adagrad"
     regularizer: str = "lp"
     entity_dropout: float = 0.0
@@ -103,10 +109,14 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """Positives and negatives of a step."""
+    """Positives and negatives of a step.
+
+    neg_chunk_size: positives that share negatives; None: as many as there are negatives.
+    """
 
     batch_size: int = 1024
     neg_sample_size: Union[int, str] = 256  # or ALL
+    neg_chunk_size: Optional[int] = None
     neg_deg_sample: bool = False
 
     @property
@@ -123,13 +133,23 @@ class BatchConfig:
     def positives(self) -> int:
         """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same,
         and takes fewer where the graph has fewer."""
-        size, chunk = self.batch_size, max(1, self.negatives)
+        size, chunk = self.batch_size, self.neg_chunk_size or max(1, self.negatives)
         return size if size <= chunk else -(-size // chunk) * chunk
+
+    @property
+    def chunk(self) -> int:
+        """Positives that share negatives."""
+        return min(self.positives, self.neg_chunk_size or max(1, self.negatives))
+
+    @property
+    def most_entities(self) -> int:
+        """Distinct ones of a step at most."""
+        return 2 * self.positives + self.positives // self.chunk * self.negatives
 
     @property
     def most_edges(self) -> int:
         """Positives of a step at most, and sampled negatives at most."""
-        return max(self.positives, self.negatives)
+        return max(self.positives, self.positives // self.chunk * self.negatives)
 
 
 @dataclass(frozen=True)
@@ -185,7 +205,8 @@ class DeviceConfig:
 class RunConfig:
     """How long the run is, what it says and what it leaves behind.
 
-    lr_patience, lr_factor: after so many validations without a better MRR the learning rate is multiplied by this.
+    lr_patience, lr_decay_at, lr_factor: after so many validations without a better MRR, and after these steps, the
+        learning rate is multiplied by this.
     save_dtype: what the file of the saved entities holds.
     """
 
@@ -199,6 +220,7 @@ class RunConfig:
     checkpoint_interval: int = 0
     early_stop_patience: int = 0
     lr_patience: int = 0
+    lr_decay_at: Sequence[int] = ()
     lr_factor: float = 0.5
     trackers: Sequence[str] = ()
     report: Optional[str] = None
@@ -250,11 +272,22 @@ class TrainConfig:
     run: RunConfig = RunConfig()
 
     @property
+    def computes_on_device(self) -> bool:
+        """Whether steps are those of devices even on the CPU, which has no own: a softmax over all entities, and other
+        optimizers than row-wise Adagrad."""
+        return self.batch.against_all or self.loss.optimizer != "row_adagrad"
+
+    @property
     def uses_engine(self) -> bool:
         """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
-        if self.batch.against_all:
-            return False  # every step reads every row
+        if self.computes_on_device:
+            return False  # every step reads every row, or updates rows where they lie
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+
+    @property
+    def weights_per_triple(self) -> int:
+        """Numbers of a triple by which its losses are multiplied: edge importance, or subsampling weights."""
+        return {"none": int(self.graph.has_edge_importance), "base": 1, "uniq": 2}[self.loss.subsampling]
 
     @property
     def flush_threads(self) -> int:
@@ -338,6 +371,7 @@ def check(config: TrainConfig) -> None:
         "hidden_dim",
         "batch_size",
         *([] if config.batch.against_all else ["neg_sample_size"]),
+        *([] if config.batch.neg_chunk_size is None else ["neg_chunk_size"]),
         "batch_size_eval",
         "log_interval",
         "eval_interval",
@@ -349,6 +383,8 @@ def check(config: TrainConfig) -> None:
         _at_least(flags, 1, "flush_threads")
     _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience", "lr_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
+    if config.loss.subsampling != "none" and config.graph.has_edge_importance:
+        raise InputError("--subsampling and --has_edge_importance both weigh triples; leave one of the two out")
     if not 0 < config.loss.lr < math.inf:
         raise InputError(f"--lr is {config.loss.lr}; give a finite learning rate above 0")
     if not 0 < config.evaluation.eval_percent <= 1:
@@ -422,8 +458,11 @@ def _check_patience(config: TrainConfig) -> None:
             )
     if not 0 < run.lr_factor < 1:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
-    if run.lr_patience and config.device.ranks > 1:
-        raise InputError("--lr_patience changes the learning rate of one process alone; leave it out, or the others")
+    for flag in ("lr_patience", "lr_decay_at"):
+        if getattr(run, flag) and config.device.ranks > 1:
+            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or the others")
+    if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
+        raise InputError(f"--lr_decay_at {shown(' '.join(map(str, run.lr_decay_at)))}: give steps of at least 1, each once")
 
 
 def _check_device(device: DeviceConfig) -> None:

@@ -31,6 +31,7 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
   require(config.entities > 0 && config.relations > 0, "a graph needs at least one entity and one relation");
   require(config.batch_size > 0, "the batch size must be at least 1");
   require(config.negatives >= 0, "the number of negatives must be at least 0");
+  require(config.chunk >= 0, "the size of a chunk must be at least 0");
   require(config.rank >= 0 && config.rank < config.ranks, "the rank must be in [0, ranks)");
   require(config.ranks <= std::int64_t{1} << 31, "too many ranks");
   require(config.inverse >= 0 && config.inverse < config.relations, "inverse relations must be in the table");
@@ -46,10 +47,10 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
   require(edge_count_ > 0, "a rank needs at least one edge");
 
   // A batch is a whole number of chunks. Only a graph with fewer edges than a chunk has a smaller one.
-  const std::int64_t negatives = std::max<std::int64_t>(1, config.negatives);
+  const std::int64_t chunk = std::max<std::int64_t>(1, config.chunk ? config.chunk : config.negatives);
   batch_size_ = config.batch_size;
-  if (batch_size_ > negatives) batch_size_ = (batch_size_ + negatives - 1) / negatives * negatives;
-  chunk_size_ = std::min({negatives, batch_size_, edge_count_});
+  if (batch_size_ > chunk) batch_size_ = (batch_size_ + chunk - 1) / chunk * chunk;
+  chunk_size_ = std::min({chunk, batch_size_, edge_count_});
   batch_size_ = std::min(batch_size_, edge_count_ / chunk_size_ * chunk_size_);
   const std::int64_t rest = edge_count_ % batch_size_;
   batches_per_epoch_ = edge_count_ / batch_size_ + (rest > 0 && rest % chunk_size_ == 0);
@@ -73,6 +74,7 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
     for (std::int64_t& e : edge) e += rank_begin_;
     rank_order_.apply(static_cast<std::int64_t>(edge.size()), edge.data());
   }
+  const float* const weight = list_.weight_in(step);
   for (const std::int64_t e : edge) {
     if (static_cast<std::uint64_t>(e) >= static_cast<std::uint64_t>(list_.head.size())) {
       throw std::out_of_range("the rank's part names edge " + std::to_string(e) + " of " +
@@ -81,7 +83,7 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
     list_.head.prefetch(e);
     list_.relation.prefetch(e);
     list_.tail.prefetch(e);
-    if (list_.weight) __builtin_prefetch(list_.weight + e, 0, 2);
+    if (weight) __builtin_prefetch(weight + e, 0, 2);
   }
 }
 
@@ -125,7 +127,8 @@ void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) con
   batch.head.resize(first + count);
   batch.relation.resize(first + count);
   batch.tail.resize(first + count);
-  if (list_.weight) batch.weight.resize(first + count);
+  const float* const weight = list_.weight_in(step);
+  if (weight) batch.weight.resize(first + count);
   const auto negatives = static_cast<std::int64_t>(count) / chunk_size_ * config_.negatives;
   batch.negative.resize(first_negative + static_cast<std::size_t>(negatives));
   draw_negatives(step, batch.negative.data() + first_negative, negatives);  // while the lines of the edges arrive
@@ -134,7 +137,7 @@ void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) con
     batch.head[first + i] = list_.head[edge];
     batch.relation[first + i] = list_.relation[edge];
     batch.tail[first + i] = list_.tail[edge];
-    if (list_.weight) batch.weight[first + i] = list_.weight[edge];
+    if (weight) batch.weight[first + i] = weight[edge];
   }
   if (config_.inverse && step % 2 == 1) {
     std::swap_ranges(batch.head.begin() + static_cast<std::ptrdiff_t>(first), batch.head.end(),

@@ -2,8 +2,8 @@
 // order, and a run resumes at any step.
 //
 // Even steps corrupt tails and odd steps heads; each of the two walks its own epochs over the rank's edges, in a new
-// random order each epoch and without replacement. Negatives are uniform over all entities, one per positive (where a
-// batch has at least `negatives` positives), shared by the positives of a chunk.
+// random order each epoch and without replacement. Negatives are uniform over all entities, `negatives` for each chunk of
+// positives, which share them.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,22 @@ namespace frugal {
 
 // The training graph: views of memory that must outlive the sampler.
 struct EdgeList {
-  IdArray head, relation, tail;   // one length
-  const float* weight = nullptr;  // edge importance, one per edge, or none
+  IdArray head, relation, tail;       // one length
+  const float* weight = nullptr;      // what multiplies an edge's losses, one per edge, or none
+  const float* odd_weight = nullptr;  // the same in odd steps, where it is another one there
+
+  const float* weight_in(std::int64_t step) const { return step % 2 == 1 && odd_weight ? odd_weight : weight; }
 };
 
 struct SamplerConfig {
   std::int64_t entities = 0, relations = 0;
-  std::int64_t batch_size = 0;  // positives of a step; rounded up to a multiple of `negatives` if it is larger
+  std::int64_t batch_size = 0;  // positives of a step; rounded up to a multiple of a chunk if it is larger
   std::int64_t negatives = 0;   // negatives that a chunk shares (neg_sample_size); 0: there are none, and no chunks
   std::uint64_t seed = 0;
   std::int64_t rank = 0, ranks = 1;
   // Above 0: odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
   std::int64_t inverse = 0;
+  std::int64_t chunk = 0;  // positives that share negatives; 0: as many as there are negatives
 };
 
 class Sampler final : public BatchSource {

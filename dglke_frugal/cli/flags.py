@@ -13,7 +13,7 @@ from typing import Sequence, Union
 
 from ..config import (ALL, AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
                       LABELS, LOSSES, MATMULS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
-                      ROW_DTYPES, RunConfig, StoreConfig, TrainConfig)
+                      ROW_DTYPES, SUBSAMPLINGS, RunConfig, StoreConfig, TrainConfig)
 from ..errors import shown
 from ..models import model_names
 from ..nearest import or_nearest
@@ -73,11 +73,19 @@ def new_flags() -> argparse.ArgumentParser:
     group.add_argument("--lr_patience", type=int, default=0, metavar="N",
                        help="multiply the learning rate by --lr_factor when N validations in a row have not improved "
                             "the MRR (default: never)")
+    group.add_argument("--lr_decay_at", type=int, nargs="+", default=[], metavar="STEP",
+                       help="multiply the learning rate by --lr_factor after each of these steps")
     group.add_argument("--lr_factor", type=float, default=RunConfig().lr_factor, metavar="F",
-                       help="see --lr_patience (%(default)s)")
+                       help="see --lr_patience and --lr_decay_at (%(default)s)")
     group.add_argument("--reciprocal", action="store_true",
                        help="give each relation r an inverse, row r + R of a table of 2 R: odd steps train on (tail, "
                             "inverse, head), negatives replace tails alone, and heads are ranked as tails of inverses")
+    group.add_argument("--subsampling", choices=SUBSAMPLINGS, default="none",
+                       help="weigh the losses of a triple and of its negatives so that frequent queries count less: base, by "
+                            "how many triples have its head and relation or its relation and tail; uniq, of these by the "
+                            "one that is asked (%(default)s)")
+    group.add_argument("--neg_chunk_size", type=int, metavar="N",
+                       help="positives that share negatives; 1: each has its own (default: as many as --neg_sample_size)")
     group.add_argument("--init", choices=INITS,
                        help="start values of the rows: uniform between -S and S (default; S is --init_scale, or "
                             "DGL-KE's (gamma + 2) / hidden_dim), normal with deviation S (0.001), or xavier: uniform up to "

@@ -72,7 +72,7 @@ def _size(own, config: TrainConfig):
         if max(own.entities, own.relations, own.triples or 1) >= 2**63:
             raise InputError("--entities, --relations and --triples must be below 2**63")
         triples = own.triples or 10 * own.entities
-        return GraphSize(own.entities, own.relations, triples, triples // 10, weighted=config.graph.has_edge_importance)
+        return GraphSize(own.entities, own.relations, triples, triples // 10)
     graph = config.graph
     if (
         graph.format == "built_in"

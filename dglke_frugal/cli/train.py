@@ -26,8 +26,8 @@ def main(argv):
     own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "report",
-                "init_from", "lr_patience", "init", "init_scale", "reciprocal")
-        _refuse_halves(own, "--trainer dglke")
+                "init_from", "lr_patience", "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size")
+        _refuse_values(own, "--trainer dglke")
         from ..adapter.trainer import train
 
         train(config)
@@ -95,9 +95,10 @@ def _refuse(own, why, *names):
         raise InputError(f"{', '.join(given)} cannot be used with {why}; leave one of the two out")
 
 
-def _refuse_halves(own, why):
-    for name in ("row_dtype", "save_dtype"):
-        if getattr(own, name) != "fp32":
+def _refuse_values(own, why):
+    defaults = TrainConfig().to_flags()
+    for name in ("row_dtype", "save_dtype", "subsampling"):
+        if getattr(own, name) != defaults[name]:
             raise InputError(f"--{name} {getattr(own, name)} cannot be used with {why}; leave one of the two out")
 
 
@@ -105,8 +106,9 @@ def _vanilla(own, argv):
     from .. import compat
 
     _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
-            "preset", "report", "init_from", "lr_patience", "init", "init_scale", "reciprocal")
-    _refuse_halves(own, "--backend vanilla")
+            "preset", "report", "init_from", "lr_patience", "lr_decay_at", "init", "init_scale",
+            "reciprocal", "neg_chunk_size")
+    _refuse_values(own, "--backend vanilla")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")

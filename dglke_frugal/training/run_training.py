@@ -91,11 +91,13 @@ def open_device(config: TrainConfig, rank: int = 0):
     """The store.device.Device of a rank, or None for the CPU's own step. Raises InputError if there is no such
     device."""
     gpu = config.device.gpu_of(rank)
-    if gpu < 0:
+    if gpu < 0 and not config.computes_on_device:
         return None
-    from ..store.device import CudaDevice  # here, because it takes torch's import time
+    from ..store.device import CudaDevice, Device, HostDevice  # here, because it takes torch's import time
 
-    return CudaDevice(gpu, graphs=config.device.cuda_graphs)
+    if gpu >= 0:
+        return CudaDevice(gpu, graphs=config.device.cuda_graphs)
+    return HostDevice() if config.batch.against_all else Device()
 
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
@@ -142,4 +144,4 @@ def graph_size(graph: KnowledgeGraph) -> GraphSize:
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
     ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
     return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
-                     graph.train.head.itemsize, graph.train.weight is not None)
+                     graph.train.head.itemsize)

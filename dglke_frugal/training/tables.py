@@ -26,7 +26,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     if not config.uses_engine:
         return None
     store = config.store
-    return FlushConfig(max_rows_per_step=min(n_entities, 3 * config.batch.most_edges), mode=store.flush or "p2f",
+    return FlushConfig(max_rows_per_step=min(n_entities, config.batch.most_entities), mode=store.flush or "p2f",
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy, host_read=store.host_read,

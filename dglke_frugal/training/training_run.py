@@ -19,16 +19,17 @@ from ..data.name_maps import keep_name_maps
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from .batches.sampler import Sampler, SamplerConfig
+from .batches.subsampling import triple_weights
 from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
 from .folder.checkpoint import CheckpointFolder
 from .folder.run_folder import CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, identity, write_config, write_result
 from .interrupt import Interrupt
+from .learning_rate import LearningRate
 from .log.report import Report
 from .log.tracker import MakeTracker, make_tracker
 from .loop import TrainingLoop
 from .memory import available_memory
 from .overview import chance_line
-from .plateau import Plateau
 from .ranker import Ranker
 from .step.make_step import make_step
 from .step.step_config import step_config
@@ -53,7 +54,8 @@ class TrainingRun:
         self.steps_done = 0
         self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
         self.validations_since_best = 0
-        self.plateau = Plateau(config.run.lr_patience, config.run.lr_factor, config.loss.lr)
+        run = config.run
+        self.learning_rate = LearningRate(config.loss.lr, run.lr_factor, run.lr_patience, run.lr_decay_at)
         self.seconds: Dict[str, float] = {"training": 0.0}
         self.summary: Dict[str, Any] = {"stopped_early": False, "validation": None, "test": None}
         self.tables = self._make_tables()
@@ -82,11 +84,11 @@ class TrainingRun:
         return Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
                        SamplerConfig(config.batch.batch_size, config.batch.negatives, config.run.seed, self.rank,
                                      ranks, graph.n_relations if config.model.reciprocal else 0,
-                                     threads=config.store.sampler_threads),
-                       weight=graph.train.weight, part=part)
+                                     config.batch.neg_chunk_size or 0, config.store.sampler_threads),
+                       weight=triple_weights(config, graph), part=part)
 
     def _make_step(self):
-        now = replace(step_config(self.config), learning_rate=self.plateau.learning_rate)
+        now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         return make_step(now, device=self.device, matmul=self.config.device.matmul,
                          own_model=self.own_model)
 
@@ -105,7 +107,8 @@ class TrainingRun:
         batch, used = self.config.batch, self.sampler.batch_size
         wanted, negatives = batch.batch_size, batch.neg_sample_size
         if used > wanted:
-            print(f"batch size ({wanted}) is incompatible to the negative sample size ({negatives}). "
+            what = "negative chunk size" if batch.neg_chunk_size else "negative sample size"
+            print(f"batch size ({wanted}) is incompatible to the {what} ({batch.neg_chunk_size or negatives}). "
                   f"Change the batch size to {used}")
         elif used < wanted:
             print(f"batch size ({wanted}) is larger than the training set ({len(self.graph.train)} triples). "
@@ -130,8 +133,8 @@ class TrainingRun:
                   "(--checkpoint_interval) keep all bits")
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
-        if self.plateau.restore(state.get("plateau")):
-            self.step.set_learning_rate(self.plateau.learning_rate)
+        if self.learning_rate.restore(state.get("plateau"), self.steps_done):
+            self.step.set_learning_rate(self.learning_rate.now)
         self.seconds["training"] = state["training_seconds"]
         (self.folder / RESULT_FILE).unlink(missing_ok=True)
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
@@ -152,7 +155,7 @@ class TrainingRun:
 
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
-                **({"plateau": self.plateau.state()} if self.plateau.patience else {}),
+                **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
                 "training_seconds": self.seconds["training"]}
 
     @property
@@ -196,6 +199,8 @@ class TrainingRun:
                     report.step(self.steps_done)
                     self._check_finite(report.losses.get("loss", 0.0))
                     with report.paused():
+                        if self.learning_rate.trained(self.steps_done):
+                            self._lower_rate(f"{self.steps_done} steps are done")
                         if self._validation_is_due():
                             self._validate()
                         if run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0:
@@ -245,9 +250,9 @@ class TrainingRun:
         metrics = self.ranker.rank("Valid", self.graph.valid, self.tables)
         print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
         self._track("valid", metrics)
-        patience = self.config.run.early_stop_patience
+        run = self.config.run
         better = self.best is None or metrics.mrr > self.best["MRR"]
-        lowered = self.plateau.validated(better)
+        lowered = self.learning_rate.validated(better)
         if better:
             self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
             if self._keeps_checkpoints:
@@ -256,15 +261,19 @@ class TrainingRun:
         else:
             self.validations_since_best += 1
         self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
-        if patience and self.validations_since_best >= patience:
-            print(f"stopping early: {patience} validations without a better MRR than {self.best['MRR']:.6f}")
+        if run.early_stop_patience and self.validations_since_best >= run.early_stop_patience:
+            print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {self.best['MRR']:.6f}")
             self.summary["stopped_early"] = True
         if lowered and not self.summary["stopped_early"]:
-            print(f"{self.plateau.patience} validations without a better MRR than {self.best['MRR']:.6f}: the learning "
-                  f"rate is now {self.plateau.learning_rate:.6g}")
-            self.step.set_learning_rate(self.plateau.learning_rate)
-        if self.plateau.patience:
-            self.tracker.log({"train/lr": self.plateau.learning_rate}, self.steps_done)
+            self._lower_rate(f"{run.lr_patience} validations without a better MRR than {self.best['MRR']:.6f}")
+        if run.lr_patience or run.lr_decay_at:
+            self.tracker.log({"train/lr": self.learning_rate.now}, self.steps_done)
+
+    def _lower_rate(self, why: str) -> None:
+        """Coming steps have the learning rate of now."""
+        print(f"{why}: the learning rate is now {self.learning_rate.now:.6g}", flush=True)
+        self.tables.drain()  # no step of the earlier rate is on its way
+        self.step.set_learning_rate(self.learning_rate.now)
 
     def _track(self, split: str, metrics: Metrics) -> None:
         self.tracker.log({f"{split}/{name}": value for name, value in metrics.named().items()}, self.steps_done)

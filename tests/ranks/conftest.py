@@ -16,6 +16,7 @@ from dglke_frugal.config import TrainConfig
 from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.batches.edge_partition import partition_of_run
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.batches.subsampling import triple_weights
 from dglke_frugal.training.tables import STREAMS, Tables
 from dglke_frugal.training.run_training import load
 from dglke_frugal.training.training_run import step_config
@@ -110,7 +111,8 @@ class Ranks:
                                               for name, store in start.stores.items()}, rounding)
         samplers = [Sampler(*graph.train, graph.n_entities, relations,
                             SamplerConfig(config.batch.batch_size, config.batch.neg_sample_size, config.run.seed, rank,
-                                          ranks, relations - graph.n_relations),
+                                          ranks, relations - graph.n_relations, config.batch.neg_chunk_size or 0),
+                            weight=triple_weights(config, graph),
                             part=partition.parts and partition.parts[rank]) for rank in range(ranks)]
         for step in range(steps):
             oracle.train([sampler.batch(step) for sampler in samplers])

@@ -49,7 +49,8 @@ def assert_close(arrays, expected):
 
 
 @pytest.mark.parametrize("given", [[], ["--model_name", "ComplEx", "-adv", "--flush", "none"],
-                                   ["--reciprocal", "--init", "normal", "--init_scale", 0.3]])
+                                   ["--reciprocal", "--init", "normal", "--init_scale", 0.3],
+                                   ["-adv", "--subsampling", "uniq", "--neg_chunk_size", 5]])
 def test_ranks_with_columns_compute_what_one_process_does(columns, given):
     folder, output = columns.run(*given, *DIMS, "--max_step", 6)
     assert "a step of all 2 ranks trains on 120 triples" in output

@@ -24,6 +24,8 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
     (2, ["--model_name", "TransR", "--hidden_dim", 6, "--rel_part"], "pass"),
     (2, ["--model_name", "RESCAL", "--hidden_dim", 6, "--score_rule", "dglke"], "pass"),
     (3, ["--reciprocal", "--rel_part", "--cache_ratio", 0.2], "pass"),
+    (2, ["--subsampling", "base", "--cache_ratio", 0.3], "pass"),
+    (3, ["--subsampling", "uniq", "--rel_part", "--neg_chunk_size", 4], DELAYS),
     pytest.param(8, ["--cache_ratio", 0.2], DELAYS, marks=pytest.mark.slow),
 ], ids=str)
 def test_the_run_equals_the_oracle(ranks, processes, given, suffering):

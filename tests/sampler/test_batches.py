@@ -82,6 +82,40 @@ def test_weights_travel_with_their_edges(triples):
     assert len(make(triples).batch(7).weight) == 0
 
 
+def test_weights_by_direction(triples):
+    weight = np.random.default_rng(1).random((2, EDGES)).astype(np.float32)
+    both, single = make(triples, weight=weight), [make(triples, weight=each) for each in weight]
+    for step in range(45):
+        assert_same(both.batch(step), single[step % 2].batch(step))
+    with pytest.raises(InputError, match="one weight per edge"):
+        make(triples, weight=weight[:, :-1])
+
+
+@pytest.mark.parametrize("chunk, batch_size, rounded", [(1, 30, 30), (8, 30, 32), (30, 30, 30), (50, 30, 30)])
+def test_positives_of_a_chunk_share_negatives(triples, chunk, batch_size, rounded):
+    sampler = make(triples, batch_size=batch_size, neg_sample_size=7, chunk=chunk)
+    chunk = min(chunk, rounded)
+    assert (sampler.batch_size, sampler.chunk_size) == (rounded, chunk)
+    drawn = []
+    for step in range(200):
+        batch = sampler.batch(step)
+        assert len(batch) in (rounded, EDGES % rounded)  # the rest of an epoch
+        assert (batch.chunk_size, batch.negatives_per_chunk) == (chunk, 7)
+        assert len(batch.negative) == len(batch) // chunk * 7
+        np.testing.assert_array_equal(batch.entities[batch.negative_slot], batch.negative)
+        drawn.append(batch.negative)
+    assert stats.chisquare(np.bincount(np.concatenate(drawn), minlength=ENTITIES)).pvalue > 1e-3
+    assert len({each.tobytes() for each in drawn}) == 200
+
+
+def test_as_many_positives_as_negatives_are_a_chunk_by_default(triples):
+    plain, said = make(triples), make(triples, chunk=20)
+    for step in (0, 1, 77):
+        assert_same(plain.batch(step), said.batch(step))
+    with pytest.raises(InputError, match="size of a chunk must be at least 0"):
+        make(triples, chunk=-1)
+
+
 def test_memory_mapped_triples_give_the_same_batches(triples, tmp_path):
     np.save(tmp_path / "triples.npy", triples)
     mapped = np.load(tmp_path / "triples.npy", mmap_mode="r")

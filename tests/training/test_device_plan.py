@@ -40,8 +40,9 @@ def planned(config):
     return device_bytes_needed(config, GraphSize(entities=1649, relations=368, triples=13_851))  # what `runs` train on
 
 
-@pytest.mark.parametrize("element", ["fp32", "fp16"])
-@pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
+@pytest.mark.parametrize("element, flags", [
+    *((element, flags) for element in ("fp32", "fp16") for flags in SETTINGS),
+    ("fp32", ["--neg_chunk_size", 4]), ("fp32", ["--optimizer", "adam"])], ids=str)
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
 def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, element):
     """Mean squares, the workspace of gradient kernels and rows on their way home are a GPU's alone: they are added."""

@@ -87,7 +87,8 @@ def test_relation_prediction_has_a_line_and_is_part_of_a_run_s_identity(runs, ca
     (["--relation_prediction", 1, "--labels", "kvsall"], "leave one of the two out"),
     (["--neg_sample_size", 64, "--relation_prediction", 1], "--neg_sample_size all"),
     (["--neg_sample_size", "most"], "neither a number nor all"),
-    (["--neg_sample_size", 64, "--optimizer", "adam"], "--neg_sample_size all"),
+    (["--neg_sample_size", 64, "--regularizer", "n3"], "--neg_sample_size all"),
+    (["--neg_chunk_size", 16], "leave it out"),
     (["--neg_sample_size", 64, "--entity_dropout", 0.1], "--neg_sample_size all"),
 ])
 def test_what_does_not_go_together(runs, flags, said, capsys):

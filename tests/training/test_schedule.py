@@ -1,4 +1,4 @@
-"""A learning rate that falls on a plateau, early stopping on a device, and start values: the same bits whatever the
+"""A learning rate that falls on a plateau or after given steps, early stopping on a device, and start values: the same bits whatever the
 store, and in a resumed run."""
 
 import json
@@ -12,7 +12,7 @@ from training.conftest import logged, tables
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training.plateau import Plateau
+from dglke_frugal.training.learning_rate import LearningRate
 from dglke_frugal.training.step import native_step
 from dglke_frugal.training.trainer import train
 
@@ -33,14 +33,55 @@ def on_device(runs):
 
 
 def test_the_rule():
-    plateau = Plateau(2, 0.5, 1.0)
+    plateau = LearningRate(1.0, 0.5, 2)
     lowered = [plateau.validated(better) for better in (True, False, True, False, False, False, False, False, True)]
     assert lowered == [False, False, False, False, True, False, True, False, False]
-    assert plateau.learning_rate == 0.25
-    again = Plateau(2, 0.5, 1.0)
-    assert again.restore(json.loads(json.dumps(plateau.state()))) and again.learning_rate == 0.25
+    assert plateau.now == 0.25
+    again = LearningRate(1.0, 0.5, 2)
+    assert again.restore(json.loads(json.dumps(plateau.state())), 9) and again.now == 0.25
     assert not again.validated(False) and again.validated(False)
-    assert not Plateau(0, 0.5, 1.0).restore(None)
+    assert not LearningRate(1.0, 0.5).restore(None, 9)
+
+
+def test_the_rule_of_given_steps():
+    rates, decayed = [], LearningRate(0.7, 0.3, decay_at=(4, 2, 7))
+    for steps in range(1, 9):
+        decayed.trained(steps)
+        rates.append(decayed.now)
+        again = LearningRate(0.7, 0.3, decay_at=(7, 4, 2))
+        assert again.restore(None, steps) == (steps >= 2) and again.now == decayed.now
+    first, second, third = 0.7 * 0.3, 0.7 * 0.3 * 0.3, 0.7 * 0.3 * 0.3 * 0.3
+    assert rates == [0.7, first, first, second, second, second, third, third]
+
+
+DECAY = ["--lr", 2, "--lr_decay_at", 40, 61, "--lr_factor", 0.1]
+
+
+def test_the_rate_of_given_steps_is_that_of_a_run_that_goes_on_with_another_rate(runs, on_device, capsys):
+    """Whatever the store, and where the run was interrupted."""
+    folder = runs("--max_step", 100, *DECAY)
+    said = capsys.readouterr().out
+    assert "40 steps are done: the learning rate is now 0.2\n" in said and "61 steps are done: the learning rate is now 0.02\n" in said
+    expected = tables(folder)
+    assert expected != tables(runs("--max_step", 100, "--lr", 2))
+    for flags in (["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "sync", "--cache_ratio", 1]):
+        assert tables(runs("--max_step", 100, *DECAY, *flags)) == expected
+        assert tables(on_device("--max_step", 100, *DECAY, *flags)) == expected
+    for steps in (39, 40, 41, 70):
+        assert tables(runs.resume(runs("--max_step", steps, *DECAY), "--max_step", 100)) == expected
+
+
+def test_given_steps_hold_from_their_end_on(runs):
+    """To the end of the step nothing differs from a run of the first rate."""
+    assert tables(runs("--max_step", 40, *DECAY)) == tables(runs("--max_step", 40, "--lr", 2))
+    assert tables(runs("--max_step", 41, *DECAY)) != tables(runs("--max_step", 41, "--lr", 2))
+
+
+def test_both_rules_together(runs):
+    both = ["--max_step", 160, *PLATEAU, "--lr_decay_at", 70]
+    expected = tables(runs(*both))
+    assert expected != tables(runs("--max_step", 160, *PLATEAU))
+    assert tables(runs.resume(runs(*both[2:], "--max_step", 90), "--max_step", 160)) == expected
 
 
 def test_the_rate_falls_is_logged_and_is_what_steps_use(runs, capsys, monkeypatch):
@@ -88,6 +129,9 @@ def test_a_device_too_ends_with_the_best_tables(runs, on_device, flush):
         (["--lr_patience", 2, "--valid"], "--lr_patience watches validations, and there are none"),
         (["--lr_factor", 1], "--lr_factor is 1.0; give a factor between 0 and 1"),
         (["--lr_patience", 1, "--valid", "--eval_interval", 1, "--num_proc", 2], "of one process alone"),
+        (["--lr_decay_at", 2, "--num_proc", 2], "--lr_decay_at changes the learning rate of one process alone"),
+        (["--lr_decay_at", 0, 3], "--lr_decay_at 0 3: give steps of at least 1, each once"),
+        (["--lr_decay_at", 3, 3], "--lr_decay_at 3 3: give steps of at least 1, each once"),
         (["--init_scale", 0], "--init_scale is 0.0; give a number above 0"),
         (["--trainer", "dglke", "--init", "normal"], "--init cannot be used with --trainer dglke"),
         (["--trainer", "dglke", "--lr_patience", 1, "--valid", "--eval_interval", 1], "--lr_patience cannot be used with --trainer dglke"),

@@ -86,6 +86,37 @@ TEST(Sampler, ChunksFollowDglKe) {
   }
 }
 
+TEST(Sampler, ChunksOfAnotherSize) {
+  const Graph graph(1000, 500, 20);
+  for (const std::int64_t chunk : {1ll, 20ll, 100ll}) {
+    SamplerConfig chunked = config(100, 25);
+    chunked.chunk = chunk;
+    const Sampler sampler(graph.edges(), chunked);
+    EXPECT_EQ(sampler.batch_size(), 100);
+    const Batch batch = sample(sampler, 3);
+    EXPECT_EQ(batch.chunk_size, chunk);
+    EXPECT_EQ(batch.negatives_per_chunk, 25);
+    EXPECT_EQ(static_cast<std::int64_t>(batch.negative.size()), 100 / chunk * 25);
+    EXPECT_EQ(sampler.limits().negatives, 100 / chunk * 25);
+  }
+}
+
+TEST(Sampler, OddStepsHaveWeightsOfTheirOwn) {
+  const Graph graph(1000, 500, 20);
+  std::vector<float> odd(graph.weight);
+  for (float& weight : odd) weight += 5000.0f;
+  EdgeList edges = graph.edges();
+  edges.odd_weight = odd.data();
+  const Sampler plain(graph.edges(), config(100, 25)), both(edges, config(100, 25));
+  for (const std::int64_t step : {0ll, 1ll, 18ll, 33ll}) {
+    Batch expected = sample(plain, step);
+    if (step % 2) {
+      for (float& weight : expected.weight) weight += 5000.0f;
+    }
+    EXPECT_EQ(content(sample(both, step)), content(expected));
+  }
+}
+
 TEST(Sampler, RanksShareTheEdges) {
   for (const std::int64_t edges : {1000ll, 1003ll}) {
     const Graph graph(edges, 500, 20);

@@ -26,8 +26,9 @@ MOST_THREADS = 4  # of one process: about 100 microseconds a batch each, by defa
 class SamplerConfig:
     """What the batches depend on (all but the last two fields) and how they are made.
 
-    batch_size: positives of a step and rank; rounded up to a multiple of neg_sample_size if it is larger.
-    neg_sample_size: negatives that a chunk of as many positives shares (one chunk if it exceeds the batch); 0: none.
+    batch_size: positives of a step and rank; rounded up to whole chunks if it is larger than one.
+    neg_sample_size: negatives that the positives of a chunk share; 0: none.
+    chunk: positives of a chunk (one chunk if it exceeds the batch); 0: as many as negatives.
     inverse: above 0, odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
     threads, lookahead: how many threads make batches (0: by the cores that this process may use, and by ranks), and how
         many batches wait for the trainer at most.
@@ -39,6 +40,7 @@ class SamplerConfig:
     rank: int = 0
     ranks: int = 1
     inverse: int = 0
+    chunk: int = 0
     threads: int = 0
     lookahead: int = 16
 
@@ -53,7 +55,7 @@ class _Sampler:
 
     config: SamplerConfig
     made_ahead = True  # whether threads make batches, and may pack them
-    weighted: bool  # whether batches have edge importance
+    weighted: bool  # whether something multiplies the losses of positives
     _native: _native.BatchSource
 
     @property
@@ -95,24 +97,27 @@ class Sampler(_Sampler):
 
     def __init__(self, head, relation, tail, num_entities: int, num_relations: int, config: SamplerConfig, *,
                  weight=None, part=None):
-        """Keep views of the arrays; nothing is copied but a `weight` that is not contiguous float32.
+        """Keep views of the arrays; nothing is copied but weights that are not contiguous float32.
 
         Args:
             head, relation, tail: (E,) int32 or int64, any stride; columns of one (E, 3) array are the fastest to read,
                 and the arrays may be memory-mapped.
-            weight: (E,) edge importance, or None.
+            weight: (E,) what multiplies the losses of an edge and of its negatives, or (2, E): in even steps and in odd
+                ones; or None.
             part: indices of the edges of this rank, int32 or int64; or None for its share of a seeded random partition.
         Raises:
             InputError: if the sizes do not fit together or a rank has no edge.
         """
         self.config, self.weighted = config, weight is not None
+        even, odd = None, None
         if weight is not None:
             weight = np.ascontiguousarray(weight, dtype=np.float32)
+            even, odd = weight if weight.ndim == 2 else (weight, None)
         try:
             self._native = _native.Sampler(
-                head, relation, tail, weight, part, entities=num_entities, relations=num_relations,
+                head, relation, tail, even, odd, part, entities=num_entities, relations=num_relations,
                 batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
-                ranks=config.ranks, inverse=config.inverse)
+                ranks=config.ranks, inverse=config.inverse, chunk=config.chunk)
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 

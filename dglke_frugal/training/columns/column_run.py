@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
+from ..batches.subsampling import triple_weights
 from ..parallel import known_gain
 from ..ranks.peers import RankError
 from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
@@ -46,8 +47,8 @@ class ColumnRun(RankRun):
         whole = Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
                         SamplerConfig(joined_batch_size(config), config.batch.neg_sample_size, config.run.seed,
                                       inverse=graph.n_relations if config.model.reciprocal else 0,
-                                      threads=threads),
-                        weight=graph.train.weight)
+                                      chunk=config.batch.neg_chunk_size or 0, threads=threads),
+                        weight=triple_weights(config, graph))
         self.ring = self._open_ring(whole)
         return JoinedSampler([whole], self.ring, self.rank)
 

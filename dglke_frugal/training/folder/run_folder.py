@@ -24,7 +24,7 @@ IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_di
             "num_proc", "matmul", "seed")
 # And these, which checkpoints of runs that do not have them do not name.
 GIVEN = ("init_from", "init", "init_scale", "reciprocal", "row_dtype", "optimizer", "regularizer", "entity_dropout",
-         "relation_dropout", "labels", "label_smoothing", "relation_prediction")
+         "relation_dropout", "labels", "label_smoothing", "relation_prediction", "subsampling", "neg_chunk_size")
 DATA_KEYS = ("entities", "relations", "training_triples", "training_checksum")  # and on the data; in a Fingerprint
 
 
@@ -67,8 +67,9 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
     # Only where they are given, so that runs from before there were these flags can still be resumed.
     given = [name for name in GIVEN if flags[name] != defaults[name]]
-    schedule = ("lr_patience", "lr_factor", "eval_interval", "eval_percent") if config.run.lr_patience else ()
-    return {**parallel, **{name: flags[name] for name in (*IDENTITY, *given, *schedule)}, **named,
+    watched = ("lr_patience", "lr_factor", "eval_interval", "eval_percent") if config.run.lr_patience else ()
+    decayed = {"lr_decay_at": list(flags["lr_decay_at"]), "lr_factor": flags["lr_factor"]} if flags["lr_decay_at"] else {}
+    return {**parallel, **{name: flags[name] for name in (*IDENTITY, *given, *watched)}, **decayed, **named,
             "partition": partition, **{name: known[name] for name in DATA_KEYS}}
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ...config import LARGEST, TrainConfig
+from ...config import AUTO, LARGEST, TrainConfig
 from ...errors import InputError
 from ...models import MODELS, built_in_model, find_model
 from ...score_rule import compares_two_formulas
-from ..step.step_config import StepConfig
-
-EPSILONS = {"row_adagrad": 1e-10, "adagrad": 1e-10, "adam": 1e-8}  # as torch.optim has them
+from ..step.step_config import KERNEL_MODELS, StepConfig
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,6 @@ class FullSoftmaxConfig:
     relation_prediction: float = 0.0
 
     @property
-    def epsilon(self) -> float:
-        """Of the optimizer."""
-        return EPSILONS[self.optimizer]
-
-    @property
     def bound(self) -> float:
         """Of scores, 0 for none."""
         return find_model(self.step.model).bound
@@ -51,16 +44,34 @@ def full_softmax_config(config: TrainConfig, step: StepConfig) -> FullSoftmaxCon
                              loss.relation_prediction)
 
 
+def _check_summed(config: TrainConfig) -> None:
+    """Of sampled negatives with another optimizer than row-wise Adagrad (step/summed_updates.py)."""
+    flag, model, device, store = f"--optimizer {config.loss.optimizer}", config.model, config.device, config.store
+    name = model.model_name if model.is_own else find_model(model.model_name).name
+    if name not in KERNEL_MODELS:
+        raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} so "
+                         "far; leave it out")
+    if model.in_halves:
+        raise InputError(f"{flag} keeps rows in float32 so far; leave --row_dtype {model.row_dtype} out")
+    if device.ranks > 1:
+        raise InputError(f"{flag} trains in one process so far; leave --num_proc out and give one --gpu")
+    if store.flush not in (None, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
+        raise InputError(f"{flag} updates rows where they lie, so nothing is cached or flushed so far; leave --flush, "
+                         "--cache_size and --cache_ratio out")
+
+
 def check_full_softmax(config: TrainConfig) -> None:
     """Raise InputError for flags that do not go together, and for what only a softmax over all entities has."""
     loss, device = config.loss, config.device
     if not config.batch.against_all:
-        only = {"--optimizer": loss.optimizer != "row_adagrad", "--regularizer": loss.regularizer != "lp",
+        only = {"--regularizer": loss.regularizer != "lp",
                 "--entity_dropout": loss.entity_dropout, "--relation_dropout": loss.relation_dropout,
                 "--labels": loss.labels != "1vsall", "--label_smoothing": loss.label_smoothing,
                 "--relation_prediction": loss.relation_prediction}
         for flag in (flag for flag, given in only.items() if given):
             raise InputError(f"{flag} goes with --loss_genre Softmax --neg_sample_size all so far; leave it out")
+        if loss.optimizer != "row_adagrad":
+            _check_summed(config)
         return
     model = config.model.model_name if config.model.is_own else find_model(config.model.model_name).name
     if loss.loss_genre != "Softmax":
@@ -86,9 +97,12 @@ def check_full_softmax(config: TrainConfig) -> None:
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:
         raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
                          "with --regularization_norm 3")
-    if loss.labels == "kvsall" and config.graph.has_edge_importance:
-        raise InputError("--labels kvsall puts triples together, and has no place for --has_edge_importance; leave one "
-                         "of the two out")
+    if config.batch.neg_chunk_size is not None:
+        raise InputError("--neg_chunk_size says who shares sampled negatives, and --neg_sample_size all has none; leave "
+                         "it out")
+    if loss.labels == "kvsall" and config.weights_per_triple:
+        flag = "--subsampling" if loss.subsampling != "none" else "--has_edge_importance"
+        raise InputError(f"--labels kvsall puts triples together, and has no place for {flag}; leave one of the two out")
     if loss.label_smoothing and loss.labels != "kvsall":
         raise InputError("--label_smoothing goes with --labels kvsall; add that, or leave it out")
     if not 0 <= loss.relation_prediction <= LARGEST:

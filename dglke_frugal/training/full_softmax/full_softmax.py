@@ -21,6 +21,7 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
 from ..step.device_loss import is_regularized
+from ..step.summed_updates import OptimizerRule
 from .config import FullSoftmaxConfig
 from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
@@ -48,8 +49,7 @@ class FullSoftmax:
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, products)
         self._relation_query = OuterQuery(products) if step.model == "RESCAL" else SwappedQuery(self._model)
-        self._corrections = device.zeros(2) if config.optimizer == "adam" else None
-        self._rule = (config.optimizer, step.learning_rate, config.epsilon, self._corrections)
+        self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
 
     def in_place(self, tables: Sequence[DeviceRows]) -> int:
@@ -80,7 +80,7 @@ class FullSoftmax:
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
-            return TableSoftmax(self._device, self._make_products(), shape, self._rule, config.bound, drop)
+            return TableSoftmax(self._device, self._make_products(), shape, self._rule.native, config.bound, drop)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS) if config.relation_prediction else None
@@ -103,7 +103,7 @@ class FullSoftmax:
         query, _, saved = self._model.forward(x)
         buffers.entities.query.copy_(query)
 
-        self._set_corrections(step)
+        self._rule.start(step)
         scale = buffers.mean if not form.weighted else buffers.mean * batch["weight"]
         known, answer = (entity_ids.index_select(0, slot) for slot in (fixed_slot, answer_slot))
         relation_id = relation_ids.index_select(0, batch["relation_slot"])
@@ -160,23 +160,18 @@ class FullSoftmax:
                 self._sums[2] += amount
                 self._sums[3] += amount
         entity_count, relation_count = batch["counts"].split(1)
-        _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule, stream)
-        if self._corrections is None or buffers.relations is not None:
+        _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule.native,
+                                    stream)
+        if self._rule.corrections is None or buffers.relations is not None:
             _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], relation_count, of_relations,
-                                        self._rule, stream)
+                                        self._rule.native, stream)
             return
         # Adam moves rows without a gradient, too; that of relation prediction has moved them.
         every = relations.new_zeros(len(relations) + 1, relation_dim)  # the last one for what only pads
         every.index_copy_(0, batch["relation_rows"].clamp(max=len(relations)), of_relations)
         nowhere = batch["counts"].new_full((len(relations),), -1)
         _native.softmax_update_tile(relations, relation_dim, 0, every[: len(relations)], nowhere, of_relations,
-                                    self._rule, stream)
-
-    def _set_corrections(self, step: torch.Tensor) -> None:
-        if self._corrections is not None:
-            number = step.double() + 1
-            self._corrections[:1] = self._config.step.learning_rate / (1 - torch.pow(0.9, number))
-            self._corrections[1:] = 1 / torch.sqrt(1 - torch.pow(0.999, number))
+                                    self._rule.native, stream)
 
     def _drop(self, values: torch.Tensor, part: int, step: torch.Tensor, first: int = 0) -> torch.Tensor:
         """`values`, after dropout in place; of gradients, too: what was dropped has none."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Tuple
 
-from ...config import TrainConfig
-from ...data import KnowledgeGraph
 from ..batches.sampler import SamplerConfig
-from ..log.tracker import MakeTracker
 from ..step.step_config import step_config
 from ..training_run import TrainingRun
 from .config import full_softmax_config
@@ -19,13 +15,6 @@ from .queries import Queries, QuerySampler
 
 class FullSoftmaxRun(TrainingRun):
     """Trains on batches without negatives; both tables lie as a whole on the device, or in host memory without one."""
-
-    def __init__(self, config: TrainConfig, graph: KnowledgeGraph, folder: Path, device=None,
-                 trackers: Sequence[MakeTracker] = ()):
-        """As TrainingRun."""
-        from ...store.device import HostDevice  # here, because it takes torch's import time
-
-        super().__init__(config, graph, folder, device or HostDevice(), trackers)
 
     @cached_property
     def _queries(self) -> Optional[Tuple[Queries, Queries]]:
@@ -55,7 +44,7 @@ class FullSoftmaxRun(TrainingRun):
         from .full_softmax import FullSoftmax
         from .targets import AllAnswers, OneAnswer
 
-        step = replace(step_config(self.config), learning_rate=self.plateau.learning_rate)
+        step = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         full = full_softmax_config(self.config, step)
         device = self.device
         if self._queries is None:

@@ -22,11 +22,13 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
 
     batch = config.batch
-    chunk = min(batch.positives, batch.negatives)
-    layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.graph.has_edge_importance,
+    chunk = batch.chunk
+    layout = _native.StepBlock(batch.positives, chunk, batch.negatives, config.weights_per_triple > 0,
                                [("entity", entities, 0, config.uses_engine), ("relation", relations, 0, False)])
     negatives = batch.positives // chunk * batch.negatives
-    records = entities * row_bytes(dims.entity) + relations * row_bytes(dims.relation)
+    optimizer = config.loss.optimizer
+    records = sum(rows * row_bytes(dim, optimizer=optimizer)
+                  for rows, dim in ((entities, dims.entity), (relations, dims.relation)))
     arriving = layout.bytes + records
     in_flight = 0
     if config.uses_engine:
@@ -36,4 +38,6 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
     beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
     beside += min(held, BYTES_PER_COPY)  # of rows that are copied home
+    if optimizer != "row_adagrad":  # sums of gradients (step/summed_updates.py)
+        gradients += 2 * entities * dims.entity + relations * dims.relation
     return STEPS_ON_DEVICE * arriving + in_flight + beside + FLOAT * (gradients + workspace)

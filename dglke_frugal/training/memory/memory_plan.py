@@ -41,7 +41,6 @@ class GraphSize:
     triples: int
     ranked: int = 0
     id_bytes: int = 4
-    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     table_bytes = {f"{name} table": rows * (row if name == "entity" else row_bytes(dim, optimizer=optimizer))
                    for name, (rows, dim) in tables.items()}
     host = dict(table_bytes)
-    host["triples"] = graph.triples * (3 * graph.id_bytes + (FLOAT if graph.weighted else 0))
+    host["triples"] = graph.triples * (3 * graph.id_bytes + FLOAT * config.weights_per_triple)
     device: Dict[str, int] = {}
 
     batch = config.batch
@@ -203,6 +202,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
             device["training step"] = _device_step_bytes(
                 config, model, dims, distinct, graph.relations, device.get("entity cache", device.get("entity table", 0)),
                 device["training step"])
+    elif config.computes_on_device and not config.batch.against_all:  # its own tables, beside the buffers of csrc/step
+        host["training step"] += sum(table_bytes.values())
+        host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
@@ -210,7 +212,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
-        TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.batch.against_all else 0)
+        TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)
 
     if ranks > 1:
         slots = config.store.cache_slots(graph.entities, row)
@@ -239,9 +241,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
 
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
     """Buffers of csrc/step: gradients by leaf, queries, negatives twice (as rows and as panels), weights."""
-    chunk = min(positives, config.batch.neg_sample_size)
     own = positives if config.batch.neg_deg_sample else 0
-    columns = config.batch.neg_sample_size + (chunk if own else 0)
+    columns = config.batch.neg_sample_size + (config.batch.chunk if own else 0)
     relation = model.gradient_floats(dims, config.model.score_rule)
     floats = (4 * positives + 2 * negatives + own) * (dims.entity + 16) + (negatives + own) * dims.entity
     floats += positives * (columns + relation)

@@ -21,6 +21,7 @@ from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import Step
 from .step_config import KERNEL_MODELS, StepConfig
+from .summed_updates import OptimizerRule, update_from_entries
 
 
 class DeviceStep(Step):
@@ -44,6 +45,9 @@ class DeviceStep(Step):
         device, exchange, matmul = self._device, self._exchange, self._matmul
         sums = self._sums[:4]  # the last one is of relation prediction, which sampled negatives do not have
         self._config, self._learning_rate = config, config.learning_rate
+        self._rule: Optional[OptimizerRule] = None  # of a row's sum of gradients; None for one gradient after the other
+        if config.optimizer != "row_adagrad" and self._make_gradients is None:
+            self._rule = OptimizerRule(config.optimizer, config.learning_rate, device)
         if self._make_gradients is not None:
             self._gradients = self._make_gradients(config, device, self._sums)
         elif exchange is not None:
@@ -104,6 +108,7 @@ class _ShapedStep:
 
     def __init__(self, step: DeviceStep, sizes: BatchSizes, tables: Tuple[DeviceRows, ...]):
         self._device, self._tables, self._learning_rate = step._device, tables, step._learning_rate
+        self._rule = step._rule
         form = BatchForm(sizes.positives, sizes.positives // sizes.chunk_size, sizes.negatives, False, sizes.weighted)
         in_place = step._gradients.in_place(tables)
         self._transfer = BlockTransfer(self._device, sizes.layout(tables), tables, in_place,
@@ -120,6 +125,11 @@ class _ShapedStep:
 
         def compute(corrupt_head: bool):
             entries = gradients(corrupt_head)
+            if self._rule is not None:
+                self._rule.start(at.fields["step"])
+                for rows, plan, entry, count in zip(self._tables, at.plans, entries, counts):
+                    update_from_entries(rows, plan.rows, count, entry, self._rule)
+                return
             updates = [rows.update(plan, records, entry, count)
                        for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries, counts)
                        if records is not None]

@@ -48,6 +48,7 @@ class StepConfig:
     loss: LossConfig = LossConfig()
     degree_negatives: bool = False
     score_rule: str = "textbook"  # see score_rule.py
+    optimizer: str = "row_adagrad"  # one of config.OPTIMIZERS
 
 
 def step_config(config: TrainConfig) -> StepConfig:
@@ -60,4 +61,4 @@ def step_config(config: TrainConfig) -> StepConfig:
         model.embedding_range(config.model.gamma, config.model.hidden_dim), loss.lr,
         LossConfig(loss.loss_genre, loss.margin, loss.pairwise, loss.neg_adversarial_sampling,
                    loss.adversarial_temperature, loss.regularization_coef, loss.regularization_norm),
-        config.batch.neg_deg_sample, config.model.score_rule)
+        config.batch.neg_deg_sample, config.model.score_rule, loss.optimizer)

@@ -1,0 +1,129 @@
+"""Runs with --subsampling: the bits of a run whose weights stand in a fourth column, whatever computes them."""
+
+import numpy as np
+import pytest
+from devices import make_device
+from training.conftest import Runs, tables
+
+from dglke_frugal.cli import flags as cli_flags
+from dglke_frugal.config import TrainConfig
+from dglke_frugal.data import load_graph
+from dglke_frugal.training.batches.subsampling import subsampling_weights
+from dglke_frugal.training.trainer import train
+
+FILES = ["--data_files", "weighted.txt", "valid_weighted.txt", "test_weighted.txt", "--has_edge_importance"]
+LOSSES = {"adversarial": ["-adv"], "pairwise": ["--loss_genre", "Hinge", "-pw"], "softmax": ["--loss_genre", "Softmax"],
+          "reciprocal": ["--reciprocal"], "complex": ["--model_name", "ComplEx", "--loss_genre", "Logistic"],
+          "projected": ["--model_name", "TransR", "--hidden_dim", 6],
+          "all": ["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all"]}
+
+
+@pytest.fixture(scope="module")
+def weighted(small, tmp_path_factory):
+    """The small graph; weigh(how, direction) writes its training triples with weights of that kind beside them."""
+    folder = tmp_path_factory.mktemp("weighted")
+    for path in small.iterdir():
+        if path.suffix == ".txt":
+            (folder / path.name).symlink_to(path.resolve())
+    graph = load_graph("small", folder, "raw_udd_hrt", ["train.txt", "valid.txt", "test.txt"])
+
+    def weigh(how, direction=0):
+        weight = subsampling_weights(how, graph.train, graph.n_relations)
+        weight = np.broadcast_to(weight, (2, len(graph.train)))[direction]
+        lines = (folder / "train.txt").read_text().splitlines()
+        (folder / "weighted.txt").write_text("".join(f"{line}\t{each:.9g}\n" for line, each in zip(lines, weight)))
+
+    return folder, weigh
+
+
+@pytest.fixture
+def runs(weighted, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return Runs(weighted[0], tmp_path)
+
+
+def on_device(runs, *flags):
+    arguments, _ = runs.arguments(*flags)
+    own, rest = cli_flags.split(arguments)
+    return train(TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)}), None,
+                 device=make_device("cpu"))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_go_the_way_of_a_fourth_column(runs, weighted, loss):
+    flags = ["--max_step", 12, *LOSSES[loss]]
+    weighted[1]("base")
+    expected = tables(runs(*flags, *FILES))
+    assert tables(runs(*flags, "--subsampling", "base")) == expected
+    assert tables(runs(*flags)) != expected
+
+
+@pytest.mark.parametrize("store", [["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "none"]])
+def test_on_a_device(runs, weighted, store):
+    flags = ["--max_step", 12, "-adv", *store]
+    weighted[1]("base")
+    expected = tables(runs(*flags, *FILES))
+    assert tables(on_device(runs, *flags, "--subsampling", "base")) == expected
+    assert tables(on_device(runs, *flags, "--subsampling", "uniq")) == tables(runs(*flags, "--subsampling", "uniq"))
+
+
+def test_queries_have_weights_by_direction(runs, weighted):
+    """The first step replaces tails, the second heads: from the same rows on, each is one of other weights."""
+    first, second = ["--max_step", 1, "-adv"], ["--max_step", 2, "-adv"]
+    weighted[1]("uniq", 0)
+    one = tables(runs(*first, *FILES))
+    assert tables(runs(*first, "--subsampling", "uniq")) == one
+    tails = tables(runs(*second, *FILES))
+    weighted[1]("uniq", 1)
+    heads, found = tables(runs(*second, *FILES)), tables(runs(*second, "--subsampling", "uniq"))
+    assert len({content["small_TransE_l2_entity.npy"] for content in (tails, heads, found)}) == 3
+
+
+@pytest.mark.parametrize("how", ["base", "uniq"])
+def test_a_resumed_run_has_the_same_bits(runs, how):
+    flags = ["--subsampling", how]
+    expected = tables(runs("--max_step", 30, *flags))
+    folder = runs("--max_step", 13, *flags)
+    assert tables(runs.resume(folder, "--max_step", 30)) == expected
+
+
+def test_a_run_goes_on_with_its_own_weights(runs, capsys):
+    folder = runs("--max_step", 5, "--subsampling", "base")
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 9, "--subsampling", "uniq")
+    assert stopped.value.code == 2 and 'subsampling was "base" and is "uniq"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags, says", [
+    (["--has_edge_importance"], "--subsampling and --has_edge_importance both weigh triples; leave one of the two out"),
+    (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--labels", "kvsall"],
+     "--labels kvsall puts triples together, and has no place for --subsampling"),
+    (["--trainer", "dglke"], "--subsampling base cannot be used with --trainer dglke"),
+    (["--backend", "vanilla"], "--subsampling base cannot be used with --backend vanilla"),
+])
+def test_what_does_not_go_together(runs, capsys, flags, says):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 5, "--subsampling", "base", *flags)
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 256])
+@pytest.mark.parametrize("model", [["TransE_l2"], ["RotatE", "-de"], ["ComplEx"]])
+def test_chunks_of_any_size_on_a_device(runs, model, chunk):
+    flags = ["--model_name", *model, "-adv", "--max_step", 6, "--neg_chunk_size", chunk, "--neg_sample_size", 16]
+    expected = tables(runs(*flags))
+    assert expected != tables(runs(*flags, "--neg_chunk_size", 16))
+    for store in (["--flush", "p2f", "--cache_ratio", 0.1], ["--flush", "none"]):
+        assert tables(on_device(runs, *flags, *store)) == expected
+
+
+@pytest.mark.parametrize("flags, says", [
+    (["--neg_chunk_size", 0], "--neg_chunk_size is 0; give a number that is at least 1"),
+    (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--neg_chunk_size", 4],
+     "--neg_chunk_size says who shares sampled negatives, and --neg_sample_size all has none"),
+    (["--trainer", "dglke", "--neg_chunk_size", 4], "--neg_chunk_size cannot be used with --trainer dglke"),
+])
+def test_chunks_that_there_are_not(runs, capsys, flags, says):
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 5, *flags)
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
