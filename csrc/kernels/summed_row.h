@@ -13,6 +13,32 @@
 
 namespace frugal {
 
+// write(i, read(i)) for elements lane, lane + kLanes, .. of dim, which are independent of each other. A lane of several
+// reads some before it writes the first, since otherwise each would wait for memory by itself.
+template <int kLanes, class Read, class Write>
+FRUGAL_WARP_CODE void for_elements(std::int64_t dim, int lane, Read read, Write write) {
+  if constexpr (kLanes == 1) {
+    FRUGAL_INDEPENDENT
+    for (std::int64_t i = 0; i < dim; ++i) write(i, read(i));
+  } else {
+    constexpr int kAhead = 8;
+    for (std::int64_t first = lane; first < dim; first += kAhead * kLanes) {
+      decltype(read(first)) element[kAhead];
+      FRUGAL_UNROLL
+      for (int k = 0; k < kAhead; ++k)
+        if (first + k * kLanes < dim) element[k] = read(first + k * kLanes);
+      FRUGAL_UNROLL
+      for (int k = 0; k < kAhead; ++k)
+        if (first + k * kLanes < dim) write(first + k * kLanes, element[k]);
+    }
+  }
+}
+
+// An element of a row with what its update reads.
+struct SummedElement {
+  float value, gradient, state[2];
+};
+
 // Row `record` (embedding and state) leaves to `to`, which may be the record itself. The warp's lane `lane` of kLanes
 // does every kLanes-th element; on the CPU there is one that does all. sum: dim floats. power: sum_level_power.
 template <class Warp, int kLanes>
@@ -21,8 +47,9 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
   const float negative_rate = -rule.learning_rate;
   switch (rule.optimizer) {
     case Optimizer::kSgd:
-      FRUGAL_INDEPENDENT
-      for (std::int64_t i = lane; i < dim; i += kLanes) to[i] = record[i] + negative_rate * sum[i];
+      for_elements<kLanes>(
+          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient; });
       return;
     case Optimizer::kRowwiseAdagrad: {
       const float* const gradient[1] = {sum};
@@ -31,29 +58,35 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
       const float state = before + mean[0];
       const float deviation = Warp::square_root(state) + rule.epsilon;
-      FRUGAL_INDEPENDENT
-      for (std::int64_t i = lane; i < dim; i += kLanes) to[i] = record[i] + negative_rate * sum[i] / deviation;
+      for_elements<kLanes>(
+          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient / deviation; });
       Warp::store_one(to + dim, state);
       return;
     }
     case Optimizer::kAdagrad:
-      FRUGAL_INDEPENDENT
-      for (std::int64_t i = lane; i < dim; i += kLanes) {
-        const float state = record[dim + i] + sum[i] * sum[i];
-        to[dim + i] = state;
-        to[i] = record[i] + negative_rate * sum[i] / (Warp::square_root(state) + rule.epsilon);
-      }
+      for_elements<kLanes>(
+          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {record[dim + i]}}; },
+          [&](std::int64_t i, const SummedElement& x) {
+            const float state = x.state[0] + x.gradient * x.gradient;
+            to[dim + i] = state;
+            to[i] = x.value + negative_rate * x.gradient / (Warp::square_root(state) + rule.epsilon);
+          });
       return;
     case Optimizer::kAdam:
-      FRUGAL_INDEPENDENT
-      for (std::int64_t i = lane; i < dim; i += kLanes) {
-        const float mean = record[dim + i] + kAdamRate * (sum[i] - record[dim + i]);
-        const float square = record[2 * dim + i] + kAdamSquareRate * (sum[i] * sum[i] - record[2 * dim + i]);
-        to[dim + i] = mean;
-        to[2 * dim + i] = square;
-        to[i] = record[i] - rule.corrections[0] * mean /
-                                (Warp::square_root(square) * rule.corrections[1] + rule.epsilon);
-      }
+      for_elements<kLanes>(
+          dim, lane,
+          [&](std::int64_t i) {
+            return SummedElement{record[i], sum[i], {record[dim + i], record[2 * dim + i]}};
+          },
+          [&](std::int64_t i, const SummedElement& x) {
+            const float mean = x.state[0] + kAdamRate * (x.gradient - x.state[0]);
+            const float square = x.state[1] + kAdamSquareRate * (x.gradient * x.gradient - x.state[1]);
+            to[dim + i] = mean;
+            to[2 * dim + i] = square;
+            to[i] = x.value -
+                    rule.corrections[0] * mean / (Warp::square_root(square) * rule.corrections[1] + rule.epsilon);
+          });
   }
 }
 

@@ -119,12 +119,12 @@ def test_runs_have_the_same_bits_wherever_they_are_computed_and_interrupted(runs
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("graphs", ["on", "off"])
+@pytest.mark.parametrize("cuda_graphs", ["on", "off"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", FLAGS)
-def test_a_gpu_is_near_the_cpu_and_repeats_itself(runs, model, optimizer, graphs):
+def test_a_gpu_is_near_the_cpu_and_repeats_itself(runs, model, optimizer, cuda_graphs):
     flags = arguments(runs, model, optimizer, "--max_step", 30)
-    on_gpu = [*flags, "--gpu", 0, "--cuda_graphs", graphs]
+    on_gpu = [*flags, "--gpu", 0, "--cuda_graphs", cuda_graphs]
     folder, expected = runs(*on_gpu), runs(*flags)
     assert tables(runs(*on_gpu)) == tables(folder)
     for path in expected.glob("*.npy"):

@@ -11,23 +11,33 @@ namespace {
 constexpr int kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr std::int64_t kMostBlocks = 1 << 16;  // the loop covers the rest
 constexpr int kFew = 32;                       // occurrences that one warp walks over; more are a block's work
-constexpr int kAhead = 4;                      // of them, loaded before the first is added
+constexpr int kAhead = 4, kColumns = 4;        // of them, and of a thread's columns, loaded before the first is added
 constexpr int kTile = 128;                     // occurrences that a block loads while it adds those before
 
 // Every sum is one thread's, so its order is that of the occurrences.
 __device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::int64_t dim, float* sums) {
   const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
-  for (std::int64_t column = threadIdx.x % kLanes; column < dim; column += kLanes) {
-    float sum = 0.0f;
+  for (std::int64_t column = threadIdx.x % kLanes; column < dim; column += kColumns * kLanes) {
+    float sum[kColumns] = {};
     for (std::int64_t i = begin; i < end; i += kAhead) {
-      float x[kAhead];
+      float x[kAhead][kColumns];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) x[k] = i + k < end ? segments.occurrence(i + k)[column] : 0.0f;
+      for (int k = 0; k < kAhead; ++k) {
+        if (i + k >= end) continue;
+        const float* const occurrence = segments.occurrence(i + k);
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c)
+          if (column + c * kLanes < dim) x[k][c] = occurrence[column + c * kLanes];
+      }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k)
-        if (i + k < end) sum += x[k];
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c)
+          if (i + k < end && column + c * kLanes < dim) sum[c] += x[k][c];
     }
-    sums[u * dim + column] = sum;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c)
+      if (column + c * kLanes < dim) sums[u * dim + column + c * kLanes] = sum[c];
   }
 }
 

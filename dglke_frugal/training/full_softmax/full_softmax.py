@@ -78,7 +78,7 @@ class FullSoftmax:
 
         def softmax(shape: TableShape, rate: float, part: int):
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
-                return FlashSoftmax(self._device, self._matmul, shape, self._rule)
+                return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._make_products(), shape, self._rule.native, config.bound, drop)
 
