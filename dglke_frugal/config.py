@@ -111,12 +111,14 @@ class LossConfig:
 class BatchConfig:
     """Positives and negatives of a step.
 
-    neg_chunk_size: positives that share negatives; None: as many as there are negatives.
+    neg_chunk_size: positives that share negatives; None: as many as there are negatives. exclude_positive: whether
+        negatives are drawn again that are training triples with a positive of their chunk.
     """
 
     batch_size: int = 1024
     neg_sample_size: Union[int, str] = 256  # or ALL
     neg_chunk_size: Optional[int] = None
+    exclude_positive: bool = False
     neg_deg_sample: bool = False
 
     @property
@@ -383,6 +385,8 @@ def check(config: TrainConfig) -> None:
         _at_least(flags, 1, "flush_threads")
     _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience", "lr_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
+    if config.batch.exclude_positive and config.batch.neg_deg_sample:
+        raise InputError("--neg_deg_sample takes the entities of positives, whatever they make; leave --exclude_positive out")
     if config.loss.subsampling != "none" and config.graph.has_edge_importance:
         raise InputError("--subsampling and --has_edge_importance both weigh triples; leave one of the two out")
     if not 0 < config.loss.lr < math.inf:

@@ -14,6 +14,7 @@ enum class RandomUse : std::uint32_t {
   rank_order = 3,     // part = 0
   rounding = 4,       // part = step
   dropout = 5,        // part = which rows of a step; see random/dropout.h
+  negative_again = 6, // part = rank
 };
 
 FRUGAL_EVERYWHERE constexpr std::uint64_t random_stream(RandomUse use, std::uint32_t part) {

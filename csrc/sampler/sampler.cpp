@@ -46,6 +46,9 @@ Sampler::Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArr
   }
   require(edge_count_ > 0, "a rank needs at least one edge");
 
+  if (config.exclude_positive)
+    known_ = TripleSet(edges.head, edges.relation, edges.tail, config.entities, config.relations);
+
   // A batch is a whole number of chunks. Only a graph with fewer edges than a chunk has a smaller one.
   const std::int64_t chunk = std::max<std::int64_t>(1, config.chunk ? config.chunk : config.negatives);
   batch_size_ = config.batch_size;
@@ -90,7 +93,7 @@ void Sampler::draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) con
 void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const {
   const auto stream = random_stream(RandomUse::negative, static_cast<std::uint32_t>(config_.rank));
   // Two negatives per block of 128 bits. Each step has blocks for a full batch, used or not, so steps never overlap.
-  const std::int64_t blocks_per_step = (batch_size_ / chunk_size_ * config_.negatives + 1) / 2;
+  const std::int64_t blocks_per_step = (negatives_of_step() + 1) / 2;
   const std::uint64_t first = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(blocks_per_step);
   constexpr int kBlocks = 8;
   for (std::int64_t begin = 0; begin < count; begin += 2 * kBlocks) {
@@ -102,8 +105,32 @@ void Sampler::draw_negatives(std::int64_t step, std::int64_t* negative, std::int
   }
 }
 
+void Sampler::draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
+                         std::int64_t count) const {
+  const auto stream = random_stream(RandomUse::negative_again, static_cast<std::uint32_t>(config_.rank));
+  const bool heads = step % 2 == 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t chunk = first + static_cast<std::size_t>(i / config_.negatives * chunk_size_);
+    const auto makes_a_triple = [&] {
+      for (std::size_t edge = chunk; edge < chunk + static_cast<std::size_t>(chunk_size_); ++edge) {
+        if (heads ? known_.contains(negative[i], batch.relation[edge], batch.tail[edge])
+                  : known_.contains(batch.head[edge], batch.relation[edge], negative[i]))
+          return true;
+      }
+      return false;
+    };
+    // Each negative of each step has numbers of its own, used or not.
+    const auto own = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(negatives_of_step()) +
+                     static_cast<std::uint64_t>(i);
+    for (std::int64_t again = 0; again < kDrawnAgain && makes_a_triple(); ++again) {
+      const auto block = philox_blocks<1>(config_.seed, own * kDrawnAgain + static_cast<std::uint64_t>(again), stream);
+      negative[i] = bounded(block[0][0], block[0][1], config_.entities);
+    }
+  }
+}
+
 BatchLimits Sampler::limits() const {
-  const std::int64_t negatives = batch_size_ / chunk_size_ * config_.negatives;
+  const std::int64_t negatives = negatives_of_step();
   return {batch_size_, negatives, std::min(config_.entities, 2 * batch_size_ + negatives),
           std::min(config_.relations, batch_size_), list_.weight != nullptr};
 }
@@ -139,6 +166,7 @@ void Sampler::draw(std::int64_t step, Batch& batch, SamplerScratch& scratch) con
     batch.tail[first + i] = list_.tail[edge];
     if (weight) batch.weight[first + i] = weight[edge];
   }
+  if (config_.exclude_positive) draw_again(step, batch, first, batch.negative.data() + first_negative, negatives);
   if (config_.inverse && step % 2 == 1) {
     std::swap_ranges(batch.head.begin() + static_cast<std::ptrdiff_t>(first), batch.head.end(),
                      batch.tail.begin() + static_cast<std::ptrdiff_t>(first));

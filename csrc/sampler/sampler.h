@@ -12,6 +12,7 @@
 #include "random/permutation.h"
 #include "sampler/batch_source.h"
 #include "sampler/id_array.h"
+#include "sampler/triple_set.h"
 
 namespace frugal {
 
@@ -33,10 +34,15 @@ struct SamplerConfig {
   // Above 0: odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
   std::int64_t inverse = 0;
   std::int64_t chunk = 0;  // positives that share negatives; 0: as many as there are negatives
+  // Whether negatives are drawn again that make a triple of the graph with a positive of their chunk, up to kDrawnAgain
+  // times.
+  bool exclude_positive = false;
 };
 
 class Sampler final : public BatchSource {
  public:
+  static constexpr std::int64_t kDrawnAgain = 64;
+
   // The rank's edges are edges[part[0]], edges[part[1]], ...; without `part`, its share of a seeded random partition of
   // all edges into `ranks` equal parts. Throws std::invalid_argument for sizes that do not fit together.
   Sampler(const EdgeList& edges, const SamplerConfig& config, const IdArray* part = nullptr);
@@ -59,9 +65,14 @@ class Sampler final : public BatchSource {
  private:
   void draw_edges(std::int64_t step, std::vector<std::int64_t>& edge) const;
   void draw_negatives(std::int64_t step, std::int64_t* negative, std::int64_t count) const;
+  // The same of those that make a triple with one of the positives, which are as the graph has them.
+  void draw_again(std::int64_t step, const Batch& batch, std::size_t first, std::int64_t* negative,
+                  std::int64_t count) const;
+  std::int64_t negatives_of_step() const { return batch_size_ / chunk_size_ * config_.negatives; }
 
   EdgeList list_;
   SamplerConfig config_;
+  TripleSet known_;         // of none unless positives are excluded
   IdArray part_;            // empty: the partition is computed
   Permutation rank_order_;  // over all edges; rank r owns a range of its positions
   std::int64_t rank_begin_ = 0, edge_count_ = 0;

@@ -86,6 +86,9 @@ def new_flags() -> argparse.ArgumentParser:
                             "one that is asked (%(default)s)")
     group.add_argument("--neg_chunk_size", type=int, metavar="N",
                        help="positives that share negatives; 1: each has its own (default: as many as --neg_sample_size)")
+    group.add_argument("--exclude_positive", action="store_true",
+                       help="draw negatives again that make a training triple with a positive of their chunk; for small "
+                            "chunks (--neg_chunk_size), or what many queries answer is never a negative")
     group.add_argument("--init", choices=INITS,
                        help="start values of the rows: uniform between -S and S (default; S is --init_scale, or "
                             "DGL-KE's (gamma + 2) / hidden_dim), normal with deviation S (0.001), or xavier: uniform up to "

@@ -26,7 +26,8 @@ def main(argv):
     own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "report",
-                "init_from", "lr_patience", "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size")
+                "init_from", "lr_patience", "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size",
+                "exclude_positive")
         _refuse_values(own, "--trainer dglke")
         from ..adapter.trainer import train
 
@@ -107,7 +108,7 @@ def _vanilla(own, argv):
 
     _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
             "preset", "report", "init_from", "lr_patience", "lr_decay_at", "init", "init_scale",
-            "reciprocal", "neg_chunk_size")
+            "reciprocal", "neg_chunk_size", "exclude_positive")
     _refuse_values(own, "--backend vanilla")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "

@@ -84,7 +84,8 @@ class TrainingRun:
         return Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
                        SamplerConfig(config.batch.batch_size, config.batch.negatives, config.run.seed, self.rank,
                                      ranks, graph.n_relations if config.model.reciprocal else 0,
-                                     config.batch.neg_chunk_size or 0, config.store.sampler_threads),
+                                     config.batch.neg_chunk_size or 0, config.batch.exclude_positive,
+                                     config.store.sampler_threads),
                        weight=triple_weights(config, graph), part=part)
 
     def _make_step(self):

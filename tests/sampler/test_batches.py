@@ -116,6 +116,44 @@ def test_as_many_positives_as_negatives_are_a_chunk_by_default(triples):
         make(triples, chunk=-1)
 
 
+@pytest.mark.parametrize("inverse", [0, 3])
+@pytest.mark.parametrize("chunk", [1, 4])
+def test_positives_are_no_negatives_where_they_are_excluded(chunk, inverse):
+    """Those that were none before stay what they were; where everything is true something is drawn all the same."""
+    triples = np.random.default_rng(4).integers(0, [40, 3, 40], (600, 3))
+    triples[:40] = np.stack([np.full(40, 5), np.full(40, 1), np.arange(40)], 1)  # all answers of a query
+    known = set(map(tuple, triples.tolist()))
+    config = dict(batch_size=40, neg_sample_size=16, seed=3, chunk=chunk, inverse=inverse)
+    plain, excluding = (Sampler(*triples.T, 40, 3 + inverse, SamplerConfig(**config, exclude_positive=exclude))
+                        for exclude in (False, True))
+    assert_same(JoinedSampler([excluding]).batch(9), excluding.batch(9))
+    replaced, drawn = 0, np.zeros(40)
+    for step in range(300):
+        before, after = plain.batch(step), excluding.batch(step)
+        np.testing.assert_array_equal(before.head, after.head)
+        head, relation, tail = (each.reshape(-1, chunk) for each in (after.head, after.relation, after.tail))
+        if inverse and step % 2:
+            head, relation, tail = tail, relation - inverse, head
+
+        def makes_a_triple(c, entity):
+            return any((entity, r, t) in known if step % 2 else (h, r, entity) in known
+                       for h, r, t in zip(head[c].tolist(), relation[c].tolist(), tail[c].tolist()))
+
+        for c, (old, new) in enumerate(zip(*(each.negative.reshape(-1, 16).tolist() for each in (before, after)))):
+            hopeless = all(makes_a_triple(c, entity) for entity in range(40))
+            for one, other in zip(old, new):
+                assert hopeless or not makes_a_triple(c, other)
+                assert makes_a_triple(c, one) or one == other
+                replaced += one != other
+                drawn[other] += one != other
+    assert replaced > 1000 and stats.chisquare(drawn).statistic < 40 * replaced / 1000  # near uniform; who is true varies
+
+
+def test_triples_without_numbers(triples):
+    with pytest.raises(InputError, match="too large for its triples to be told from others by 64 bits"):
+        Sampler(*triples.T, 2**31, 2**10, SamplerConfig(100, 20, exclude_positive=True))
+
+
 def test_memory_mapped_triples_give_the_same_batches(triples, tmp_path):
     np.save(tmp_path / "triples.npy", triples)
     mapped = np.load(tmp_path / "triples.npy", mmap_mode="r")

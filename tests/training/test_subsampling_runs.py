@@ -117,10 +117,21 @@ def test_chunks_of_any_size_on_a_device(runs, model, chunk):
         assert tables(on_device(runs, *flags, *store)) == expected
 
 
+def test_excluded_positives_are_a_run_of_its_own(runs, capsys):
+    flags = ["--neg_chunk_size", 1, "--neg_sample_size", 32, "--exclude_positive"]
+    whole = tables(runs("--max_step", 20, *flags))
+    folder = runs("--max_step", 9, *flags)
+    assert tables(on_device(runs, "--max_step", 20, *flags, "--flush", "p2f", "--cache_ratio", 0.1)) == whole
+    assert tables(runs("--max_step", 20, *flags[:-1])) != whole
+    assert tables(runs.resume(folder, "--max_step", 20)) == whole
+
+
 @pytest.mark.parametrize("flags, says", [
+    (["--exclude_positive", "--neg_deg_sample"], "--neg_deg_sample takes the entities of positives"),
+    (["--trainer", "dglke", "--exclude_positive"], "--exclude_positive cannot be used with --trainer dglke"),
     (["--neg_chunk_size", 0], "--neg_chunk_size is 0; give a number that is at least 1"),
     (["--model_name", "DistMult", "--loss_genre", "Softmax", "--neg_sample_size", "all", "--neg_chunk_size", 4],
-     "--neg_chunk_size says who shares sampled negatives, and --neg_sample_size all has none"),
+     "--neg_chunk_size is of sampled negatives, and --neg_sample_size all has none"),
     (["--trainer", "dglke", "--neg_chunk_size", 4], "--neg_chunk_size cannot be used with --trainer dglke"),
 ])
 def test_chunks_that_there_are_not(runs, capsys, flags, says):

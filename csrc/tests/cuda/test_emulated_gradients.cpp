@@ -236,6 +236,8 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   // More rows and columns than a tile, and none that fit one; then numbers whose squares are subnormal.
   for (const Sizes& sizes : {Sizes{70, 2, 37, 50, true}, Sizes{5, 2, 130, 128, false}, Sizes{33, 1, 40, 402, false}})
     for (const float scale : {1.0f, 1e-14f}) expect_same(name, sizes, adversarial, scale, false, random);
+  // Positives that have negatives of their own.
+  expect_same(name, {1, 7, 40, 50, false}, adversarial, 1.0f, false, random);
   // More negatives than a warp keeps, and more occurrences of a row than a block looks up at once.
   expect_same(name, {680, 1, 260, 6, false}, adversarial, 1.0f, false, random);
 }

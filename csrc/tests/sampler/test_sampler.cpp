@@ -101,6 +101,24 @@ TEST(Sampler, ChunksOfAnotherSize) {
   }
 }
 
+TEST(TripleSet, HasWhatItWasGiven) {
+  const Graph graph(3000, 50, 7);
+  const EdgeList edges = graph.edges();
+  const TripleSet known(edges.head, edges.relation, edges.tail, 50, 7);
+  std::set<std::tuple<int, int, int>> expected;
+  for (std::size_t i = 0; i < graph.head.size(); ++i) {
+    expected.emplace(graph.head[i], graph.relation[i], graph.tail[i]);
+  }
+  for (int h = 0; h < 50; ++h) {
+    for (int r = 0; r < 7; ++r) {
+      for (int t = 0; t < 50; ++t) EXPECT_EQ(known.contains(h, r, t), expected.contains({h, r, t}));
+    }
+  }
+  EXPECT_FALSE(TripleSet().contains(0, 0, 0));
+  EXPECT_THROW(TripleSet(edges.head, edges.relation, edges.tail, std::int64_t{1} << 31, 1 << 10),
+               std::invalid_argument);
+}
+
 TEST(Sampler, OddStepsHaveWeightsOfTheirOwn) {
   const Graph graph(1000, 500, 20);
   std::vector<float> odd(graph.weight);

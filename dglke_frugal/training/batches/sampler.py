@@ -29,6 +29,7 @@ class SamplerConfig:
     batch_size: positives of a step and rank; rounded up to whole chunks if it is larger than one.
     neg_sample_size: negatives that the positives of a chunk share; 0: none.
     chunk: positives of a chunk (one chunk if it exceeds the batch); 0: as many as negatives.
+    exclude_positive: whether negatives that make a triple of the graph with a positive of their chunk are drawn again.
     inverse: above 0, odd steps train on (tail, relation + inverse, head) and corrupt its tails, rather than heads.
     threads, lookahead: how many threads make batches (0: by the cores that this process may use, and by ranks), and how
         many batches wait for the trainer at most.
@@ -41,6 +42,7 @@ class SamplerConfig:
     ranks: int = 1
     inverse: int = 0
     chunk: int = 0
+    exclude_positive: bool = False
     threads: int = 0
     lookahead: int = 16
 
@@ -117,7 +119,8 @@ class Sampler(_Sampler):
             self._native = _native.Sampler(
                 head, relation, tail, even, odd, part, entities=num_entities, relations=num_relations,
                 batch_size=config.batch_size, negatives=config.neg_sample_size, seed=config.seed, rank=config.rank,
-                ranks=config.ranks, inverse=config.inverse, chunk=config.chunk)
+                ranks=config.ranks, inverse=config.inverse, chunk=config.chunk,
+                exclude_positive=config.exclude_positive)
         except ValueError as error:
             raise InputError(f"cannot sample batches: {error}") from error
 

@@ -47,7 +47,8 @@ class ColumnRun(RankRun):
         whole = Sampler(*graph.train, graph.n_entities, config.model.relation_rows(graph.n_relations),
                         SamplerConfig(joined_batch_size(config), config.batch.neg_sample_size, config.run.seed,
                                       inverse=graph.n_relations if config.model.reciprocal else 0,
-                                      chunk=config.batch.neg_chunk_size or 0, threads=threads),
+                                      chunk=config.batch.neg_chunk_size or 0,
+                                      exclude_positive=config.batch.exclude_positive, threads=threads),
                         weight=triple_weights(config, graph))
         self.ring = self._open_ring(whole)
         return JoinedSampler([whole], self.ring, self.rank)

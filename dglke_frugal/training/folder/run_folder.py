@@ -24,7 +24,8 @@ IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_di
             "num_proc", "matmul", "seed")
 # And these, which checkpoints of runs that do not have them do not name.
 GIVEN = ("init_from", "init", "init_scale", "reciprocal", "row_dtype", "optimizer", "regularizer", "entity_dropout",
-         "relation_dropout", "labels", "label_smoothing", "relation_prediction", "subsampling", "neg_chunk_size")
+         "relation_dropout", "labels", "label_smoothing", "relation_prediction", "subsampling", "neg_chunk_size",
+         "exclude_positive")
 DATA_KEYS = ("entities", "relations", "training_triples", "training_checksum")  # and on the data; in a Fingerprint
 
 

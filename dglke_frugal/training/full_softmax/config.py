@@ -97,9 +97,9 @@ def check_full_softmax(config: TrainConfig) -> None:
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:
         raise InputError(f"--regularizer n3 is of complex numbers, which {model} does not have; use ComplEx, or lp "
                          "with --regularization_norm 3")
-    if config.batch.neg_chunk_size is not None:
-        raise InputError("--neg_chunk_size says who shares sampled negatives, and --neg_sample_size all has none; leave "
-                         "it out")
+    for flag in ("neg_chunk_size", "exclude_positive"):
+        if getattr(config.batch, flag):
+            raise InputError(f"--{flag} is of sampled negatives, and --neg_sample_size all has none; leave it out")
     if loss.labels == "kvsall" and config.weights_per_triple:
         flag = "--subsampling" if loss.subsampling != "none" else "--has_edge_importance"
         raise InputError(f"--labels kvsall puts triples together, and has no place for {flag}; leave one of the two out")

@@ -24,7 +24,7 @@ SAMPLED_AHEAD = 16  # batches that the sampler keeps ready
 RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
-               "interpreter", "entities in float32"}
+               "interpreter", "known triples", "entities in float32"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
 
@@ -169,6 +169,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
                    for name, (rows, dim) in tables.items()}
     host = dict(table_bytes)
     host["triples"] = graph.triples * (3 * graph.id_bytes + FLOAT * config.weights_per_triple)
+    if config.batch.exclude_positive:  # csrc/sampler/triple_set.h
+        host["known triples"] = 8 << (2 * graph.triples).bit_length()
     device: Dict[str, int] = {}
 
     batch = config.batch
