@@ -76,17 +76,15 @@ __global__ void __launch_bounds__(kThreads)
   const auto divisor = static_cast<float>(x.ranks);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    float4 sum;
+    float4 part[kMostRanks];
 #pragma unroll
-    for (int rank = 0; rank < kMostRanks; ++rank) {
-      if (rank >= x.ranks) break;
-      const float4 value = __ldcv(reinterpret_cast<const float4*>(x.squares[rank]) + i);
-      if (rank == 0) {
-        sum = value;
-      } else {
-        sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
-      }
-    }
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      if (rank < x.ranks) part[rank] = __ldcv(reinterpret_cast<const float4*>(x.squares[rank]) + i);
+    float4 sum = part[0];
+#pragma unroll
+    for (int rank = 1; rank < kMostRanks; ++rank)
+      if (rank < x.ranks)
+        sum.x += part[rank].x, sum.y += part[rank].y, sum.z += part[rank].z, sum.w += part[rank].w;
     to[i] = {sum.x / divisor, sum.y / divisor, sum.z / divisor, sum.w / divisor};
   }
   part_ways(x);

@@ -18,45 +18,33 @@ struct OwnValues {
   __device__ float value(const float* from) const { return *from; }
 };
 
+__device__ inline void add_to(float& sum, float x) { sum += x; }
+__device__ inline void add_to(float4& sum, float4 x) { sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w; }
+
 // The sums of what all ranks have written of this rank's share, once they have met. n is a multiple of kLanes.
 template <int kThreads>
 struct JoinedValues {
   const Step& s;
 
   __device__ void load(const float* from, std::int64_t n, float* to) const {
-    constexpr int kAhead = 2, kWord = 4;
-    for (std::int64_t first = kWord * threadIdx.x; first < n; first += kAhead * kWord * kThreads) {
-      float4 sum[kAhead];
-#pragma unroll
-      for (int rank = 0; rank < kMostRanks; ++rank) {
-        if (rank >= s.shares.ranks) break;
-        const float* part = s.shares.part[rank] + (from - s.shares.own) + first;
-        float4 x[kAhead];
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k)
-          if (first + k * kWord * kThreads < n) x[k] = *reinterpret_cast<const float4*>(part + k * kWord * kThreads);
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          if (rank == 0) {
-            sum[k] = x[k];
-          } else {
-            sum[k].x += x[k].x, sum[k].y += x[k].y, sum[k].z += x[k].z, sum[k].w += x[k].w;
-          }
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k)
-        if (first + k * kWord * kThreads < n) *reinterpret_cast<float4*>(to + first + k * kWord * kThreads) = sum[k];
-    }
+    for (std::int64_t i = 4 * threadIdx.x; i < n; i += 4 * kThreads)
+      *reinterpret_cast<float4*>(to + i) = sum(reinterpret_cast<const float4*>(from + i));
   }
-  __device__ float value(const float* from) const {
-    float sum = s.shares.part[0][from - s.shares.own];
+  __device__ float value(const float* from) const { return sum(from); }
+
+ private:
+  // In the order of ranks, once all parts are under way.
+  template <typename Word>
+  __device__ Word sum(const Word* from) const {
+    const std::int64_t place = reinterpret_cast<const float*>(from) - s.shares.own;
+    Word part[kMostRanks];
 #pragma unroll
-    for (int rank = 1; rank < kMostRanks; ++rank) {
-      if (rank >= s.shares.ranks) break;
-      sum += s.shares.part[rank][from - s.shares.own];
-    }
-    return sum;
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      if (rank < s.shares.ranks) part[rank] = *reinterpret_cast<const Word*>(s.shares.part[rank] + place);
+#pragma unroll
+    for (int rank = 1; rank < kMostRanks; ++rank)
+      if (rank < s.shares.ranks) add_to(part[0], part[rank]);
+    return part[0];
   }
 };
 
