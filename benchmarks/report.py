@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from dglke_frugal.files import replace_file
 
-from . import rank_model, targets
+from . import column_model, rank_model, targets
 from .result_file import MACHINE
 
 HERE = Path(__file__).parent
@@ -132,13 +132,15 @@ def machine_text(facts: Mapping[str, Any]) -> str:
 
 def _on_paper(result: Mapping[str, Any]) -> List[str]:
     """What the rates of benchmarks.ranks mean for several GPUs."""
-    heads, rows = rank_model.rows(result)
-    return [
-        "### Several GPUs, on paper",
-        rank_model.ABOUT.rstrip(),
-        table(heads, [list(map(cell, row)) for row in rows]),
-        *rank_model.check(result),
-    ]
+    if column_model.is_measured(result):
+        model, checks = column_model, []
+    elif rank_model.is_measured(result):
+        model, checks = rank_model, rank_model.check(result)
+    else:
+        return []
+    heads, rows = model.rows(result)
+    return ["### Several GPUs, on paper", model.ABOUT.rstrip(), table(heads, [list(map(cell, row)) for row in rows]),
+            *checks]
 
 
 def benchmark_page(file: str, result: Mapping[str, Any], title: str, command: str) -> str:
@@ -150,7 +152,7 @@ def benchmark_page(file: str, result: Mapping[str, Any], title: str, command: st
         f"    {command}",
         textwrap.fill(machine_text(result.get(MACHINE, {})), 120),
         *tables({key: value for key, value in result.items() if key != MACHINE}),
-        *(_on_paper(result) if name.split("-")[0] == "ranks" and rank_model.is_measured(result) else ()),
+        *(_on_paper(result) if name.split("-")[0] == "ranks" else ()),
     ])
 
 

@@ -1,18 +1,18 @@
 // The exchange of a rank that owns columns, as Python holds it: on the CPU, or with a device's memory besides.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
 #include "exchange/cuda/peer_memory.h"
+#include "step/gradients.h"
 
 namespace frugal {
 
-class ColumnExchange {
+class ColumnExchange final : public ColumnRanks {
  public:
-  ColumnExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, std::int64_t scores, std::int64_t squares)
-      : host_(segment, bytes, rank, ranks, scores, squares) {}
+  ColumnExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, const ExchangeFloats& floats)
+      : host_(segment, bytes, rank, ranks, floats) {}
 
   HostExchange& host() { return host_; }
   cuda::PeerMemory& peer_memory() {
@@ -23,12 +23,14 @@ class ColumnExchange {
     if (!device_) throw std::logic_error("the exchange is not connected");
     return device_->exchange();
   }
-  // On the CPU: replaces values by the sums over ranks.
-  void add_columns(float* values, std::int64_t count) { sum(0, values, count, 1.0f); }
-  void sum(int region, float* values, std::int64_t count, float divisor) {
-    if (count > host_.floats(region)) throw std::invalid_argument("the exchange has too little room");
-    std::copy_n(values, count, host_.part(region));
-    host_.sum(region, count, divisor, values);
+
+  // On the CPU.
+  Share share(std::int64_t positives) const override { return share_of(positives, host_.rank(), host_.ranks()); }
+  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+    host_.add_shares(values, positives, width, common);
+  }
+  void gather_shares(float* records, std::int64_t positives, std::int64_t width) override {
+    host_.gather_shares(records, positives, width);
   }
 
  private:

@@ -16,14 +16,12 @@ using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 // Mean squares over the columns of all ranks, from those over each rank's: on the CPU they are in `means`, on a device
 // compute_gradients has put them into the exchange.
 void exchange_mean_squares(ColumnExchange& exchange, const Floats& means, std::uintptr_t stream) {
-  const HostExchange& host = exchange.host();
   const auto count = static_cast<std::int64_t>(means.size());
-  if (count % 4 != 0 || count > host.floats(1))
+  if (count % 4 != 0 || count > exchange.host().floats().squares)
     throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
-  const auto ranks = static_cast<float>(host.ranks());
   const nb::gil_scoped_release release;
-  if (means.device_type() != nb::device::cuda::value) return exchange.sum(1, means.data(), count, ranks);
-  cuda::exchange_sum(exchange.device(), host.floats(0), count, ranks, means.data(), stream);
+  if (means.device_type() != nb::device::cuda::value) return exchange.host().average(means.data(), count);
+  cuda::average(exchange.device(), count, means.data(), stream);
 }
 
 }  // namespace
@@ -32,18 +30,23 @@ void bind_exchange(nb::module_& module) {
   module.attr("MOST_COLUMN_RANKS") = kMostRanks;
   module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,
              "Whether two CUDA devices read each other's memory.");
-  module.def("exchange_bytes", &HostExchange::bytes_needed, "ranks"_a, "scores"_a, "squares"_a,
-             "Bytes of the memory that ranks share for an exchange of so many floats each.");
+  module.def(
+      "exchange_bytes",
+      [](int ranks, std::int64_t scores, std::int64_t weights, std::int64_t squares) {
+        return HostExchange::bytes_needed(ranks, {scores, weights, squares});
+      },
+      "ranks"_a, "scores"_a, "weights"_a, "squares"_a,
+      "Bytes of the memory that ranks share for an exchange of so many floats.");
   nb::class_<ColumnExchange>(module, "ColumnExchange",
                              "Where ranks that own columns of all rows meet inside a step. See csrc/exchange.")
       .def(
           "__init__",
           [](ColumnExchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores,
-             std::int64_t squares) {
+             std::int64_t weights, std::int64_t squares) {
             new (self) ColumnExchange(reinterpret_cast<std::byte*>(segment.data()), segment.nbytes(), rank, ranks,
-                                      scores, squares);
+                                      {scores, weights, squares});
           },
-          "segment"_a, "rank"_a, "ranks"_a, "scores"_a, "squares"_a, nb::keep_alive<1, 2>(),
+          "segment"_a, "rank"_a, "ranks"_a, "scores"_a, "weights"_a, "squares"_a, nb::keep_alive<1, 2>(),
           "segment: (exchange_bytes,) uint8, shared by all ranks, zero at first.")
       .def(
           "handle",
@@ -62,14 +65,6 @@ void bind_exchange(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
-      .def(
-          "sum",
-          [](ColumnExchange& self, int region, const Floats& values, float divisor) {
-            const nb::gil_scoped_release release;
-            self.sum(region, values.data(), static_cast<std::int64_t>(values.size()), divisor);
-          },
-          "region"_a, "values"_a, "divisor"_a = 1.0f,
-          "On the CPU: replace values by their sums over ranks, divided. Regions 0 and 1 take turns.")
       .def("fail", [](ColumnExchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
            "End all waiting, with the first sentence that any rank gives.")
       .def_prop_ro("sentence", [](ColumnExchange& self) { return self.host().sentence(); },

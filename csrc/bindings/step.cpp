@@ -56,6 +56,19 @@ RowPointers running(const StepRows& rows, const std::vector<std::int64_t>& ids, 
   return {rows.source().data(), rows.destination().data(), rows.gradient().data(), rows.layout().stride};
 }
 
+// Where Python supplies what other ranks have; all losses are computed here.
+class CalledRanks final : public ColumnRanks {
+ public:
+  explicit CalledRanks(const std::optional<nb::callable>& add) : add_(add) {}
+  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+    const auto count = static_cast<std::size_t>(positives * width + common);
+    (*add_)(nb::ndarray<nb::numpy, float, nb::ndim<1>>(values, {count}, nb::capsule(values, [](void*) noexcept {})));
+  }
+
+ private:
+  const std::optional<nb::callable>& add_;
+};
+
 void require_projections(const TrainStep& step, bool given) {
   if (step.model().projected() != given)
     throw std::invalid_argument(given ? "this model has no projections" : "this model needs projections");
@@ -213,13 +226,8 @@ void bind_step(nb::module_& module) {
           [](TrainStep& step, const Batch& batch, HostTable& entities, HostTable& relations, HostTable* projections,
              const std::optional<nb::callable>& add_columns) {
             const TableRows rows(step, batch, entities, relations, projections);
-            GradientPass::AddColumns add;
-            if (add_columns)
-              add = [&](float* values, std::int64_t count) {
-                (*add_columns)(nb::ndarray<nb::numpy, float, nb::ndim<1>>(
-                    values, {static_cast<std::size_t>(count)}, nb::capsule(values, [](void*) noexcept {})));
-              };
-            const StepLosses losses = step.differentiate(batch, rows.pointers(), add);
+            CalledRanks ranks(add_columns);
+            const StepLosses losses = step.differentiate(batch, rows.pointers(), add_columns ? &ranks : nullptr);
             return nb::make_tuple(losses, gradients_of(step, batch));
           },
           "batch"_a, "entities"_a, "relations"_a, "projections"_a.none() = nb::none(),

@@ -78,9 +78,7 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
     const nb::gil_scoped_release release;
     cpu::gather(of_entities.memory, of_entities.reads, from.data);
     cpu::gather(of_relations.memory, of_relations.reads, of.data);
-    GradientPass::AddColumns add_columns;
-    if (exchange) add_columns = [&](float* values, std::int64_t count) { exchange->add_columns(values, count); };
-    return compute_gradients(step, batch, from, of, out, add_columns);
+    return compute_gradients(step, batch, from, of, out, exchange);
   }
   require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
           "the workspace is too small");
@@ -159,10 +157,12 @@ void bind_step_block(nb::module_& module) {
       [](const TrainStep& step, std::int64_t positives, std::int64_t chunk_size, std::int64_t negatives_per_chunk) {
         const std::int64_t own = step.degree_negatives() ? chunk_size : 0, chunks = positives / chunk_size;
         const std::int64_t columns = (own + negatives_per_chunk + kVector - 1) / kVector * kVector;
-        return (positives + chunks) * columns + 2 * ((positives + kVector - 1) / kVector * kVector) + chunks * kVector;
+        const std::int64_t scores =
+            (positives + chunks) * columns + 2 * ((positives + kVector - 1) / kVector * kVector) + chunks * kVector;
+        return nb::make_tuple(scores, positives * (columns + cuda::kFactFloats));
       },
       "step"_a, "positives"_a, "chunk_size"_a, "negatives_per_chunk"_a,
-      "Floats of raw scores that ranks exchange in a step of such a batch, at most.");
+      "Floats that ranks exchange in a step of such a batch: of raw scores, and of what becomes of them.");
   module.def("workspace_floats", &workspace_floats, "step"_a, "block"_a,
              "Floats of zeroed device memory that compute_gradients needs on a CUDA device.");
   module.def(

@@ -12,54 +12,65 @@ constexpr std::int64_t kLineFloats = kExchangeLine / sizeof(float);
 
 std::int64_t whole_lines(std::int64_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
 
-}  // namespace
-
-std::size_t HostExchange::bytes_needed(int ranks, std::int64_t first_floats, std::int64_t second_floats) {
-  return sizeof(ExchangeWords) +
-         static_cast<std::size_t>(ranks) * (whole_lines(first_floats) + whole_lines(second_floats)) * sizeof(float);
+void check(std::int64_t floats, std::int64_t room) {
+  if (floats > room) throw std::invalid_argument("more floats than a region of the exchange has");
 }
 
-HostExchange::HostExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, std::int64_t first_floats,
-                           std::int64_t second_floats, const ExchangeRules& rules)
+}  // namespace
+
+std::size_t HostExchange::bytes_needed(int ranks, const ExchangeFloats& floats) {
+  const std::int64_t of_rank = whole_lines(floats.scores) + whole_lines(floats.squares);
+  return sizeof(ExchangeWords) +
+         static_cast<std::size_t>(ranks * of_rank + whole_lines(floats.weights)) * sizeof(float);
+}
+
+HostExchange::HostExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, const ExchangeFloats& floats,
+                           const ExchangeRules& rules)
     : words_(reinterpret_cast<ExchangeWords*>(segment)),
-      parts_(reinterpret_cast<float*>(segment + sizeof(ExchangeWords))),
+      regions_(reinterpret_cast<float*>(segment + sizeof(ExchangeWords))),
       rank_(rank),
       ranks_(ranks),
-      floats_{whole_lines(first_floats), whole_lines(second_floats)},
+      floats_{whole_lines(floats.scores), whole_lines(floats.weights), whole_lines(floats.squares)},
       rules_(rules) {
   if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
     throw std::invalid_argument("an exchange is for 1 to " + std::to_string(kMostRanks) + " ranks");
-  if (first_floats < 1 || second_floats < 1 || bytes < bytes_needed(ranks, first_floats, second_floats) ||
+  if (std::min({floats.scores, floats.weights, floats.squares}) < 1 || bytes < bytes_needed(ranks, floats) ||
       reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine)
     throw std::invalid_argument("the segment of an exchange is too small, or not aligned");
 }
 
-float* HostExchange::part(int region, int rank) {
-  if (!rules_.two_regions) region = 0;
-  return parts_ + rank * (floats_[0] + floats_[1]) + (region ? floats_[0] : 0);
+float* HostExchange::part(ExchangeRegion region, int rank) {
+  if (!rules_.regions_apart) return regions_ + (region == ExchangeRegion::kWeights ? 0 : rank * floats_.scores);
+  if (region == ExchangeRegion::kWeights) return regions_;
+  float* const scores = regions_ + floats_.weights;
+  if (region == ExchangeRegion::kScores) return scores + rank * floats_.scores;
+  return scores + ranks_ * floats_.scores + rank * floats_.squares;
 }
 
 bool HostExchange::failed() const {
   return std::atomic_ref(words_->failed).load(std::memory_order_relaxed) != 0;
 }
 
-void HostExchange::sum(int region, std::int64_t count, float divisor, float* to) {
-  if (count > floats_[region]) throw std::invalid_argument("more floats than a region of the exchange has");
+bool HostExchange::meet(ExchangeRegion region) {
   ++posted_;
   std::atomic_ref(words_->word[rank_].posted).store(posted_, std::memory_order_release);
-  int left = rules_.awaits_all ? ranks_ - 1 : ranks_ - 2;
+  int left = rules_.careless == static_cast<int>(region) ? ranks_ - 2 : ranks_ - 1;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
     --left;
     while (std::atomic_ref(words_->word[other].posted).load(std::memory_order_acquire) < posted_) {
-      if (failed()) return;
+      if (failed()) return false;
       std::this_thread::yield();
     }
   }
   if (rules_.before_reading) rules_.before_reading(rank_);
-  const auto add = [&](int from, bool first) {
-    const float* x = part(region, from);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = first ? x[i] : to[i] + x[i];
+  return true;
+}
+
+void HostExchange::add_parts(ExchangeRegion region, std::int64_t first, std::int64_t count, float* to) {
+  const auto add = [&](int from, bool is_first) {
+    const float* x = part(region, from) + first;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = is_first ? x[i] : to[i] + x[i];
   };
   if (rules_.in_rank_order) {
     for (int from = 0; from < ranks_; ++from) add(from, from == 0);
@@ -68,8 +79,34 @@ void HostExchange::sum(int region, std::int64_t count, float divisor, float* to)
     for (int from = 0; from < ranks_; ++from)
       if (from != rank_) add(from, false);
   }
-  if (divisor != 1.0f)
-    for (std::int64_t i = 0; i < count; ++i) to[i] /= divisor;
+}
+
+void HostExchange::add_shares(float* values, std::int64_t rows, std::int64_t width, std::int64_t common) {
+  const Share own = share_of(rows, rank_, ranks_);
+  const std::int64_t count = rows * width + common;
+  check(count, floats_.scores);
+  std::copy_n(values, count, part(ExchangeRegion::kScores, rank_));
+  if (!meet(ExchangeRegion::kScores)) return;
+  add_parts(ExchangeRegion::kScores, own.first * width, own.rows() * width, values + own.first * width);
+  add_parts(ExchangeRegion::kScores, rows * width, common, values + rows * width);
+}
+
+void HostExchange::gather_shares(float* records, std::int64_t rows, std::int64_t width) {
+  const Share own = share_of(rows, rank_, ranks_);
+  check(rows * width, floats_.weights);
+  float* const shared = part(ExchangeRegion::kWeights, rank_);
+  std::copy(records + own.first * width, records + own.end * width, shared + own.first * width);
+  if (!meet(ExchangeRegion::kWeights)) return;
+  std::copy(shared, shared + own.first * width, records);
+  std::copy(shared + own.end * width, shared + rows * width, records + own.end * width);
+}
+
+void HostExchange::average(float* values, std::int64_t count) {
+  check(count, floats_.squares);
+  std::copy_n(values, count, part(ExchangeRegion::kSquares, rank_));
+  if (!meet(ExchangeRegion::kSquares)) return;
+  add_parts(ExchangeRegion::kSquares, 0, count, values);
+  for (std::int64_t i = 0; i < count; ++i) values[i] /= static_cast<float>(ranks_);
 }
 
 void HostExchange::fail(const std::string& sentence) {

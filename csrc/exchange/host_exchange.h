@@ -1,28 +1,34 @@
 // The exchange: where ranks that own columns of the same rows meet inside a step.
 //
-// In an exchange every rank puts out a part, an array of floats, and gets the sum of all parts, added in the order of
-// ranks, so that everybody has the same bits. There are two in a step, of its raw scores and of its mean squares, each
-// with a region of its own for the parts. The rules:
+// There are three meetings in a step, each with a region of its own:
 //
-//   1. A rank writes its part, and then, with release order, says in its word how many exchanges it has posted.
-//   2. It reads the part of another rank only once that one's word, read with acquire order, has the number of the
-//      running exchange.
-//   3. It writes a region again only in the exchange after the next. Whoever has posted the next one has read all parts
-//      of this one, and everybody waits for that in the next one: two regions that take turns need no further word.
+//   kScores:  each rank has a part, its raw scores of all positives; the owner of a share (exchange/share.h) reads that
+//             share of all parts and adds it up.
+//   kWeights: one for all ranks: each writes what has become of its share, and reads the shares of the others.
+//   kSquares: each rank has a part, its mean squares; everybody reads all parts and adds them up.
+//
+// The rules:
+//
+//   1. A rank writes to a region, and then, with release order, says in its word how many meetings it has come to.
+//   2. It reads what another rank has written only once that one's word, read with acquire order, has the number of the
+//      running meeting.
+//   3. Who comes to a meeting has read what it reads of the one before. So a region is free again after the next
+//      meeting, and no region serves two meetings in a row.
 //   4. Parts are added in the order of ranks, whatever the order in which they arrive.
-//   5. Once somebody has failed nobody waits any more; the sums are then worthless, and whoever uses them asks first.
+//   5. Once somebody has failed nobody waits any more; results are then worthless, and whoever uses them asks first.
 //
-// Here the ranks are threads or processes and the parts lie in memory that they share; cuda/exchange_kernels.h is the
-// twin on devices. Waiting for a rank that neither posts nor fails never ends.
+// Here the ranks are threads or processes and the regions lie in memory that they share; cuda/exchange_kernels.h is the
+// twin on devices. Waiting for a rank that neither comes nor fails never ends.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "exchange/share.h"
+
 namespace frugal {
 
-inline constexpr int kMostRanks = 8;
 inline constexpr std::size_t kExchangeLine = 128;  // bytes: words of different ranks never share one
 
 // What the ranks of a machine share in host memory, zeroed before the first rank comes.
@@ -35,35 +41,47 @@ struct ExchangeWords {
   Word word[kMostRanks];
 };
 
+enum class ExchangeRegion { kScores, kWeights, kSquares };
+
+// Floats of a rank's part of kScores, of kWeights as a whole, and of a rank's part of kSquares.
+struct ExchangeFloats {
+  std::int64_t scores, weights, squares;
+};
+
 // Mistakes that a test can make on purpose, to see that it would find them, and where it can make a rank slow.
 struct ExchangeRules {
-  bool awaits_all = true;      // else not the last one of the others
-  bool two_regions = true;     // else both exchanges of a step share the first one
-  bool in_rank_order = true;   // else own part first
+  int careless = -1;          // the region at whose meeting the last one of the others is not awaited
+  bool regions_apart = true;  // else all meetings use the same memory
+  bool in_rank_order = true;  // else own part first
   void (*before_reading)(int rank) = nullptr;
 };
 
 class HostExchange {
  public:
   // segment: of bytes_needed(...) bytes, 128-byte aligned, the same memory for all ranks; must outlive the exchange.
-  // floats: of each region. Throws std::invalid_argument for sizes that do not fit.
-  HostExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, std::int64_t first_floats,
-               std::int64_t second_floats, const ExchangeRules& rules = {});
+  // Throws std::invalid_argument for sizes that do not fit.
+  HostExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, const ExchangeFloats& floats,
+               const ExchangeRules& rules = {});
 
-  static std::size_t bytes_needed(int ranks, std::int64_t first_floats, std::int64_t second_floats);
+  static std::size_t bytes_needed(int ranks, const ExchangeFloats& floats);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  std::int64_t floats(int region) const { return floats_[region]; }
+  const ExchangeFloats& floats() const { return floats_; }
   ExchangeWords& words() { return *words_; }
 
-  // This rank's part of a region, or another's.
-  float* part(int region) { return part(region, rank_); }
-  float* part(int region, int rank);
+  // Where a rank's part of a region begins; kWeights has one for all.
+  float* part(ExchangeRegion region, int rank);
 
-  // The running exchange, whose own part has been written: to[i] = (sum over ranks of part[i]) / divisor. Exchanges
-  // take the regions in turn.
-  void sum(int region, std::int64_t count, float divisor, float* to);
+  // The meetings of a step, in their order. Throw std::invalid_argument for more floats than a region has.
+  //
+  // values: `rows` records of `width` floats, then `common` floats. The records of this rank's share and the common
+  // floats become sums over ranks.
+  void add_shares(float* values, std::int64_t rows, std::int64_t width, std::int64_t common);
+  // records: as many of `width` floats, of which this rank has made its share; gets the others'.
+  void gather_shares(float* records, std::int64_t rows, std::int64_t width);
+  // values[i] = (sum over ranks of values[i]) / ranks.
+  void average(float* values, std::int64_t count);
 
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
   void fail(const std::string& sentence);
@@ -71,11 +89,13 @@ class HostExchange {
 
  private:
   bool failed() const;
+  bool meet(ExchangeRegion region);  // false if somebody has failed
+  void add_parts(ExchangeRegion region, std::int64_t first, std::int64_t count, float* to);
 
   ExchangeWords* words_;
-  float* parts_;
+  float* regions_;
   const int rank_, ranks_;
-  const std::int64_t floats_[2];
+  const ExchangeFloats floats_;
   const ExchangeRules rules_;
   std::uint64_t posted_ = 0;
 };

@@ -43,13 +43,12 @@ std::vector<const float*> pointers(const cuda::DeviceRows& rows, std::int64_t co
 }  // namespace
 
 void compute_gradients(TrainStep& step, const cuda::DeviceBatch& packed, cuda::DeviceRows entities,
-                       cuda::DeviceRows relations, const cuda::DeviceGradients& out,
-                       const GradientPass::AddColumns& add_columns) {
+                       cuda::DeviceRows relations, const cuda::DeviceGradients& out, ColumnRanks* ranks) {
   const Batch batch = unpack(packed);
   const std::int64_t entity_count = packed.counts[0], relation_count = packed.counts[1], positives = packed.positives;
   const std::int64_t dim = step.model().spec().entity_dim, relation_dim = step.model().spec().relation_dim;
   const auto entity_rows = pointers(entities, entity_count), relation_rows = pointers(relations, relation_count);
-  const StepLosses losses = step.differentiate(batch, {{entity_rows.data()}, {relation_rows.data()}, {}}, add_columns);
+  const StepLosses losses = step.differentiate(batch, {{entity_rows.data()}, {relation_rows.data()}, {}}, ranks);
 
   const LossSpec& loss = step.loss();
   const LeafGradients& leaves = step.gradients();

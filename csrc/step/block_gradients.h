@@ -8,7 +8,6 @@ namespace frugal {
 
 // All pointers of the arguments are to host memory; the workspace is not used. One caller of a step at a time.
 void compute_gradients(TrainStep& step, const cuda::DeviceBatch& batch, cuda::DeviceRows entities,
-                       cuda::DeviceRows relations, const cuda::DeviceGradients& out,
-                       const GradientPass::AddColumns& add_columns = nullptr);
+                       cuda::DeviceRows relations, const cuda::DeviceGradients& out, ColumnRanks* ranks = nullptr);
 
 }  // namespace frugal

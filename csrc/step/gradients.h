@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "exchange/share.h"
 #include "linalg/buffer.h"
 #include "loss/loss.h"
 #include "models/model.h"
@@ -76,6 +77,19 @@ class PhaseClock {
   std::array<std::int64_t, kPhases> nanoseconds_{};
 };
 
+// Ranks that each have some columns of all rows, as a pass sees them: each makes the raw scores of its columns for all
+// positives, and the losses of its share of the positives. HostExchange is where they meet; this one is alone.
+class ColumnRanks {
+ public:
+  virtual ~ColumnRanks() = default;
+  virtual Share share(std::int64_t positives) const { return {0, positives}; }
+  // values: a record of `width` raw scores for each positive, then `common` ones. The records of this rank's share and
+  // the common ones become sums over all columns.
+  virtual void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) = 0;
+  // records: of `width` floats for each positive; this rank has made those of its share, and gets the others.
+  virtual void gather_shares(float*, std::int64_t /*positives*/, std::int64_t /*width*/) {}
+};
+
 // Computes a step's gradients; reads the rows' sources and writes no row.
 class GradientPass {
  public:
@@ -85,12 +99,11 @@ class GradientPass {
   // A pass whose relation rows are large calls update (if there is one) for each relation once its edges' gradients are
   // there and nobody reads its row any more, while the row is in a cache, and returns true; others return false.
   //
-  // A pass over some columns of all rows calls add_columns, if there is one, with its raw scores, which it replaces by
-  // the sums over all columns. Throws std::logic_error for a model that does not split.
+  // ranks: where rows are some columns of the whole ones; else null. Throws std::logic_error for a model that does not
+  // split.
   using UpdateRelation = std::function<void(std::int64_t relation, int worker)>;
-  using AddColumns = std::function<void(float* values, std::int64_t count)>;
   virtual bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-                   const UpdateRelation& update, const AddColumns& add_columns) = 0;
+                   const UpdateRelation& update, ColumnRanks* ranks) = 0;
 };
 
 // What every pass is made of. References must outlive the pass.

@@ -43,8 +43,8 @@ class ProjectedPass final : public GradientPass {
   }
 
   bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-           const UpdateRelation&, const AddColumns& add_columns) override {
-    if (add_columns) throw std::logic_error("a projection needs whole rows");
+           const UpdateRelation&, ColumnRanks* ranks) override {
+    if (ranks) throw std::logic_error("a projection needs whole rows");
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
     find_groups(batch, shape);

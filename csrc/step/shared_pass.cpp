@@ -24,8 +24,8 @@ class SharedPass final : public GradientPass {
   }
 
   bool run(const Batch& batch, const StepPointers& rows, LeafGradients& out, PhaseClock& clock,
-           const UpdateRelation& update, const AddColumns& add_columns) override {
-    whole_ = !add_columns;
+           const UpdateRelation& update, ColumnRanks* ranks) override {
+    whole_ = !ranks;
     const BatchShape shape(batch, context_.degree_negatives);
     reserve(shape);
 
@@ -37,18 +37,30 @@ class SharedPass final : public GradientPass {
       pack_negatives(batch, shape, rows, task / shape.vectors, task % shape.vectors);
     });
     clock.lap(PhaseClock::kQueries);
-    if (add_columns) compare_columns(shape, add_columns);
+    if (ranks) compare_columns(shape, *ranks);
 
     const std::int64_t query_block = block_rows(shape.positives, context_.pool.threads());
     const std::int64_t query_blocks = pieces(shape.chunk_size, query_block);
     const std::int64_t vectors = pieces(dim_ / parts(), kVector);
     const bool one_pass = compares_pairs() && shape.chunks * vectors >= context_.pool.threads();
-    for_tasks(context_.pool, shape.chunks * query_blocks, [&](std::int64_t task, int worker) {
-      const std::int64_t chunk = task / query_blocks, first = task % query_blocks * query_block;
-      const std::int64_t count = std::min(query_block, shape.chunk_size - first);
-      score(batch, shape, chunk, first, count, scratch_[worker], out);
-      if (!one_pass) differentiate_queries(shape, chunk, first, count);
+    const Share own = ranks ? ranks->share(shape.positives) : Share{0, shape.positives};
+    const auto for_queries = [&](auto body) {  // body(chunk, first query in it, count, worker) for blocks of them
+      for_tasks(context_.pool, shape.chunks * query_blocks, [&](std::int64_t task, int worker) {
+        const std::int64_t chunk = task / query_blocks, first = task % query_blocks * query_block;
+        body(chunk, first, std::min(query_block, shape.chunk_size - first), worker);
+      });
+    };
+    for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int worker) {
+      score(batch, shape, own, chunk, first, count, scratch_[worker], out);
+      if (whole_ && !one_pass) differentiate_queries(shape, chunk, first, count);
     });
+    if (ranks) {
+      gather_weights(shape, *ranks, out);
+      if (!one_pass)
+        for_queries([&](std::int64_t chunk, std::int64_t first, std::int64_t count, int) {
+          differentiate_queries(shape, chunk, first, count);
+        });
+    }
     clock.lap(PhaseClock::kScores);
 
     if (one_pass) {
@@ -153,33 +165,56 @@ class SharedPass final : public GradientPass {
     context_.kernels.pack(copies, dim_, panels(s, chunk) + panel * kVector * dim_);
   }
 
-  // All raw scores of these columns, replaced by those of all columns.
-  void compare_columns(const BatchShape& s, const AddColumns& add_columns) {
+  // All raw scores of these columns; those of this rank's share are replaced by those of all columns.
+  void compare_columns(const BatchShape& s, ColumnRanks& ranks) {
     for_tasks(context_.pool, s.chunks, [&](std::int64_t chunk, int) {
       const std::int64_t first_edge = chunk * s.chunk_size;
       context_.kernels.compare(context_.model.similarity(), s.chunk_size, s.vectors, dim_, query_.from(first_edge),
                                panels(s, chunk), weight_.from(first_edge));
     });
-    const std::int64_t columns = s.vectors * kVector;
-    std::vector<float> sums(static_cast<std::size_t>(s.positives * (columns + 2) + s.chunks * columns));
-    // Calls copy(place, its values in `sums`, count) for each piece of them.
-    const auto for_pieces = [&](auto copy) {
-      float* at = sums.data();
-      const auto piece = [&](float* place, std::int64_t count) { copy(place, at, count), at += count; };
-      for (std::int64_t edge = 0; edge < s.positives; ++edge) piece(weight_[edge], columns);
-      piece(positive_score_.data(), s.positives);
-      piece(query_square_.data(), s.positives);
-      piece(negative_square_.data(), s.chunks * columns);
-    };
-    for_pieces([](const float* place, float* at, std::int64_t count) { std::copy_n(place, count, at); });
-    add_columns(sums.data(), static_cast<std::int64_t>(sums.size()));
-    for_pieces([](float* place, const float* at, std::int64_t count) { std::copy_n(at, count, place); });
-    for (std::int64_t edge = 0; edge < s.positives; ++edge)
-      positive_score_[edge] = context_.model.finish(positive_score_[edge], &memo_[edge]);
+    const std::int64_t columns = s.vectors * kVector, width = columns + 2, common = s.chunks * columns;
+    std::vector<float> values(static_cast<std::size_t>(s.positives * width + common));
+    for (std::int64_t edge = 0; edge < s.positives; ++edge) {
+      float* const record = &values[edge * width];
+      std::copy_n(weight_[edge], columns, record);
+      record[columns] = positive_score_[edge], record[columns + 1] = query_square_[edge];
+    }
+    std::copy_n(negative_square_.data(), common, &values[s.positives * width]);
+    ranks.add_shares(values.data(), s.positives, width, common);
+    const Share own = ranks.share(s.positives);
+    for (std::int64_t edge = own.first; edge < own.end; ++edge) {
+      const float* const record = &values[edge * width];
+      std::copy_n(record, columns, weight_[edge]);
+      positive_score_[edge] = context_.model.finish(record[columns], &memo_[edge]);
+      query_square_[edge] = record[columns + 1];
+    }
+    std::copy_n(&values[s.positives * width], common, negative_square_.data());
   }
 
-  void score(const Batch& batch, const BatchShape& s, std::int64_t chunk, std::int64_t first, std::int64_t count,
-             Scratch& scratch, LeafGradients& out) {
+  // What has become of the other ranks' shares, as far as gradients need it; and their losses, as floats.
+  void gather_weights(const BatchShape& s, ColumnRanks& ranks, LeafGradients& out) {
+    const std::int64_t columns = s.vectors * kVector, width = columns + 4;
+    const Share own = ranks.share(s.positives);
+    std::vector<float> records(static_cast<std::size_t>(s.positives * width));
+    for (std::int64_t edge = own.first; edge < own.end; ++edge) {
+      float* const record = &records[edge * width];
+      std::copy_n(weight_[edge], columns, record);
+      record[columns] = memo_[edge], record[columns + 1] = score_gradient_[edge];
+      record[columns + 2] = static_cast<float>(out.positive_loss[edge]);
+      record[columns + 3] = static_cast<float>(out.negative_loss[edge]);
+    }
+    ranks.gather_shares(records.data(), s.positives, width);
+    for (std::int64_t edge = 0; edge < s.positives; ++edge) {
+      const float* const record = &records[edge * width];
+      std::copy_n(record, columns, weight_[edge]);
+      memo_[edge] = record[columns], score_gradient_[edge] = record[columns + 1];
+      out.positive_loss[edge] = record[columns + 2], out.negative_loss[edge] = record[columns + 3];
+    }
+  }
+
+  // own: the positives whose losses are computed here.
+  void score(const Batch& batch, const BatchShape& s, const Share& own, std::int64_t chunk, std::int64_t first,
+             std::int64_t count, Scratch& scratch, LeafGradients& out) {
     const std::int64_t first_edge = chunk * s.chunk_size + first;
     const Rows weight = weight_.from(first_edge);
     if (whole_)
@@ -187,6 +222,7 @@ class SharedPass final : public GradientPass {
                                panels(s, chunk), weight);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t edge = first_edge + i;
+      if (edge < own.first || edge >= own.end) continue;
       score_gradient_[edge] =
           take_losses(context_, batch, s, {edge, positive_score_[edge], query_square_[edge]},
                       negative_square_.data() + chunk * s.vectors * kVector, weight[i], scratch.slope.data(), out);

@@ -50,11 +50,10 @@ void TrainStep::reserve(const Batch& batch) {
 }
 
 bool TrainStep::compute_gradients(const Batch& batch, const StepPointers& rows,
-                                  const GradientPass::UpdateRelation& update,
-                                  const GradientPass::AddColumns& add_columns) {
+                                  const GradientPass::UpdateRelation& update, ColumnRanks* ranks) {
   reserve(batch);
   clock_.start();
-  return pass_->run(batch, rows, gradients_, clock_, update, add_columns);
+  return pass_->run(batch, rows, gradients_, clock_, update, ranks);
 }
 
 StepLosses TrainStep::losses() const {
@@ -66,9 +65,8 @@ StepLosses TrainStep::losses() const {
   return {positive, negative, 0.0, 0.5 * (positive + negative)};
 }
 
-StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows,
-                                    const GradientPass::AddColumns& add_columns) {
-  compute_gradients(batch, rows, nullptr, add_columns);
+StepLosses TrainStep::differentiate(const Batch& batch, const StepPointers& rows, ColumnRanks* ranks) {
+  compute_gradients(batch, rows, nullptr, ranks);
   return losses();
 }
 

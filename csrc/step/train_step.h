@@ -34,9 +34,8 @@ class TrainStep {
 
   // The first half alone: fills gradients() and reports the losses without regularization. For training on several
   // ranks, where gradients travel before they are applied.
-  // add_columns: where rows are some columns of the whole ones, see GradientPass.
-  StepLosses differentiate(const Batch& batch, const StepPointers& rows,
-                           const GradientPass::AddColumns& add_columns = nullptr);
+  // ranks: where rows are some columns of the whole ones, see GradientPass.
+  StepLosses differentiate(const Batch& batch, const StepPointers& rows, ColumnRanks* ranks = nullptr);
   const LeafGradients& gradients() const { return gradients_; }
 
   const Model& model() const { return *model_; }
@@ -48,7 +47,7 @@ class TrainStep {
  private:
   void reserve(const Batch& batch);
   bool compute_gradients(const Batch& batch, const StepPointers& rows, const GradientPass::UpdateRelation& update,
-                         const GradientPass::AddColumns& add_columns = nullptr);
+                         ColumnRanks* ranks = nullptr);
   StepLosses losses() const;  // of the gradients, without regularization
 
   const std::unique_ptr<Model> model_;

@@ -41,6 +41,7 @@ class ColumnsOracle:
                 tables[name].embeddings[:] = own
             self.slices.append(tables)
         self.states = {name: np.zeros(len(values), np.float32) for name, values in initial.items()}
+        self.losses = []  # of each step: of the positives, of the negatives
 
     def train(self, batch):
         """One step on the joined batch."""
@@ -56,12 +57,13 @@ class ColumnsOracle:
 
         entries = {"entity": [], "relation": []}
         for tables in self.slices:
-            _, gradients = self.step.differentiate(batch, *tables.values(), add_columns=all_columns)
+            losses, gradients = self.step.differentiate(batch, *tables.values(), add_columns=all_columns)
             negative, relation = np.asarray(batch.negative), np.asarray(batch.relation)
             entries["entity"].append([
                 self.positives(batch, gradients, tables["entity"]),
                 (negative, gradients["negative"] + self.penalty(tables["entity"], negative))])
             entries["relation"].append([(relation, gradients["relation"] + self.penalty(tables["relation"], relation))])
+        self.losses.append((losses.positive, losses.negative))  # the same ones for each slice
         for name, of_slices in entries.items():
             for entry in zip(*of_slices):
                 self.apply(name, entry[0][0], [gradients for _, gradients in entry])

@@ -50,13 +50,17 @@ def halves_of(config):
     return dict(zip(("entity", "relation"), find_model(config.model).halves))
 
 
-def oracle_arrays(config, ranks, element="fp32"):
+def trained_oracle(config, ranks, element="fp32"):
     rounding = None if element == "fp32" else (element, *NOISE)
     oracle = ColumnsOracle(own_step(config, ranks), initial_values(config, element), halves_of(config), ranks, rounding)
     sampler = make_sampler()
     for step in range(STEPS):
         oracle.train(sampler.batch(step))
-    return oracle.arrays()
+    return oracle
+
+
+def oracle_arrays(config, ranks, element="fp32"):
+    return trained_oracle(config, ranks, element).arrays()
 
 
 class Exchange:
@@ -75,13 +79,15 @@ class ColumnThreads:
 
     def __init__(self, config, ranks, flush, device="cpu", delay=0.0, fails=-1, element="fp32"):
         self.ranks, self.delay, self.fails, self.errors, self.element = ranks, delay, fails, [], element
+        self.losses = {}  # by rank
         self.own, self.sampler = own_step(config, ranks), make_sampler()
         size = ExchangeSize(self.own, self.sampler, ENTITIES, RELATIONS)
         lines = np.zeros(size.bytes(ranks) + 128, np.uint8)
         self.segment = lines[-lines.ctypes.data % 128 :][: size.bytes(ranks)]
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
-        self.exchanges = [Exchange(_native.ColumnExchange(self.segment, rank, ranks, size.scores, size.squares))
+        self.exchanges = [Exchange(_native.ColumnExchange(self.segment, rank, ranks, size.scores, size.weights,
+                                                          size.squares))
                           for rank in range(ranks)]
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]
 
@@ -135,6 +141,7 @@ class ColumnThreads:
                 each.end()
         for store in self.stores[rank].values():
             store.drain()
+        self.losses[rank] = step.take_losses()
         self.exchanges[rank].check()
 
     def arrays(self):
@@ -227,6 +234,19 @@ def test_one_process_leaves_the_bits_of_one_rank():
         store.drain()
         np.testing.assert_array_equal(store.embeddings[:], expected[name])
         np.testing.assert_array_equal(store.state, expected[f"{name}_state"])
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_rank_logs_the_losses_of_the_whole_batch(ranks):
+    config = step_config("TransE_l2", adversarial=True)
+    threads = ColumnThreads(config, ranks, None)
+    threads.run()
+    threads.close()
+    expected = np.mean(trained_oracle(config, ranks).losses, axis=0)
+    for rank in range(ranks):
+        logged = threads.losses[rank]
+        assert (logged.positive, logged.negative) == pytest.approx(tuple(expected), rel=1e-6)
+        assert (logged.positive, logged.negative) == (threads.losses[0].positive, threads.losses[0].negative)
 
 
 def test_a_rank_that_fails_ends_all():

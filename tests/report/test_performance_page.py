@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, rank_model, report, result_file, targets
+from benchmarks import column_model, machine, rank_model, report, result_file, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -149,3 +149,22 @@ def test_several_gpus_on_paper(on_gpu):
     assert rank_model.rows(on_gpu)[1][2][4] == pytest.approx(100 * memory)
     assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": on_gpu})["ranks-here"]
     assert "on paper" not in report.pages({"ranks.json": {**on_gpu, "gpus": []}})["ranks"]
+
+
+def test_several_gpus_by_columns_on_paper(monkeypatch):
+    """By hand: 10 positives of 9 + 1 pairs, 1 MB/s over links; one GPU takes 1 ms."""
+    for name, value in {"BATCH": 10, "NEGATIVES": 9, "FACTS": 1, "LINK": 1e6, "MEETING": 1e-5}.items():
+        monkeypatch.setattr(column_model, name, value)
+    assert [column_model.sent(4, shares) for shares in (False, True)] == [3 * 1600, 2 * 0.75 * 1600]
+    assert [column_model.over_bus(4, shares) for shares in (False, True)] == [4 * 1600, (0.75 + 0.25 + 1.5) * 1600]
+    legs = {"one_on_device": 1e4, "columns_on_device_4": 4e4 / 2, "columns_no_peer_2": 20 / (1e-3 + 2e-5 + 8e-4)}
+    result = {"n_gpus_over_one": {}, "fb15k": {name: {"triples_per_second": rate} for name, rate in legs.items()}}
+    model = column_model.ColumnModel(result)
+    assert model.bus == pytest.approx(2e6)  # 2 * 800 bytes in 0.8 ms
+    assert model.step("fb15k", "columns_no_peer", "one_on_device", 4, True) == pytest.approx(1e-3 + 2e-3 + 3e-5)
+    _, rows = column_model.rows(result)
+    assert [row[0] for row in rows] == [f"FB15k, {what}, {n}" for what in ("on the devices", "no peers")
+                                        for n in (2, 4, 8)]
+    assert rows[1][1:4] == pytest.approx([1000 + 4800 + 20, 1000 + 2400 + 30, 2000])
+    assert rows[0][3] is None
+    assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": result})["ranks-here"]

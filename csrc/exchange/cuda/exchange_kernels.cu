@@ -7,10 +7,8 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 512, kBlocks = 64;  // enough loads under way to fill a link
-constexpr int kAhead = 4;                    // words that a thread asks for before it adds them
-
-constexpr int kSpins = 256;                  // between two looks at whether somebody has failed
+constexpr int kThreads = 512, kBlocks = 64;
+constexpr int kSpins = 256;  // between two looks at whether somebody has failed
 
 __device__ std::uint64_t load_acquire(const std::uint64_t* from) {
   std::uint64_t value;
@@ -26,8 +24,8 @@ __device__ std::uint64_t next_number(const DeviceExchange& x) {
   return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
 }
 
-// By all blocks of a kernel: waits until all ranks have posted the next exchange. The block that `posts` does so for
-// this rank. False if somebody has failed: the sums are worthless then. Few blocks: hundreds that look at a word slow
+// By all blocks of a kernel: waits until all ranks have come to the next meeting. The block that `posts` says so for
+// this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
 // down what runs beside them, and so the rank that is waited for next.
 __device__ bool meet(const DeviceExchange& x, bool posts) {
   const std::uint64_t number = next_number(x);
@@ -44,7 +42,7 @@ __device__ bool meet(const DeviceExchange& x, bool posts) {
   return !__syncthreads_or(failed);
 }
 
-// By all blocks that have met, in the end: the exchange has been.
+// By all blocks that have met, in the end: the meeting has been.
 __device__ void part_ways(const DeviceExchange& x) {
   const std::uint64_t number = next_number(x);  // before any block can say that all are done
   __syncthreads();
@@ -56,13 +54,14 @@ __global__ void __launch_bounds__(kMostRanks) meet_kernel(const __grid_constant_
   part_ways(x);
 }
 
-// By a block: its words of own + first go to the mirrors. Whether it is the last block of the kernel to be done.
-__device__ bool send(const DeviceExchange& x, std::int64_t first, std::int64_t words) {
+// By a block: its words of this rank's mean squares go to the mirrors. Whether it is the last block of the kernel to be
+// done.
+__device__ bool send(const DeviceExchange& x, std::int64_t words) {
   __shared__ bool is_last;
-  const float4* from = reinterpret_cast<const float4*>(x.mirrors.own + first);
+  const float4* from = reinterpret_cast<const float4*>(x.own_squares.own);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads)
-    for (int m = 0; m < x.mirrors.count; ++m) reinterpret_cast<float4*>(x.mirrors.at[m] + first)[i] = from[i];
+    for (int m = 0; m < x.own_squares.count; ++m) reinterpret_cast<float4*>(x.own_squares.at[m])[i] = from[i];
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) is_last = atomicInc(x.blocks_sent, gridDim.x - 1) == gridDim.x - 1;
@@ -70,39 +69,25 @@ __device__ bool send(const DeviceExchange& x, std::int64_t first, std::int64_t w
   return is_last;
 }
 
-// Adds up parts. kMeets: sends this rank's and meets the others first; all blocks must have room on the device at once.
-template <bool kMeets>
+// All blocks must have room on the device at once.
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(const __grid_constant__ DeviceExchange x, std::int64_t first, std::int64_t words, float divisor,
-               float4* to) {
-  if (kMeets && !meet(x, send(x, first, words))) words = 0;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words; i += kAhead * step) {
-    float4 sum[kAhead];
-    for (int rank = 0; rank < x.ranks; ++rank) {
-      const float* part = x.part[rank] + first;
-      float4 value[kAhead];
+    average_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words, float4* to) {
+  if (!meet(x, send(x, words))) words = 0;
+  const auto divisor = static_cast<float>(x.ranks);
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    float4 part[kMostRanks];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        const float4* from = reinterpret_cast<const float4*>(part) + (i + k * step < words ? i + k * step : i);
-        value[k] = kMeets ? __ldcv(from) : *from;  // of host memory whole lines, as plain loads ask for
-      }
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      if (rank < x.ranks) part[rank] = __ldcv(reinterpret_cast<const float4*>(x.squares[rank]) + i);
+    float4 sum = part[0];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (rank == 0) {
-          sum[k] = value[k];
-        } else {
-          sum[k].x += value[k].x, sum[k].y += value[k].y, sum[k].z += value[k].z, sum[k].w += value[k].w;
-        }
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (divisor != 1.0f) sum[k].x /= divisor, sum[k].y /= divisor, sum[k].z /= divisor, sum[k].w /= divisor;
-      if (i + k * step < words) to[i + k * step] = sum[k];
-    }
+    for (int rank = 1; rank < kMostRanks; ++rank)
+      if (rank < x.ranks)
+        sum.x += part[rank].x, sum.y += part[rank].y, sum.z += part[rank].z, sum.w += part[rank].w;
+    to[i] = {sum.x / divisor, sum.y / divisor, sum.z / divisor, sum.w / divisor};
   }
-  if (kMeets) part_ways(x);
+  part_ways(x);
 }
 
 unsigned blocks_of(std::int64_t words) {
@@ -111,26 +96,16 @@ unsigned blocks_of(std::int64_t words) {
 
 }  // namespace
 
-void exchange_sum(const DeviceExchange& exchange, std::int64_t first, std::int64_t count, float divisor, float* to,
-                  std::uintptr_t stream_address) {
-  const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
-  const std::int64_t words = count / 4;
-  sum_kernel<true><<<blocks_of(words), kThreads, 0, stream>>>(exchange, first, words, divisor,
-                                                              reinterpret_cast<float4*>(to));
-  cuda_check(cudaGetLastError(), "launching an exchange between devices");
-}
-
 void meet(const DeviceExchange& exchange, std::uintptr_t stream) {
   meet_kernel<<<1, kMostRanks, 0, reinterpret_cast<cudaStream_t>(stream)>>>(exchange);
   cuda_check(cudaGetLastError(), "launching a meeting of devices");
 }
 
-void sum_parts(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream_address) {
-  const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
+void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream) {
   const std::int64_t words = count / 4;
-  sum_kernel<false><<<blocks_of(words), kThreads, 0, stream>>>(exchange, 0, words, 1.0f,
-                                                               reinterpret_cast<float4*>(to));
-  cuda_check(cudaGetLastError(), "launching an exchange between devices");
+  average_kernel<<<blocks_of(words), kThreads, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
+      exchange, words, reinterpret_cast<float4*>(to));
+  cuda_check(cudaGetLastError(), "launching an exchange of mean squares");
 }
 
 }  // namespace frugal::cuda

@@ -5,13 +5,9 @@ namespace frugal::cuda {
 
 bool reach_each_other(int, int) { return false; }
 
-void exchange_sum(const DeviceExchange&, std::int64_t, std::int64_t, float, float*, std::uintptr_t) {
-  throw DeviceError("this build has no CUDA kernels");
-}
-
 void meet(const DeviceExchange&, std::uintptr_t) { throw DeviceError("this build has no CUDA kernels"); }
 
-void sum_parts(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
+void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
   throw DeviceError("this build has no CUDA kernels");
 }
 

@@ -8,8 +8,8 @@
 namespace frugal::cuda {
 namespace {
 
-// Words of the others, then the counters of this rank, then the parts of all ranks.
-constexpr std::size_t kCounters = kMostRanks * kExchangeLine, kParts = kCounters + kExchangeLine;
+// Words of the others, then the counters of this rank, then the regions: weights, scores and squares of all ranks.
+constexpr std::size_t kCounters = kMostRanks * kExchangeLine, kRegions = kCounters + kExchangeLine;
 
 std::uint64_t* word_of(char* memory, int rank) {
   return reinterpret_cast<std::uint64_t*>(memory + static_cast<std::size_t>(rank) * kExchangeLine);
@@ -25,11 +25,10 @@ bool reach_each_other(int device, int other) {
 }
 
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
-  const std::size_t bytes = kParts + static_cast<std::size_t>(host_.ranks()) * part_floats() * sizeof(float);
-  cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes), "cudaMalloc",
-             std::to_string(bytes) + " bytes for the exchange of scores");
+  cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes()), "cudaMalloc",
+             std::to_string(bytes()) + " bytes for the exchange of scores");
   try {
-    cuda_check(cudaMemset(memory_, 0, bytes), "cudaMemset");
+    cuda_check(cudaMemset(memory_, 0, bytes()), "cudaMemset");
     cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   } catch (...) {
     release();
@@ -37,10 +36,19 @@ PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
   }
 }
 
-std::int64_t PeerMemory::part_floats() const { return host_.floats(0) + host_.floats(1); }
+std::size_t PeerMemory::bytes() const {
+  const ExchangeFloats& floats = host_.floats();
+  return kRegions +
+         static_cast<std::size_t>(floats.weights + host_.ranks() * (floats.scores + floats.squares)) * sizeof(float);
+}
 
-float* PeerMemory::part_in(char* memory, int rank) const {
-  return reinterpret_cast<float*>(memory + kParts) + rank * part_floats();
+float* PeerMemory::part_in(char* memory, ExchangeRegion region, int rank) const {
+  const ExchangeFloats& floats = host_.floats();
+  float* const weights = reinterpret_cast<float*>(memory + kRegions);
+  if (region == ExchangeRegion::kWeights) return weights;
+  float* const scores = weights + floats.weights;
+  if (region == ExchangeRegion::kScores) return scores + rank * floats.scores;
+  return scores + host_.ranks() * floats.scores + rank * floats.squares;
 }
 
 PeerMemory::~PeerMemory() { release(); }
@@ -71,14 +79,24 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   x.blocks_done = reinterpret_cast<unsigned*>(x.posted + 1);
   x.blocks_sent = x.blocks_done + 1;
   x.near = !handles.empty();
-  x.second = host_.floats(0);
-  x.part[rank] = part_in(memory_, rank);
-  x.mirrors.own = x.own();
-  if (!x.near) x.mirrors.at[x.mirrors.count++] = host_.part(0);
+  using enum ExchangeRegion;
+  for (int each = 0; each < ranks; ++each) {
+    x.part[each] = part_in(memory_, kScores, each);
+    x.squares[each] = part_in(memory_, kSquares, each);
+  }
+  x.to[rank] = x.part[rank];
+  x.weights.own = part_in(memory_, kWeights, rank);
+  x.own_squares.own = part_in(memory_, kSquares, rank);
+  if (!x.near && ranks > 1) {
+    x.weights.at[x.weights.count++] = host_.part(kWeights, rank);
+    x.own_squares.at[x.own_squares.count++] = host_.part(kSquares, rank);
+  }
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
     if (!x.near) {
-      x.part[other] = host_.part(0, other);
+      x.to[other] = host_.part(kScores, rank);
+      x.far_part[other] = host_.part(kScores, other);
+      x.squares[other] = host_.part(kSquares, other);
       x.tell[other] = &host_.words().word[rank].posted;
       x.hear[other] = &host_.words().word[other].posted;
       continue;
@@ -86,13 +104,15 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
     cudaIpcMemHandle_t handle;
     if (handles[other].size() != sizeof handle) throw std::invalid_argument("this is no handle of a rank's memory");
     std::memcpy(&handle, handles[other].data(), sizeof handle);
-    void* there = nullptr;
-    cuda_check(cudaIpcOpenMemHandle(&there, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
+    void* opened = nullptr;
+    cuda_check(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                "--peer off does without");
-    opened_.push_back(there);
-    x.part[other] = part_in(memory_, other);
-    x.mirrors.at[x.mirrors.count++] = part_in(static_cast<char*>(there), rank);
-    x.tell[other] = word_of(static_cast<char*>(there), rank);
+    opened_.push_back(opened);
+    const auto there = static_cast<char*>(opened);
+    x.to[other] = part_in(there, kScores, rank);
+    x.weights.at[x.weights.count++] = part_in(there, kWeights, other);
+    x.own_squares.at[x.own_squares.count++] = part_in(there, kSquares, rank);
+    x.tell[other] = word_of(there, rank);
     x.hear[other] = word_of(memory_, other);
   }
   device_ = x;

@@ -32,8 +32,9 @@ class PeerMemory {
 
  private:
   void release();
-  std::int64_t part_floats() const;              // of both regions
-  float* part_in(char* memory, int rank) const;  // a rank's part in a device's memory of this kind
+  std::size_t bytes() const;
+  // Where a rank's part of a region begins in a device's memory of this kind; kWeights has one.
+  float* part_in(char* memory, ExchangeRegion region, int rank) const;
 
   HostExchange& host_;
   char* memory_ = nullptr;

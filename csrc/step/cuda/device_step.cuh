@@ -1,6 +1,8 @@
 // What every kernel of a step needs, and how the workspace is cut.
 #pragma once
 
+#include <algorithm>
+
 #include "linalg/simd.h"
 #include "models/row_model.h"
 #include "models/similarity/similarity.h"
@@ -9,6 +11,25 @@
 #include "step/cuda/tiles.cuh"
 
 namespace frugal::cuda {
+
+// What becomes of a positive besides the weights of its pairs.
+struct alignas(16) Facts {
+  float memo, score_gradient;
+  float weight_sum;                    // L2 alone
+  float plain;                         // moduli alone: 1 if its weights are plain, or 0
+  float positive_loss, negative_loss;  // times edge importance
+  float unused[2];
+};
+static_assert(sizeof(Facts) == kFactFloats * sizeof(float));
+
+// Of ranks that have columns: each computes the losses of its share of the positives. ranks == 0: there are none.
+struct Shares {
+  int ranks = 0, rank = 0;
+  std::uint32_t rows = 0;              // share_rows
+  const float* own = nullptr;          // where this rank's raw values begin; others' begin elsewhere, and are cut alike
+  float* to[kMostRanks] = {};          // by owner: where this rank's raw values of its share go
+  const float* part[kMostRanks] = {};  // by rank: where its raw values of this rank's share are read
+};
 
 // Rows of queries, negatives and their gradients have `parts` parts (RotatE: real, imaginary), each padded, so that all
 // of them are aligned.
@@ -29,14 +50,16 @@ struct Step {
   float *query, *query_gradient;                           // (B, stride)
   float* negative;                                         // (chunks * columns, stride): copies
   float* own_gradient;                                     // (B, stride): as negatives
-  float* weight;                                           // (B, weight_stride): comparisons, then weights of pairs
-  float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
-  float *positive_score, *memo, *score_gradient;           // (B,): the first as Program::raw has it
-  float *query_square, *weight_sum;                        // (B,): L2 alone
+  float* comparison;                                       // (B, weight_stride): raw values of pairs
+  float* positive_score;                                   // (B,) as Program::raw has it
+  float* query_square;                                     // (B,): L2 alone
   float* negative_square;                                  // (chunks, weight_stride): L2 alone
-  float *positive_loss, *negative_loss;                    // (B,) times edge importance
-  float* plain;                                            // (B,) moduli alone: 1 if a query's weights are plain, or 0
-  Mirrors mirrors;                                         // of what ranks exchange of raw values
+  float* weight;                                           // (B, weight_stride): of pairs; one device alone writes them
+                                                           // over the comparisons
+  Facts* facts;                                            // (B,)
+  float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
+  Shares shares;
+  Mirrors mirrors;                                         // of weights and facts
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
@@ -55,22 +78,36 @@ struct Step {
     if (column >= own) return batch.negative_slot[chunk * batch.negatives_per_chunk + column - own];
     return (batch.corrupt_head ? batch.head_slot : batch.tail_slot)[chunk * batch.chunk_size + column];
   }
-  // Stores a raw value, or four.
-  FRUGAL_DEVICE void put(float* at, float value) const {
-    *at = value;
-#pragma unroll
-    for (int m = 0; m < kMostRanks - 1; ++m)
-      if (m < mirrors.count) mirrors.at[m][at - mirrors.own] = value;
+  // The positives whose losses this device computes.
+  Share own_share() const {
+    return shares.ranks > 0 ? share_of(batch.positives, shares.rank, shares.ranks) : Share{0, batch.positives};
   }
-  FRUGAL_DEVICE void put(float* at, float4 value) const {
+  FRUGAL_DEVICE int owner(std::int64_t edge) const { return static_cast<std::uint32_t>(edge) / shares.rows; }
+  // Where an owner reads the raw value whose place is `at`.
+  FRUGAL_DEVICE float* raw_place(int owner, float* at) const { return shares.to[owner] + (at - shares.own); }
+  // Stores a raw value of a positive.
+  FRUGAL_DEVICE void put(std::int64_t edge, float* at, float value) const {
+    *(shares.ranks > 0 ? raw_place(owner(edge), at) : at) = value;
+  }
+  // The same of a chunk, whose positives may have several owners.
+  FRUGAL_DEVICE void put_for_chunk(std::int64_t chunk, float* at, float value) const {
+    if (shares.ranks == 0) {
+      *at = value;
+      return;
+    }
+    const int last = owner((chunk + 1) * batch.chunk_size - 1);
+    for (int each = owner(chunk * batch.chunk_size); each <= last; ++each) *raw_place(each, at) = value;
+  }
+  // Stores four floats of weights or facts, for all ranks.
+  FRUGAL_DEVICE void give(float* at, float4 value) const {
     *reinterpret_cast<float4*>(at) = value;
 #pragma unroll
     for (int m = 0; m < kMostRanks - 1; ++m)
       if (m < mirrors.count) *reinterpret_cast<float4*>(mirrors.at[m] + (at - mirrors.own)) = value;
   }
-  // Behind what a thread has put: other devices see it before a word that a later kernel writes.
-  FRUGAL_DEVICE void finish_puts() const {
-    if (mirrors.count > 0) __threadfence_system();
+  // Behind what a thread has stored for others: they see it before a word that a later kernel writes.
+  FRUGAL_DEVICE void finish_stores() const {
+    if (shares.ranks > 0) __threadfence_system();
   }
   // Where column p of a row lies in one that is cut into padded parts.
   FRUGAL_DEVICE std::int64_t place(std::int64_t p) const { return p < part ? p : p - part + part_stride; }
@@ -112,7 +149,7 @@ inline Step make_step(const ModelSpec& model, int parts, const LossSpec& loss, b
   return s;
 }
 
-// Raw values that are sums over columns, all in one piece from `at` on, `weight` first. Returns its floats.
+// Raw values that are sums over columns, all in one piece from `at` on, those of pairs first. Returns its floats.
 inline std::int64_t lay_out_exchanged(Step& s, float* at) {
   std::int64_t used = 0;
   const auto take = [&](std::int64_t floats) {
@@ -120,7 +157,7 @@ inline std::int64_t lay_out_exchanged(Step& s, float* at) {
     used += pieces(floats, kLanes) * kLanes;
     return begin;
   };
-  s.weight = take(s.batch.positives * s.weight_stride);
+  s.comparison = take(s.batch.positives * s.weight_stride);
   s.positive_score = take(s.batch.positives);
   s.query_square = take(s.batch.positives);
   s.negative_square = take(s.chunks * s.weight_stride);
@@ -128,15 +165,21 @@ inline std::int64_t lay_out_exchanged(Step& s, float* at) {
 }
 inline std::int64_t exchanged_floats(Step s) { return lay_out_exchanged(s, nullptr); }
 
-// What a rank that has some columns computes before it meets the others: into its part of the exchange.
-inline Step own_part(const Step& s, const DeviceExchange& exchange) {
-  Step own = s;
-  lay_out_exchanged(own, exchange.own());
-  own.out.positive_square = exchange.own() + exchange.second;
-  own.out.negative_square = own.out.positive_square + s.batch.most_entities;
-  own.out.relation_square = own.out.negative_square + s.chunks * s.batch.negatives_per_chunk;
-  own.mirrors = exchange.mirrors;
-  return own;
+// For a rank that has some columns: what others write or read is in the exchange.
+inline void lay_out_shares(Step& s, const DeviceExchange& exchange) {
+  s.shares.ranks = exchange.ranks;
+  s.shares.rank = exchange.rank;
+  s.shares.rows = static_cast<std::uint32_t>(share_rows(s.batch.positives, exchange.ranks));
+  s.shares.own = exchange.part[exchange.rank];
+  std::copy_n(exchange.to, kMostRanks, s.shares.to);
+  std::copy_n(exchange.part, kMostRanks, s.shares.part);
+  lay_out_exchanged(s, exchange.part[exchange.rank]);
+  s.mirrors = exchange.weights;
+  s.weight = exchange.weights.own;
+  s.facts = reinterpret_cast<Facts*>(s.weight + s.batch.positives * s.weight_stride);
+  s.out.positive_square = exchange.own_squares.own;
+  s.out.negative_square = s.out.positive_square + s.batch.most_entities;
+  s.out.relation_square = s.out.negative_square + s.chunks * s.batch.negatives_per_chunk;
 }
 
 // Cuts the workspace; with a null workspace only counts its floats.
@@ -152,10 +195,10 @@ inline std::int64_t lay_out(Step& s) {
   s.negative = take(s.chunks * s.columns * s.stride);
   s.own_gradient = take(s.chunks * s.own * s.stride);
   lay_out_exchanged(s, take(exchanged_floats(s)));
+  s.weight = s.comparison;
+  s.facts = reinterpret_cast<Facts*>(take(positives * kFactFloats));
   s.leaf = take(2 * positives * s.leaf_stride);
-  for (float** each : {&s.memo, &s.score_gradient, &s.weight_sum, &s.positive_loss, &s.negative_loss,
-                       &s.plain, &s.relation_regularization})
-    *each = take(positives);
+  s.relation_regularization = take(positives);
   s.entity_regularization = take(2 * positives + sampled);
   return used;
 }

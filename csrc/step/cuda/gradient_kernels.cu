@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "models/row_models.h"
 #include "models/similarity/score_row.h"
+#include "step/cuda/column_shares.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
@@ -76,11 +77,11 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
             s.early_relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
-  s.put(s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
+  s.put(edge, s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
   meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
-  if (Program::kSimilarity == Similarity::kL2) s.put(s.query_square + edge, dot(rows.query, rows.query, dim));
-  s.finish_puts();
+  if (Program::kSimilarity == Similarity::kL2) s.put(edge, s.query_square + edge, dot(rows.query, rows.query, dim));
+  s.finish_stores();
   write_parts(s, rows.query, s.query + edge * s.stride);
 }
 
@@ -125,8 +126,9 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
     write_parts(s, copy, s.negative + row * s.stride);
     if (Program::kSimilarity == Similarity::kL2) {
       const auto number = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
-      s.put(s.negative_square + number / columns * s.weight_stride + number % columns, dot(copy, copy, dim));
-      s.finish_puts();
+      const std::uint32_t chunk = number / columns;
+      s.put_for_chunk(chunk, s.negative_square + chunk * s.weight_stride + number % columns, dot(copy, copy, dim));
+      s.finish_stores();
     }
     return;
   }
@@ -179,64 +181,12 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   for (int k = 0; k < kRowsTogether; ++k) prepare_row<Program>(s, SingleRow(s, first + k), mine + k * row_floats(s));
 }
 
-// The raw values of pairs and queries, by a block: those that this device has alone.
-struct OwnValues {
-  const Step& s;
-  // n values from `from` on; there once the copies are.
-  __device__ void load(const float* from, std::int64_t n, float* to) const { start_copy<kThreads>(to, from, n); }
-  __device__ float value(const float* from) const { return *from; }
-};
-
-// The sums of what all ranks have put into the exchange, once they have met and where all parts are near. n is a
-// multiple of kLanes. s: with arrays that are cut as the parts are.
-struct ExchangedValues {
-  const Step& s;
-  const DeviceExchange& exchange;
-
-  __device__ void load(const float* from, std::int64_t n, float* to) const {
-    constexpr int kAhead = 2, kWord = 4;
-    for (std::int64_t first = kWord * threadIdx.x; first < n; first += kAhead * kWord * kThreads) {
-      float4 sum[kAhead];
-#pragma unroll
-      for (int rank = 0; rank < kMostRanks; ++rank) {
-        if (rank >= exchange.ranks) break;
-        const float* part = exchange.part[rank] + (from - s.weight) + first;
-        float4 x[kAhead];
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k)
-          if (first + k * kWord * kThreads < n) x[k] = *reinterpret_cast<const float4*>(part + k * kWord * kThreads);
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          if (rank == 0) {
-            sum[k] = x[k];
-          } else {
-            sum[k].x += x[k].x, sum[k].y += x[k].y, sum[k].z += x[k].z, sum[k].w += x[k].w;
-          }
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k)
-        if (first + k * kWord * kThreads < n) *reinterpret_cast<float4*>(to + first + k * kWord * kThreads) = sum[k];
-    }
-  }
-  __device__ float value(const float* from) const {
-    float sum = exchange.part[0][from - s.weight];
-#pragma unroll
-    for (int rank = 1; rank < kMostRanks; ++rank) {
-      if (rank >= exchange.ranks) break;
-      sum += exchange.part[rank][from - s.weight];
-    }
-    return sum;
-  }
-};
-
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
 // pairs.
 template <typename Program, typename Scores, bool kSquared, typename Values>
 __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
   const std::int64_t chunk = edge / s.batch.chunk_size;
   const float importance = s.batch.weight ? s.batch.weight[edge] : 1.0f;
-  float* kept = s.weight + edge * s.weight_stride;
   QueryRow row;
   row.values = shared;
   row.slope = row.values + s.weight_stride;
@@ -246,51 +196,48 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   row.own = s.own > 0 ? edge % s.batch.chunk_size : -1;
   row.negative_square = square;
   row.terms = square + s.weight_stride;
-  raw.load(kept, s.weight_stride, row.values);
+  raw.load(s.comparison + edge * s.weight_stride, s.weight_stride, row.values);
   if (kSquared) raw.load(s.negative_square + chunk * s.weight_stride, s.weight_stride, square);
   row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.gamma = s.model.gamma;
-  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), s.memo + edge);
+  Facts facts = {};
+  row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), &facts.memo);
   row.scale = importance * (s.loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   finish_copies();
   const QueryLoss negatives = score_row<Scores>(s.loss, row);
-  s.negative_loss[edge] = importance * negatives.loss;
-  if (s.loss.joint()) {
-    s.positive_loss[edge] = 0.0f;
-    s.score_gradient[edge] = negatives.positive_derivative;
-  } else {
+  facts.negative_loss = importance * negatives.loss;
+  facts.score_gradient = negatives.positive_derivative;
+  if (!s.loss.joint()) {
     const LossValue positive = positive_loss(s.loss, row.positive_score);
-    s.positive_loss[edge] = importance * positive.loss;
-    s.score_gradient[edge] = row.scale * positive.derivative;
+    facts.positive_loss = importance * positive.loss;
+    facts.score_gradient = row.scale * positive.derivative;
   }
   meet_teams();
-  for (std::int64_t j = threadIdx.x; j < s.weight_stride; j += kThreads) kept[j] = row.values[j];
-  if (row_team() != 0) return;
+  for (std::int64_t j = 4 * threadIdx.x; j < s.weight_stride; j += 4 * kThreads)
+    s.give(s.weight + edge * s.weight_stride + j, *reinterpret_cast<const float4*>(row.values + j));
+  if (row_team() != 0) return s.finish_stores();
   if (kSquared)
-    s.weight_sum[edge] = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
+    facts.weight_sum = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
   if constexpr (Program::kSimilarity == Similarity::kModulus) {
     bool plain = true;
 #pragma unroll 8
     for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) plain = plain & is_plain_weight(row.values[j]);
-    s.plain[edge] = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
+    facts.plain = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
   }
+  float* const to = reinterpret_cast<float*>(s.facts + edge);
+  if (lane() == 0) s.give(to, {facts.memo, facts.score_gradient, facts.weight_sum, facts.plain});
+  if (lane() == 1) s.give(to + 4, {facts.positive_loss, facts.negative_loss, 0.0f, 0.0f});
+  s.finish_stores();
 }
 
 // Floats of shared memory: a row five times.
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
-template <typename Program, typename Scores, bool kSquared>
-__global__ void __launch_bounds__(kThreads) loss_kernel(Step s) {
+// first: of the positives.
+template <typename Program, typename Scores, bool kSquared, typename Values>
+__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
   extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared>(s, blockIdx.x, OwnValues{s}, shared);
-}
-
-// The same where ranks have columns, and have met.
-template <typename Program, typename Scores, bool kSquared>
-__global__ void __launch_bounds__(kThreads)
-    joint_loss_kernel(Step s, const __grid_constant__ DeviceExchange exchange) {
-  extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared>(s, blockIdx.x, ExchangedValues{s, exchange}, shared);
+  lose_query<Program, Scores, kSquared>(s, first + blockIdx.x, Values{s}, shared);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -307,7 +254,8 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
             s.relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
   float *head = s.leaf + edge * s.leaf_stride, *tail = head + s.batch.positives * s.leaf_stride;
-  Program::backward(s.model, rows.triple(), s.batch.corrupt_head, s.memo[edge], s.score_gradient[edge], rows.query,
+  const Facts& facts = s.facts[edge];
+  Program::backward(s.model, rows.triple(), s.batch.corrupt_head, facts.memo, facts.score_gradient, rows.query,
                     {head, rows.relation_gradient, tail});
   meet_lanes();
   if (s.own > 0) {
@@ -336,21 +284,39 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
   cuda_check(cudaGetLastError(), std::string("launching ") + name);
 }
 
+// The losses of this device's share of the positives.
+template <typename Program, typename P, typename Scores, typename Values>
+void launch_losses(const Step& s, cudaStream_t stream) {
+  const Share own = s.own_share();
+  if (own.rows() > 0)
+    launch(loss_kernel<Program, Scores, P::kSquared, Values>, own.rows(), kThreads, loss_floats(s), stream, "losses", s,
+           own.first);
+}
+
+// Ranks meet; what has been written to host memory is fetched.
+template <typename OfOthers>
+void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
+  meet(exchange, reinterpret_cast<std::uintptr_t>(stream));
+  if (exchange.near || exchange.ranks == 1) return;
+  const Fetch fetch = of_others(s, exchange);
+  const auto blocks = static_cast<unsigned>(fetch.blocks());
+  constexpr int threads = Fetch::kThreads;
+  fetch_kernel<<<blocks, threads, 0, stream>>>(fetch);
+  cuda_check(cudaGetLastError(), "launching a fetch from host memory");
+}
+
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
-  const Step part = exchange ? own_part(s, *exchange) : s;  // what prepares, compares and sums
   const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
-         kTeams * prepare_floats(s), stream, "queries", part);
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", part);
-  if (exchange) meet(*exchange, reinterpret_cast<std::uintptr_t>(stream));
-  if (exchange && exchange->near) {
-    launch(joint_loss_kernel<Program, Scores, P::kSquared>, positives, kThreads, loss_floats(s), stream, "losses", s,
-           *exchange);
+         kTeams * prepare_floats(s), stream, "queries", s);
+  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", s);
+  if (exchange) {
+    meet_and_fetch(s, *exchange, raw_values_of_others, stream);
+    launch_losses<Program, P, Scores, JoinedValues<kThreads>>(s, stream);
+    meet_and_fetch(s, *exchange, weights_of_others, stream);
   } else {
-    if (exchange)
-      sum_parts(*exchange, exchanged_floats(s), s.weight, reinterpret_cast<std::uintptr_t>(stream));
-    launch(loss_kernel<Program, Scores, P::kSquared>, positives, kThreads, loss_floats(s), stream, "losses", s);
+    launch_losses<Program, P, Scores, OwnValues<kThreads>>(s, stream);
   }
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
@@ -358,9 +324,7 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
     launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
-  Step sums = s;
-  sums.out = part.out;
-  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", sums);
+  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", s);
 }
 
 int parts_of_rows(const ModelSpec& model) {
@@ -396,6 +360,7 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
   };
   s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
   lay_out(s);
+  if (exchange) lay_out_shares(s, *exchange);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
   const bool found = RowModels::find(model.name, [&]<typename Program>() {
     constexpr Similarity kCompared = Program::kSimilarity;

@@ -52,13 +52,17 @@ struct DeviceGradients {
   float *positive_square = nullptr, *negative_square = nullptr, *relation_square = nullptr;
 };
 
+// Floats that ranks with columns exchange of a positive besides the weights of its pairs (device_step.cuh).
+inline constexpr std::int64_t kFactFloats = 8;
+
 // Floats of workspace for a model and batch sizes.
 std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std::int64_t positives,
                               std::int64_t chunk_size, std::int64_t negatives_per_chunk);
 
 // entities, relations: the records, and where they are before. exchange: of ranks that each have some columns of all
-// rows, of which the raw scores are summed; else null. With one the mean squares, of the rank's own columns, do not go
-// to `out` but to its part in the second region of the exchange: entities', then negatives', then relations'. Throws
+// rows: they add up their raw scores, share the work of the losses and hand each other the weights; else null. With it
+// the mean squares, of the rank's own columns, do not go to `out` but to its part in the exchange: entities', then
+// negatives', then relations'. Throws
 // std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,

@@ -57,8 +57,8 @@ struct WaveRing {
                               (of_sums ? s.query_gradient : s.query) + from, sizeof(float));
     }
     if (threadIdx.x < Wave::kSlab && slab * Wave::kSlab + threadIdx.x < rows)
-      __pipeline_memcpy_async(plain + place + threadIdx.x, s.plain + first_edge + slab * Wave::kSlab + threadIdx.x,
-                              sizeof(float));
+      __pipeline_memcpy_async(plain + place + threadIdx.x,
+                              &s.facts[first_edge + slab * Wave::kSlab + threadIdx.x].plain, sizeof(float));
     __pipeline_commit();
   }
 };

@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   T::fold(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column, static_cast<int>(s.part),
           own, sum, [](const float*, int) {});
   const auto place = [&](int row, int column) {
-    return s.weight + (static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column;
+    return s.comparison + (static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column;
   };
-  if (s.mirrors.count > 0) {  // over a link whole lines travel best
+  if (s.shares.ranks > 0) {  // over a link whole lines travel best
     static_assert(T::kSharedFloats >= T::kRows * T::kColumns && T::kColumns % 4 == 0);
     __syncthreads();  // the last slabs have been folded
 #pragma unroll
@@ -61,13 +61,12 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
     for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads) {
       const int row = first_row + i / T::kColumns, column = first_column + i % T::kColumns;
       if (row >= queries || column >= columns) continue;
-      if (column + 4 <= columns) {
-        s.put(place(row, column), *reinterpret_cast<const float4*>(shared + i));
-      } else {
-        for (int k = 0; column + k < columns; ++k) s.put(place(row, column + k), shared[i + k]);
-      }
+      const std::int64_t edge = static_cast<std::int64_t>(chunk) * queries + row;
+      // Columns beyond the last one are padding.
+      *reinterpret_cast<float4*>(s.raw_place(s.owner(edge), place(row, column))) =
+          *reinterpret_cast<const float4*>(shared + i);
     }
-    return s.finish_puts();
+    return s.finish_stores();
   }
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 // takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
 template <typename P, bool kOfNegatives, typename Write>
 __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
-                          const Operand& theirs, const float* weight_sum, Write write) {
+                          const Operand& theirs, const Facts* facts, Write write) {
   using T = PullTile<P, kOfNegatives>;
   const int across = (static_cast<int>(s.part) + T::kColumns - 1) / T::kColumns;
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
@@ -123,7 +122,7 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
       const float* own_row = row_of(i) + column;
       float4 x = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
       if constexpr (P::kSquared) {
-        const float total = kOfNegatives ? shared[T::row(i)] : weight_sum[row];
+        const float total = kOfNegatives ? shared[T::row(i)] : facts[row].weight_sum;
         const float4 m = *reinterpret_cast<const float4*>(own_row);
         x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
         x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step 
   const std::int64_t first_edge = static_cast<std::int64_t>(chunk) * s.batch.chunk_size;
   if (tile < tiles_of_queries) {
     pull_tile<P, false>(s, shared, tile, s.weights(chunk), s.queries(chunk, s.query), s.negatives(chunk),
-                        s.weight_sum + first_edge, [&](int row, int column, float4 x, const float*) {
+                        s.facts + first_edge, [&](int row, int column, float4 x, const float*) {
                           float* to = s.query_gradient + (first_edge + row) * s.stride + column;
                           *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
                         });

@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory/row_layout.h"
@@ -14,12 +19,54 @@
 #include "step/block_gradients.h"
 #include "step/cuda/gradient_kernels.h"
 
+namespace {
+
+// Ranks as threads of which one runs at a time, from one meeting to the next.
+class Turns {
+ public:
+  void run(int ranks, const std::function<void(int)>& body) {
+    ranks_ = left_ = ranks;
+    turn_ = 0;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        wait(rank);
+        body(rank);
+        --left_;
+        give_on(rank);
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(left_, 0);
+  }
+  // Those with a lower number have come to the next meeting, or to their end, when this returns.
+  void meet(int rank) {
+    give_on(rank);
+    wait(rank);
+  }
+
+ private:
+  void give_on(int rank) {
+    const std::lock_guard lock(mutex_);
+    turn_ = (rank + 1) % ranks_;
+    turned_.notify_all();
+  }
+  void wait(int rank) {
+    std::unique_lock lock(mutex_);
+    turned_.wait(lock, [&] { return turn_ == rank; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable turned_;
+  int ranks_ = 0, left_ = 0, turn_ = 0;
+};
+
+Turns turns;
+
+}  // namespace
+
 namespace frugal::cuda {
 
-void meet(const DeviceExchange&, std::uintptr_t) {}
-void sum_parts(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = exchange.part[0][i] + exchange.part[1][i];
-}
+void meet(const DeviceExchange& exchange, std::uintptr_t) { turns.meet(exchange.rank); }
 
 }  // namespace frugal::cuda
 
@@ -112,24 +159,34 @@ class Gathered {
   std::vector<std::int32_t> source_;
 };
 
-// An exchange of two ranks, as if the other one had the same columns: its part is what this one writes for it to read.
-class TwoRanks {
+// The exchange of ranks with a device each, whose memory begins with numbers that nobody has written.
+class DeviceRanks {
  public:
-  // floats: of each region.
-  TwoRanks(std::int64_t floats, bool near) {
-    for (auto& part : parts_) part.resize(2 * floats + 16);
-    exchange_.ranks = 2;
-    exchange_.near = near;
-    for (int rank = 0; rank < 2; ++rank) exchange_.part[rank] = aligned(parts_[rank]);
-    exchange_.second = floats;
-    exchange_.mirrors.count = 1;
-    exchange_.mirrors.own = exchange_.own();
-    exchange_.mirrors.at[0] = exchange_.part[1];
+  DeviceRanks(int ranks, std::int64_t floats, bool near) : floats_((floats + 31) / 32 * 32) {
+    const std::int64_t all = (2 * ranks + 1) * floats_;  // scores and squares of each, and weights
+    for (int i = 0; i <= ranks; ++i) memory_.emplace_back(all + 32, 7.0f);
+    float* const host = begin(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      cuda::DeviceExchange x{};
+      x.rank = rank;
+      x.ranks = ranks;
+      x.near = near;
+      x.weights.own = begin(rank);
+      x.own_squares.own = squares(begin(rank), ranks, rank);
+      for (int other = 0; other < ranks; ++other) {
+        x.part[other] = scores(begin(rank), other);
+        x.squares[other] = squares(near ? begin(rank) : host, ranks, other);
+        x.to[other] = scores(other == rank || near ? begin(other) : host, rank);
+        x.far_part[other] = near ? nullptr : scores(host, other);
+        if (near && other != rank) x.weights.at[x.weights.count++] = begin(other);
+      }
+      if (!near) x.weights.at[x.weights.count++] = host;
+      exchanges_.push_back(x);
+    }
   }
-  const cuda::DeviceExchange* get() const { return &exchange_; }
-  // This rank's mean squares.
-  void take_squares(Gradients& from) const {
-    const float* next = exchange_.own() + exchange_.second;
+  const cuda::DeviceExchange& operator[](int rank) const { return exchanges_[rank]; }
+  void take_squares(int rank, Gradients& from) const {
+    const float* next = exchanges_[rank].own_squares.own;
     for (auto& each : from.squares) {
       std::copy_n(next, each.size(), each.begin());
       next += each.size();
@@ -137,89 +194,204 @@ class TwoRanks {
   }
 
  private:
-  static float* aligned(std::vector<float>& floats) {
-    return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(floats.data()) + 63) / 64 * 64);
+  float* begin(int device) {
+    return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(memory_[device].data()) + 127) / 128 * 128);
   }
-  std::vector<float> parts_[2];
-  cuda::DeviceExchange exchange_{};
+  float* scores(float* memory, int rank) const { return memory + (1 + rank) * floats_; }
+  float* squares(float* memory, int ranks, int rank) const { return memory + (1 + ranks + rank) * floats_; }
+
+  const std::int64_t floats_;
+  std::vector<std::vector<float>> memory_;
+  std::vector<cuda::DeviceExchange> exchanges_;
 };
 
-float twice(float x) { return 2.0f * x; }
+// What the other ranks have is known beforehand.
+class KnownSums final : public ColumnRanks {
+ public:
+  std::vector<std::vector<float>> parts;
+  std::vector<float> sums;  // empty: a part is added to the list
+
+  void add_shares(float* values, std::int64_t positives, std::int64_t width, std::int64_t common) override {
+    const std::int64_t count = positives * width + common;
+    if (sums.empty()) return parts.emplace_back(values, values + count), void();
+    std::copy(sums.begin(), sums.end(), values);
+  }
+  void add_up() {
+    sums = parts[0];
+    for (std::size_t rank = 1; rank < parts.size(); ++rank)
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += parts[rank][i];
+  }
+};
+
+// A batch, and the rows that a device has for it.
+class Case {
+ public:
+  Case(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
+       std::mt19937& random)
+      : model{name, sizes.dim, name == "RotatE" ? sizes.dim / 2 : sizes.dim, 12.0f, 2.0f},
+        sizes(sizes),
+        loss(loss),
+        edges(sizes.chunk * sizes.chunks),
+        sampled(sizes.chunks * sizes.negatives),
+        head_(draw(edges, kEntities, random)),
+        tail_(draw(edges, kTails, random)),
+        relation_(draw(edges, kRelations, random)),
+        negative_(draw(sampled, kEntities, random)),
+        weight_(edges),
+        scale_(scale) {
+    std::vector<std::int32_t> ends = head_;
+    ends.insert(ends.end(), tail_.begin(), tail_.end());
+    list_occurrences(ends, kEntities, positive_offset, positive_);
+    list_occurrences(negative_, kEntities, negative_offset_, of_negatives_);
+    list_occurrences(relation_, kRelations, relation_offset_, order_);
+    std::uniform_real_distribution<float> uniform(0.5f, 2.5f);
+    for (float& each : weight_) each = uniform(random);
+    batch = {random() % 2 == 0,        edges,
+             sizes.chunk,              sizes.negatives,
+             kEntities,                kRelations,
+             counts_,                  head_.data(),
+             tail_.data(),             relation_.data(),
+             negative_.data(),         positive_offset.data(),
+             positive_.data(),         negative_offset_.data(),
+             of_negatives_.data(),     relation_offset_.data(),
+             weighted ? weight_.data() : nullptr};
+  }
+  Case(const Case&) = delete;
+
+  std::vector<float> draw_rows(std::int64_t count, std::int64_t floats, std::mt19937& random) const {
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    std::vector<float> rows(count * floats);
+    for (float& each : rows) each = scale_ * uniform(random);
+    return rows;
+  }
+  Gradients gradients() const { return {model.entity_dim, model.relation_dim, edges, sampled}; }
+  std::string text() const {
+    return model.name + ", dim " + std::to_string(sizes.dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
+           std::to_string(scale_);
+  }
+
+  const ModelSpec model;
+  const Sizes sizes;
+  const LossSpec loss;
+  const std::int64_t edges, sampled;
+  std::vector<std::int32_t> positive_offset;
+  cuda::DeviceBatch batch;
+
+ private:
+  const std::int32_t counts_[2] = {kEntities, kRelations};
+  const std::vector<std::int32_t> head_, tail_, relation_, negative_;
+  std::vector<std::int32_t> positive_, negative_offset_, of_negatives_, relation_offset_, order_;
+  std::vector<float> weight_;
+  const float scale_;
+};
+
+// What one device, or a rank's, has and computes.
+class OneDevice {
+ public:
+  OneDevice(const Case& at, std::mt19937& random)
+      : case_(at),
+        step_(at.model, at.loss, 0.1f, at.sizes.degree_negatives, 1, kernels()),
+        entities_(at.draw_rows(kEntities, at.model.entity_dim + 1, random)),
+        relations_(at.draw_rows(kRelations, at.model.relation_dim, random)),
+        memory_(kAlignment + cuda::workspace_floats(at.model, at.sizes.degree_negatives, at.edges, at.sizes.chunk,
+                                                    at.sizes.negatives)) {}
+
+  std::int64_t workspace_floats() const { return static_cast<std::int64_t>(memory_.size()); }
+
+  // By the CPU.
+  Gradients expected(ColumnRanks* ranks) {
+    Gradients found = case_.gradients();
+    compute_gradients(step_, case_.batch, entities(), relations(),
+                      found.pointers(case_.model.entity_dim, case_.model.relation_dim, nullptr), ranks);
+    return found;
+  }
+
+  // By the kernels, twice: from records, and from where records are gathered first: every other entity from a cache,
+  // all relations from a table. ranks: or null.
+  void expect(const Gradients& expected, const DeviceRanks* ranks, int rank) {
+    const std::int64_t dim = case_.model.entity_dim, relation_dim = case_.model.relation_dim;
+    Gathered entity_rows(entities_, dim, dim + 1, kEntities);
+    Gathered relation_rows(relations_, relation_dim, relation_dim, kRelations);
+    Gradients actual = case_.gradients(), gathered = case_.gradients();
+    const auto compute = [&](cuda::DeviceRows from, cuda::DeviceRows of, const cuda::RecordReads& of_entities,
+                             const cuda::RecordReads& of_relations, Gradients& to) {
+      float* workspace = memory_.data();
+      while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
+      cuda::compute_gradients(case_.model, case_.loss, case_.sizes.degree_negatives, case_.batch, from, of, of_entities,
+                              of_relations, to.pointers(dim, relation_dim, workspace),
+                              ranks ? &(*ranks)[rank] : nullptr, 0);
+      if (!ranks) return;
+      ranks->take_squares(rank, to);
+      turns.meet(rank);  // as they do over mean squares
+    };
+    compute(entities(), relations(), {}, {}, actual);
+    compute(entity_rows.records(), relation_rows.records(), entity_rows.reads(ReadPart::kCache),
+            relation_rows.reads(ReadPart::kAll), gathered);
+
+    SCOPED_TRACE(case_.text() + ", rank " + std::to_string(rank));
+    EXPECT_TRUE(gathered.positive == actual.positive && gathered.negative == actual.negative);
+    EXPECT_TRUE(gathered.relation == actual.relation && gathered.losses == actual.losses);
+    entity_rows.expect_all();
+    relation_rows.expect_all();
+    EXPECT_TRUE(actual.positive == expected.positive);
+    EXPECT_TRUE(actual.negative == expected.negative);
+    EXPECT_TRUE(actual.relation == expected.relation);
+    actual.expect_squares(dim, relation_dim, case_.positive_offset);
+    for (int part = 0; part < 4; ++part)
+      EXPECT_NEAR(actual.losses[part], expected.losses[part], 2e-6 * std::abs(expected.losses[part]) + 1e-30);
+  }
+
+ private:
+  static constexpr std::int64_t kAlignment = 16;  // floats
+
+  cuda::DeviceRows entities() { return {entities_.data(), case_.model.entity_dim + 1}; }
+  cuda::DeviceRows relations() { return {relations_.data(), case_.model.relation_dim}; }
+
+  const Case& case_;
+  TrainStep step_;
+  std::vector<float> entities_, relations_, memory_;
+};
 
 void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
-                 std::mt19937& random, bool columns = false, bool near = false) {
-  const std::int64_t edges = sizes.chunk * sizes.chunks, sampled = sizes.chunks * sizes.negatives, dim = sizes.dim;
-  const ModelSpec model{name, dim, name == "RotatE" ? dim / 2 : dim, 12.0f, 2.0f};
-  const std::int64_t relation_dim = model.relation_dim;
-  const auto head = draw(edges, kEntities, random), tail = draw(edges, kTails, random);
-  const auto relation = draw(edges, kRelations, random), negative = draw(sampled, kEntities, random);
-  std::vector<std::int32_t> ends = head, positive_offset, positive, negative_offset, of_negatives;
-  std::vector<std::int32_t> relation_offset, order;
-  ends.insert(ends.end(), tail.begin(), tail.end());
-  list_occurrences(ends, kEntities, positive_offset, positive);
-  list_occurrences(negative, kEntities, negative_offset, of_negatives);
-  list_occurrences(relation, kRelations, relation_offset, order);
-  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-  std::vector<float> weight(edges), entities(kEntities * (dim + 1)), relations(kRelations * relation_dim);
-  for (float& each : weight) each = 1.5f + uniform(random);
-  for (auto* table : {&entities, &relations})
-    for (float& each : *table) each = scale * uniform(random);
-  const std::int32_t counts[] = {kEntities, kRelations};
-  const cuda::DeviceBatch batch{random() % 2 == 0,      edges,           sizes.chunk,         sizes.negatives,
-                                kEntities,              kRelations,      counts,              head.data(),
-                                tail.data(),            relation.data(), negative.data(),     positive_offset.data(),
-                                positive.data(),        negative_offset.data(), of_negatives.data(),
-                                relation_offset.data(), weighted ? weight.data() : nullptr};
-  const cuda::DeviceRows from{entities.data(), dim + 1}, of{relations.data(), relation_dim};
+                 std::mt19937& random) {
+  const Case at(name, sizes, loss, scale, weighted, random);
+  OneDevice device(at, random);
+  device.expect(device.expected(nullptr), nullptr, 0);
+}
 
-  Gradients expected(dim, relation_dim, edges, sampled), actual = expected;
-  TrainStep step(model, loss, 0.1f, sizes.degree_negatives, 1, kernels());
-  GradientPass::AddColumns add_columns;
-  if (columns)
-    add_columns = [](float* values, std::int64_t count) { std::transform(values, values + count, values, twice); };
-  compute_gradients(step, batch, from, of, expected.pointers(dim, relation_dim, nullptr), add_columns);
-  constexpr std::int64_t kAlignment = 16;  // floats
-  std::vector<float> memory(kAlignment + cuda::workspace_floats(model, sizes.degree_negatives, edges, sizes.chunk,
-                                                                sizes.negatives));
-  float* workspace = memory.data();
-  while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
-  const TwoRanks ranks(static_cast<std::int64_t>(memory.size()) + 256, near);
-  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, from, of, {}, {},
-                          actual.pointers(dim, relation_dim, workspace), columns ? ranks.get() : nullptr, 0);
-  if (columns) ranks.take_squares(actual);
-  // The same with records that are still to be gathered: every other entity from a cache, all relations from a table.
-  Gathered entity_rows(entities, dim, dim + 1, kEntities);
-  Gathered relation_rows(relations, relation_dim, relation_dim, kRelations);
-  Gradients gathered(dim, relation_dim, edges, sampled);
-  cuda::compute_gradients(model, loss, sizes.degree_negatives, batch, entity_rows.records(), relation_rows.records(),
-                          entity_rows.reads(ReadPart::kCache), relation_rows.reads(ReadPart::kAll),
-                          gathered.pointers(dim, relation_dim, workspace), columns ? ranks.get() : nullptr, 0);
-
-  SCOPED_TRACE(name + ", dim " + std::to_string(dim) + ", chunk " + std::to_string(sizes.chunk) + ", scale " +
-               std::to_string(scale));
-  EXPECT_TRUE(gathered.positive == actual.positive && gathered.negative == actual.negative);
-  EXPECT_TRUE(gathered.relation == actual.relation && gathered.losses == actual.losses);
-  entity_rows.expect_all();
-  relation_rows.expect_all();
-  EXPECT_TRUE(actual.positive == expected.positive);
-  EXPECT_TRUE(actual.negative == expected.negative);
-  EXPECT_TRUE(actual.relation == expected.relation);
-  actual.expect_squares(dim, relation_dim, positive_offset);
-  for (int part = 0; part < 4; ++part)
-    EXPECT_NEAR(actual.losses[part], expected.losses[part], 2e-6 * std::abs(expected.losses[part]) + 1e-30);
+// Ranks with other columns each, sizes.dim of them.
+void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const LossSpec& loss, int ranks, bool near,
+                          std::mt19937& random) {
+  const Case at(name, sizes, loss, 1.0f, false, random);
+  std::vector<std::unique_ptr<OneDevice>> devices;
+  KnownSums sums;
+  for (int rank = 0; rank < ranks; ++rank) {
+    devices.push_back(std::make_unique<OneDevice>(at, random));
+    devices.back()->expected(&sums);
+  }
+  sums.add_up();
+  std::vector<Gradients> expected;
+  for (auto& device : devices) expected.push_back(device->expected(&sums));
+  const DeviceRanks memory(ranks, devices[0]->workspace_floats(), near);
+  turns.run(ranks, [&](int rank) { devices[rank]->expect(expected[rank], &memory, rank); });
 }
 
 class EmulatedGradients : public testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
   std::mt19937 random(5);
-  LossSpec adversarial;
-  adversarial.adversarial = true;
+  LossSpec adversarial, pairwise;
+  adversarial.adversarial = pairwise.pairwise = true;
   adversarial.regularization_coefficient = 1e-3f;
   for (const bool near : {false, true})
-    for (const bool degree_negatives : {false, true})
-      for (const Sizes& sizes : {Sizes{6, 3, 5, 22, degree_negatives}, Sizes{70, 2, 37, 50, degree_negatives}})
-        expect_same(GetParam(), sizes, adversarial, 1.0f, false, random, true, near);
+    for (const bool degree_negatives : {false, true}) {
+      // Shares that end within chunks, and one of no positives.
+      expect_same_of_ranks(GetParam(), {6, 3, 5, 22, degree_negatives}, adversarial, 2, near, random);
+      expect_same_of_ranks(GetParam(), {7, 2, 6, 10, degree_negatives}, pairwise, 3, near, random);
+      expect_same_of_ranks(GetParam(), {5, 1, 30, 10, degree_negatives}, adversarial, 4, near, random);
+      if (near == degree_negatives)  // more rows and columns than a tile
+        expect_same_of_ranks(GetParam(), {70, 2, 37, 18, degree_negatives}, adversarial, 2, near, random);
+    }
 }
 
 TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {

@@ -50,18 +50,20 @@ def _map(file: int, size: int) -> np.ndarray:
 
 
 class ExchangeSize:
-    """Floats that ranks exchange in a step of a sampler's batches, at most: of raw scores, and of mean squares."""
+    """Floats that ranks exchange in a step of a sampler's batches, at most: of raw scores, of the weights that become
+    of them, and of mean squares."""
 
     def __init__(self, config: StepConfig, sampler: Sampler, entities: int, relations: int):
         step = native_step(config, threads=1)
         positives, negatives = sampler.batch_size, sampler.batch_size // sampler.chunk_size * \
             sampler.config.neg_sample_size
-        self.scores = _native.exchanged_floats(step, positives, sampler.chunk_size, sampler.config.neg_sample_size)
+        self.scores, self.weights = _native.exchanged_floats(step, positives, sampler.chunk_size,
+                                                             sampler.config.neg_sample_size)
         self.squares = min(entities, 2 * positives + negatives) + negatives + positives + 4
 
     def bytes(self, ranks: int) -> int:
         """Of the segment."""
-        return _native.exchange_bytes(ranks, self.scores, self.squares)
+        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
 
 
 class StepExchange:
@@ -74,7 +76,7 @@ class StepExchange:
         self.rank, self.ranks, self._device = rank, ranks, device
         self._on_gpu = device.torch_device.type == "cuda"
         self.native = _native.ColumnExchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
-                                             size.scores, size.squares)
+                                             size.scores, size.weights, size.squares)
         self.peer = False
         self._watch: Optional[_Watch] = None
 

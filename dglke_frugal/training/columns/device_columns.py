@@ -15,8 +15,8 @@ from .column_exchange import StepExchange
 
 
 class ColumnGradients(KernelGradients):
-    """As KernelGradients; config: of the rank's own columns. Two exchanges a step, in this order: raw scores, mean
-    squares."""
+    """As KernelGradients; config: of the rank's own columns. Ranks meet three times a step: over raw scores and over
+    the weights of pairs, within compute_gradients, and over mean squares."""
 
     def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange):
         super().__init__(config, device, sums)

@@ -1,0 +1,90 @@
+"""Several GPUs by columns, on paper: the time of a step from that of one GPU and the rates of links.
+
+Of results of `benchmarks.ranks --gpu` (several_gpus.py).
+"""
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Tuple
+
+from .train import BATCH, NEGATIVES
+
+RANKS = (2, 4, 8)
+LINK = 4 * 2**20 / 27e-6  # bytes a second: a copy of 4 MiB from one H200 to another took 27 us
+MEETING = 5e-6  # assumed: a launch, words over NVLink and back
+FACTS = 8  # floats of a positive that go with its weights
+ABOUT = """\
+A step of n ranks by columns takes d + x. d is a step of one GPU alone (measured): with an nth of the columns and n times
+the batch, products and rows are as many. x is the exchange: the bytes that a rank sends at the rate of a copy between
+two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
+from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). "All to all": each rank sends all of its raw
+scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each its share of them and
+the weights of its own share to all, and there are three.
+"""
+# What is compared: its name, the part, the leg of several GPUs, that of one.
+LEGS = [("FB15k, on the devices", "fb15k", "columns_on_device", "one_on_device"),
+        ("FB15k, 5 % cached", "fb15k", "columns", "one"),
+        ("FB15k, no peers", "fb15k", "columns_no_peer", "one_on_device"),
+        ("FB15k, ComplEx", "models", "ComplEx_columns", "ComplEx_one"),
+        ("FB15k, RotatE", "models", "RotatE_columns", "RotatE_one"),
+        ("20 M rows, 5 % cached", "large", "columns", "one"),
+        ("20 M rows, no peers", "large", "columns_no_peer", "one")]
+
+
+def sent(ranks: int, shares: bool) -> float:
+    """Bytes that a rank sends to others' devices in a step."""
+    positives = ranks * BATCH
+    scores, weights = 4 * positives * (1 + NEGATIVES), 4 * positives * (NEGATIVES + FACTS)
+    return (ranks - 1) / ranks * (scores + weights) if shares else (ranks - 1) * scores
+
+
+def over_bus(ranks: int, shares: bool) -> float:
+    """Bytes that a rank writes to host memory and reads there in a step without peers."""
+    positives = ranks * BATCH
+    scores, weights = 4 * positives * (1 + NEGATIVES), 4 * positives * (NEGATIVES + FACTS)
+    if not shares:
+        return ranks * scores
+    return (ranks - 1) / ranks * scores + weights / ranks + sent(ranks, True)
+
+
+class ColumnModel:
+    """See ABOUT. Times are in seconds."""
+
+    def __init__(self, result: Mapping[str, Any]):
+        self._result = result
+        both = self.measured("fb15k", "columns_no_peer", 2)
+        alone = self.measured("fb15k", "one_on_device", 1)
+        self.bus = over_bus(2, False) / (both - alone - 2 * MEETING) if both and alone else None
+
+    def measured(self, part: str, leg: str, ranks: int) -> float | None:
+        """A step of all ranks; None if it was not measured."""
+        rate = self._result.get(part, {}).get(leg if ranks == 1 else f"{leg}_{ranks}", {}).get("triples_per_second")
+        return ranks * BATCH / rate if rate else None
+
+    def step(self, part: str, leg: str, one: str, ranks: int, shares: bool) -> float | None:
+        """A step of that many GPUs; None if there is nothing to go by."""
+        alone, meetings = self.measured(part, one, 1), (3 if shares else 2) * MEETING
+        if alone is None:
+            return None
+        if not leg.endswith("no_peer"):
+            return alone + sent(ranks, shares) / LINK + meetings
+        return alone + over_bus(ranks, shares) / self.bus + meetings if self.bus else None
+
+
+def is_measured(result: Mapping[str, Any]) -> bool:
+    """Whether a result has what the model is for."""
+    return "n_gpus_over_one" in result
+
+
+def rows(result: Mapping[str, Any]) -> Tuple[List[str], List[list]]:
+    """Heads and rows of a table: microseconds of a step by leg and number of GPUs."""
+    model = ColumnModel(result)
+    heads = ["what, GPUs", "all to all, us", "shares, us", "measured, us", "shares, triples/s"]
+    table = []
+    for name, part, leg, one in LEGS:
+        for ranks in RANKS:
+            before, after = (model.step(part, leg, one, ranks, shares) for shares in (False, True))
+            if before is not None and after is not None:
+                measured = model.measured(part, leg, ranks)
+                table.append([f"{name}, {ranks}", 1e6 * before, 1e6 * after, measured and 1e6 * measured,
+                              ranks * BATCH / after])
+    return heads, table
