@@ -144,6 +144,7 @@ class StreamsDevice(CudaDevice):
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
+    storing, copy = Device.storing, Device.copy
 
 
 class CallersStreams(CallersDevice, StreamsDevice):
@@ -152,7 +153,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
 
     def __init__(self, *ahead):
         StreamsDevice.__init__(self, *ahead)
-        self.callers, self._shared = _Stream(4), []
+        self.callers, self._shared, self._here = _Stream(4), [], contextlib.nullcontext()
         self._events[self.callers.cuda_stream] = deque(_CudaEvent() for _ in range(EVENTS))
 
     def ahead_of_all(self, stream):

@@ -117,9 +117,9 @@ class Embedding(nn.Module):
         scores: int64 of ids' shape, at least 0, for keys with policy="customized".
         """
         values, ticket, _ = self._read(ids, scores)
-        if ticket is not None:
-            values = ReadRows.apply(self._anchor, values, self._receive, ticket)
-        return values.view(*ids.shape, self.embedding_dim)
+        shape = (*ids.shape, self.embedding_dim)
+        return values.view(shape) if ticket is None else ReadRows.apply(self._anchor, values, shape, self._receive,
+                                                                         ticket)
 
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.

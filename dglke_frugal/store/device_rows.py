@@ -15,7 +15,7 @@ import torch
 from .. import _native
 from .device import Device, Event, no_op
 from .half_embeddings import Rounding
-from .plan_kernels import FROM_HOST, TO_HOST_ROW, gather_rows, update_from_sums
+from .plan_kernels import FROM_HOST, TO_HOST_ROW, gather_rows, prepare_gather, prepare_update
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
@@ -48,6 +48,20 @@ class PlanMemory(NamedTuple):
 
     memory: torch.Tensor
     plan: Plan
+
+
+class PreparedStep(NamedTuple):
+    """What steps do with their rows at the same addresses each time. Each part is some work to be called, where it is
+    enqueued, with the number of the step's rows and the device's stream.
+
+    arrive: with the arrival. gather: before the records are read. update: each row once, from the sum of its gradients.
+    depart: with the departure.
+    """
+
+    gather: Sequence[Callable[[int, int], None]]
+    update: Sequence[Callable[[int, int], None]]
+    arrive: Sequence[Callable[[int, int], None]] = ()
+    depart: Sequence[Callable[[int, int], None]] = ()
 
 
 def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]]) -> Dict[str, torch.Tensor]:
@@ -151,11 +165,19 @@ class DeviceRows:
         rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
         return self.table.dim, host, cache, staging, leave, target, records, list(entries), used, rounding
 
-    def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
-                         update: _native.SummedUpdate) -> None:
-        """One update per row, from the sums (n, dim) of its gradients; `plan` in device memory."""
-        host, cache, staging, leave, target = self._places(plan)
-        update_from_sums(self.dim, host, cache, staging, leave, target, records, sums, update, self.device.stream)
+    def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
+                update: _native.SummedUpdate) -> PreparedStep:
+        """`arrival`, `gather`, an update from the sums (n, dim) of the gradients of each row, `publish` and `departure`,
+        for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
+        return PreparedStep([self._prepare_gather(plan, records)], [self._prepare_update(plan, records, sums, update)])
+
+    def _prepare_gather(self, plan: Plan, records: torch.Tensor, part: str = "all") -> _native.PreparedKernel:
+        return prepare_gather(self.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, part=part,
+                              state=self.state)
+
+    def _prepare_update(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
+                        update: _native.SummedUpdate) -> _native.PreparedKernel:
+        return prepare_update(self.dim, *self._places(plan), records, sums, update)
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
@@ -263,6 +285,10 @@ class ResidentRows(DeviceRows):
     def gather(self, plan, records):
         source, _ = self._constants(len(plan.rows))
         super().gather(plan._replace(source=source), records)
+
+    def _prepare_gather(self, plan, records, part="all"):
+        source, _ = self._constants(len(plan.rows))
+        return super()._prepare_gather(plan._replace(source=source), records, part)
 
     def reads(self, plan):
         if self.rounding:

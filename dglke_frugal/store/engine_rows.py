@@ -17,11 +17,12 @@ import torch
 from .. import _native
 from ..errors import InputError
 from .device import Device, Event, Watch, no_op
-from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
+from .device_rows import (NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, PreparedStep,
+                          arrays_of)
 from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
-                           pack_host_rows, return_rows, write_back_rows)
+                           pack_host_rows, prepare_return, return_rows, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -144,6 +145,13 @@ class MappedRows(EngineRows):
     def publish(self, plan):
         self.device.store(self._published_counter, plan.published)
 
+    def prepare(self, plan, records, sums, update):
+        work = super().prepare(plan, records, sums, update)
+        return work._replace(update=[*work.update, self._publishing(plan)])
+
+    def _publishing(self, plan):
+        return self.device.storing(self._published_counter, plan.published)
+
     def end(self):
         super().end()
         self._port.note_published(self._step)
@@ -191,6 +199,14 @@ class DirectWriteRows(MappedRows):
             self.device.store(self._published_counter, plan.published)
 
         return self.device.repeated(work)
+
+    def prepare(self, plan, records, sums, update):
+        home = prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target,
+                              state=self.state)
+        return PreparedStep(arrive=[self._prepare_gather(plan, records, "host")],
+                            gather=[self._prepare_gather(plan, records, "cache")],
+                            update=[self._prepare_update(plan, records, sums, update)],
+                            depart=[home, self._publishing(plan)])
 
     def leave(self, departed):
         self._departed_before = self._departed
@@ -258,10 +274,14 @@ class CopiedRows(EngineRows):
         self._leaving = np.repeat(leave, records), np.repeat(target, records) + within * self.stride
 
     def arrival(self, plan, records):
-        def work():
-            self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
+        return self._copy_packed
 
-        return work
+    def prepare(self, plan, records, sums, update):
+        work = super().prepare(plan, records, sums, update)
+        return work._replace(arrive=[lambda count, stream: self._copy_packed()])
+
+    def _copy_packed(self):
+        self.device.copy(self._device_packed.data_ptr(), self._packed.data_ptr(), 4 * self.stride * self._misses)
 
     def _host_rows(self):
         return self._device_packed
