@@ -16,6 +16,7 @@
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
 #include "optim/summed_update.h"
+#include "parallel/background.h"
 #include "random/philox.h"
 #include "store/row_lookup.h"
 
@@ -46,23 +47,29 @@ class SortedAhead {
  public:
   // The ids must stay as they are, and the memory be there, until the result has been taken.
   SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory)
-      : sorted_(std::async(std::launch::async,
-                           [keys = ids.data(), count = count_of(ids), rows,
-                            packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
-                             Lookup lookup(keys, count, rows);
-                             if (packed != nullptr) lookup.pack(packed);
-                             return lookup;
-                           })) {}
+      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows,
+                                 packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
+          lookup_.emplace(keys, count, rows);
+          if (packed != nullptr) lookup_->pack(packed);
+        })) {}
+  ~SortedAhead() {
+    if (done_.valid()) done_.wait();
+  }
+  SortedAhead(const SortedAhead&) = delete;
+  SortedAhead& operator=(const SortedAhead&) = delete;
+
   bool ready() const {
-    return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return !done_.valid() || done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
   Lookup take() {
-    if (!sorted_.valid()) throw std::logic_error("a lookup is taken once");
-    return sorted_.get();
+    if (!done_.valid()) throw std::logic_error("a lookup is taken once");
+    done_.get();
+    return std::move(*lookup_);
   }
 
  private:
-  std::future<Lookup> sorted_;  // its destructor waits
+  std::optional<Lookup> lookup_;
+  std::future<void> done_;
 };
 
 // A read-only view that keeps the lookup alive.
@@ -153,7 +160,7 @@ void bind_lookup(nb::module_& module) {
                   "Bytes that the packed lookup of so many ids takes at most.");
 
   nb::class_<SortedAhead>(module, "SortedAhead",
-                          "A lookup that a thread of its own sorts out; one of Python would wait for the interpreter.")
+                          "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
       .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&>(), "ids"_a, "rows"_a,
            "memory"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
            "memory: for the packed lookup, too.")

@@ -14,7 +14,7 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx, anchor, values, shape, receive, ticket):
         """anchor: any tensor that requires a gradient, so that one is computed. receive(ticket, gradients, order)."""
-        ctx.receive, ctx.ticket = receive, ticket
+        ctx.kind, ctx.receive, ctx.ticket = ReadRows, receive, ticket
         return values.view(shape)
 
     @staticmethod
@@ -31,7 +31,7 @@ class ReadBags(torch.autograd.Function):
     @staticmethod
     def forward(ctx, anchor, values, bags, receive, ticket):
         """bags: which bag each id is of."""
-        ctx.bags, ctx.receive, ctx.ticket = bags, receive, ticket
+        ctx.kind, ctx.bags, ctx.receive, ctx.ticket = ReadBags, bags, receive, ticket
         return bags.sums(values)
 
     @staticmethod

@@ -23,6 +23,7 @@ from .device_memory import CudaMemory
 from .host_read import open_reader
 
 EVENTS = 64  # events of a stream, used in turn
+NOTHING = contextlib.nullcontext()
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
@@ -122,6 +123,10 @@ class Device:
     def copy(self, to: int, source: int, count: int) -> None:
         """In submitted work: copy `count` bytes between addresses of the device and of `pinned` or `share`d memory."""
         ctypes.memmove(to, source, count)
+
+    def current(self) -> contextlib.AbstractContextManager:
+        """While torch has this device for its current one, as it must where kernels are prepared or launched."""
+        return NOTHING
 
     def repeated(self, work: Callable[[], None]) -> Callable[[], None]:
         """`work` in a form that is cheap to run often. It must do the same on the same addresses each time."""
@@ -243,6 +248,10 @@ class CudaDevice(Device):
 
     def storing(self, counter, value):
         return _native.prepare_publish(counter, value)
+
+    def current(self):
+        return NOTHING if torch.cuda.current_device() == self.torch_device.index else torch.cuda.device(
+            self.torch_device)
 
     def copy(self, to, source, count):
         _native.enqueue_copy(to, source, count, self.stream)

@@ -25,7 +25,6 @@ class CallersDevice(CudaDevice):
         super().__init__(index, graphs=False)
         if current is not None:
             torch.cuda.set_device(current)
-        self._here = torch.cuda.device(self.torch_device)  # one for all, which takes less than a new one each time
         self._chosen: Dict[int, str] = {}
         self._shared: List[_native.HostRegistration] = []
 
@@ -34,7 +33,7 @@ class CallersDevice(CudaDevice):
 
     def _run(self, stream, work, after):
         """What arrives and departs is copies and kernels of ours, which take their stream as a number."""
-        with self._here:
+        with self.current():
             super()._run(stream, work, after)
 
     def submit(self, work, after=None):
@@ -54,7 +53,7 @@ class CallersDevice(CudaDevice):
         """Asked once per table: what was registered stays so."""
         key = table.address
         if key not in self._chosen:
-            with torch.cuda.device(self.torch_device):
+            with self.current():
                 if not self._maps_host_memory:
                     self._chosen[key] = super().host_read(table, max_rows, wanted)
                 else:
@@ -65,7 +64,7 @@ class CallersDevice(CudaDevice):
         return self._chosen[key]
 
     def zeros(self, *shape, dtype=np.float32):
-        with torch.cuda.device(self.torch_device):
+        with self.current():
             return super().zeros(*shape, dtype=dtype)
 
     def join(self) -> None:
@@ -95,7 +94,8 @@ class _Turn:
         self._plan = self.work = None
         if rows.planned:
             self._plan = rows.plan_memory()
-            self.work = rows.prepare(self._plan.plan, self.records, sums, update)
+            with rows.device.current():
+                self.work = rows.prepare(self._plan.plan, self.records, sums, update)
         self._block = torch.empty(0, dtype=torch.uint8)
         self.arrived, self.packed = Event(), None
 
@@ -110,10 +110,11 @@ class _Turn:
         rows, device = self._rows, self._rows.device
         device.synchronize()  # nothing uses the old block any more
         self._block = device.zeros(size, dtype=np.uint8)
-        self._memory = _native.LookupMemory(self._block, self.records, self.sums)
-        if self._plan is None:
-            ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
-            self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
+        with device.current():
+            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
+            if self._plan is None:
+                ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
+                self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
 
     def copy(self, lookup: _native.Lookup) -> Callable[[], None]:
         """Work that brings it to the device, and its plan."""
