@@ -156,14 +156,6 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
           }};
 }
 
-void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream,
-                 int max_blocks, std::int64_t state) {
-  const auto kernel = prepare_return(dim, host, cache, rows, leave, target, max_blocks, state);
-  const nb::gil_scoped_release release;
-  kernel.run(kernel.most_rows, stream);
-}
-
 void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
                 const Bytes& write_backs, std::uintptr_t stream, std::int64_t state) {
   const RowMemory memory = memory_of(dim, host, cache, staging, cache.shape(1), state);
@@ -233,7 +225,8 @@ void bind_kernels(nb::module_& module) {
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
   nb::class_<PreparedKernel>(module, "PreparedKernel",
-                             "A row kernel and its arrays, as the function without `prepare_` takes them.")
+                             "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
+                             "addresses.")
       .def(
           "__call__",
           [](const PreparedKernel& self, std::int64_t rows, std::uintptr_t stream) {
@@ -245,10 +238,14 @@ void bind_kernels(nb::module_& module) {
 
   module.def("prepare_gather", &prepare_gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
              "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
-             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>());
+             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+             "gather_rows with these arrays.");
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
              "max_blocks"_a = 0, "state"_a = 1, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>());
+             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+             "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of "
+             "`cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` "
+             "lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
@@ -275,12 +272,6 @@ void bind_kernels(nb::module_& module) {
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");
-  module.def(
-      "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
-      "max_blocks"_a = 0,
-      "state"_a = 1,
-      "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
-      "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
   module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
       "state"_a = 1,
