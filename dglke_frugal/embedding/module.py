@@ -132,7 +132,7 @@ class Embedding(nn.Module):
         if gradient.shape != rows.shape or gradient.device != rows.device:
             raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
                              f"{gradient.device}")
-        kind.backward(node, gradient)
+        kind.backward(node, gradient.detach())
 
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.

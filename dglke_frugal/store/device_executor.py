@@ -102,7 +102,7 @@ class _Turn:
     def place(self, lookup: _native.Lookup) -> _native.PlacedLookup:
         """The next lookup, where `copy` brings it."""
         size = lookup.packed[-1]
-        if size > len(self._block):
+        if size > self._block.numel():
             self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
         return self._memory.at(lookup)
 
@@ -123,7 +123,7 @@ class _Turn:
         if self._plan is not None:
             first = inverse  # the plan has the rows
             cell = rows.final_plan()
-            plan = self._plan.memory.data_ptr(), cell.data_ptr(), len(cell)
+            plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
         block = self._block.data_ptr() + first, self.packed.data_ptr() + first, end - first
 
         def work():
@@ -151,7 +151,7 @@ class DeviceExecutor(RankExecutor):
     def packing_memory(self, count):
         size = _native.Lookup.most_packed_bytes(count)
         memory = self._packing.pop() if self._packing else None
-        if memory is None or len(memory) < size:
+        if memory is None or memory.numel() < size:
             memory = self._device.pinned(size, dtype=np.uint8)
         return memory
 
@@ -201,7 +201,7 @@ class DeviceExecutor(RankExecutor):
 
         def sum_up():
             given = None if order is None else device.upload(order)
-            placed.sum_up(gradients.data_ptr(), gradients.stride(0), len(gradients),
+            placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
                           0 if given is None else given.data_ptr(), device.stream)
 
         self._end(sum_up)
