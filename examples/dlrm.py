@@ -109,7 +109,7 @@ def train(model, embedding, batches, lr=0.1, lookahead=10):
                      torch.optim.SGD(model.parameters(), lr))
     for ids, dense, label in Lookahead(batches, lambda batch: {embedding: batch[0]}, lookahead):
         rows = embedding(ids)
-        rows.backward(step(rows, dense, label))
+        embedding.learn(rows, step(rows, dense, label))
 
 
 @torch.no_grad()

@@ -144,6 +144,7 @@ class StreamsDevice(CudaDevice):
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
+    storing, copy, current = Device.storing, Device.copy, Device.current
 
 
 class CallersStreams(CallersDevice, StreamsDevice):
@@ -161,10 +162,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
     @contextlib.contextmanager
     def torch_calls(self, monkeypatch):
         """torch.cuda as the device asks for it."""
-        nothing = lambda *_: contextlib.nullcontext()  # noqa: E731
         with monkeypatch.context() as patch:
-            patch.setattr(torch.cuda, "device", nothing)
-            patch.setattr(torch.cuda, "stream", nothing)
             patch.setattr(torch.cuda, "current_stream", lambda _: self.callers)
             yield
 

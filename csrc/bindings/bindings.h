@@ -12,6 +12,7 @@ void bind_data(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 void bind_lookup(nanobind::module_& module);
+void bind_device_lookup(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
 void bind_evaluation(nanobind::module_& module);
 void bind_step(nanobind::module_& module);

@@ -215,9 +215,6 @@ void bind_engine(nb::module_& module) {
             new (self) StaticHotSet({rows.data(), rows.size()});
           },
           "rows"_a);
-  nb::class_<ReuseWindow, CachePolicy>(module, "ReuseWindow",
-                                       "Keeps rows that are used again within `distance` steps; needs that horizon.")
-      .def(nb::init<std::int64_t, std::int64_t>(), "slots"_a, "distance"_a);
   nb::class_<RandomAdmission, CachePolicy>(module, "RandomAdmission", "Rejects at random, evicts in turn; for tests.")
       .def(nb::init<std::int64_t, double, std::uint64_t>(), "slots"_a, "reject_share"_a, "seed"_a);
 
@@ -255,7 +252,6 @@ void bind_engine(nb::module_& module) {
           "step"_a, "rows"_a, "occurrences"_a)
       .def("count_from", &RankPort::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
-      .def("wait_window", &RankPort::wait_window, "step"_a, Release())
       .def("plan", &plan_arrays, "step"_a,
            "(rows int64, source int32, leave uint8, target int64), each (U,), until publish.")
       .def(
@@ -291,7 +287,6 @@ void bind_engine(nb::module_& module) {
           "next.")
       .def("publish_write_backs", &RankPort::publish_write_backs, "count"_a)
       .def("wait_gate", &RankPort::wait_gate, "step"_a, Release())
-      .def("gate_open", &RankPort::gate_open, "step"_a)
       .def("publish", &RankPort::publish, "step"_a, Release())
       .def("drain", &drain, "(row int64, slot int32), each (n,): the cached rows to store into host rows.")
       .def("finish_drain", &RankPort::finish_drain, Release())

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
+#include "device/copy.h"
 #include "device/device_error.h"
 #include "device/devices.h"
 #include "kernels/check_plan.h"
@@ -39,17 +41,32 @@ using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
-void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
-            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
-            const std::string& part, std::int64_t state, const std::string& element) {
+PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
+                              const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
+                              const Rows& records, int max_blocks, const std::string& part, std::int64_t state,
+                              const std::string& element) {
   const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
   if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
+  float* const to = records.data();
+  if (on_cuda(records))
+    return {reads.count, [=](std::int64_t count, std::uintptr_t stream) {
+              cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, max_blocks});
+            }};
+  return {reads.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
+            const RowReads first{reads.rows, reads.source, count, reads.part};
+            check_reads(memory, extent, first);
+            cpu::gather(memory, first, to);
+          }};
+}
+
+void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
+            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
+            const std::string& part, std::int64_t state, const std::string& element) {
+  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, max_blocks, part, state, element);
   const nb::gil_scoped_release release;
-  if (on_cuda(records)) return cuda::gather(memory, reads, records.data(), {stream, max_blocks});
-  check_reads(memory, extent_of(host, cache, {}), reads);
-  cpu::gather(memory, reads, records.data());
+  kernel.run(kernel.most_rows, stream);
 }
 
 std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>& rows,
@@ -121,17 +138,22 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
   for (std::int64_t i = 0; i < rows; ++i) squares.data()[i] = mean_square(values.data() + i * values.stride(0), dim);
 }
 
-void return_rows(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                 const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, std::uintptr_t stream,
-                 int max_blocks, std::int64_t state) {
+PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
+                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, int max_blocks,
+                              std::int64_t state) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size())};
-  const nb::gil_scoped_release release;
-  if (on_cuda(cache)) return cuda::return_rows(memory, returns, {stream, max_blocks});
-  check_returns(extent_of(host, cache, {}), returns);
-  cpu::return_rows(memory, returns);
+  if (on_cuda(cache))
+    return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
+              cuda::return_rows(memory, {returns.rows, returns.leave, returns.target, count}, {stream, max_blocks});
+            }};
+  return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
+            const RowReturns first{returns.rows, returns.leave, returns.target, count};
+            check_returns(extent, first);
+            cpu::return_rows(memory, first);
+          }};
 }
 
 void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std::optional<Floats>& staging,
@@ -202,6 +224,28 @@ void bind_kernels(nb::module_& module) {
           "array"_a, nb::keep_alive<1, 2>())
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
+  nb::class_<PreparedKernel>(module, "PreparedKernel",
+                             "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
+                             "addresses.")
+      .def(
+          "__call__",
+          [](const PreparedKernel& self, std::int64_t rows, std::uintptr_t stream) {
+            require(0 <= rows && rows <= self.most_rows, "the kernel was not prepared for so many rows");
+            const nb::gil_scoped_release release;
+            self.run(rows, stream);
+          },
+          "rows"_a, "stream"_a = 0, "For the first `rows` rows.");
+
+  module.def("prepare_gather", &prepare_gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
+             "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
+             nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+             "gather_rows with these arrays.");
+  module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
+             "max_blocks"_a = 0, "state"_a = 1, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+             "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of "
+             "`cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` "
+             "lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
@@ -229,12 +273,6 @@ void bind_kernels(nb::module_& module) {
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");
   module.def(
-      "return_rows", &return_rows, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a, "stream"_a = 0,
-      "max_blocks"_a = 0,
-      "state"_a = 1,
-      "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of `cache` to "
-      "rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` lies.");
-  module.def(
       "write_back_rows", &write_back, "dim"_a, "host"_a, "cache"_a, "staging"_a.none(), "write_backs"_a, "stream"_a = 0,
       "state"_a = 1,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
@@ -244,15 +282,22 @@ void bind_kernels(nb::module_& module) {
              "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits "
              "everywhere.");
   module.def(
-      "publish",
-      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, const Vector<std::int64_t>& value,
-         std::uintptr_t stream) {
+      "prepare_publish",
+      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, const Vector<std::int64_t>& value) {
         require(counter.size() == 1 && value.size() == 1, "the counter and its value are one number each");
-        cuda::publish(counter.data(), value.data(), {stream, 0});
+        return PreparedKernel{std::numeric_limits<std::int64_t>::max(),
+                              [to = counter.data(), from = value.data()](std::int64_t, std::uintptr_t stream) {
+                                cuda::publish(to, from, {stream, 0});
+                              }};
       },
-      "counter"_a, "value"_a, "stream"_a,
+      "counter"_a, "value"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
       "Stores value (1,) int64, read on the device, into a uint64 in registered host memory once all earlier work of "
       "the CUDA stream is visible there.");
+  module.def("enqueue_copy", [](std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t stream) {
+    enqueue_copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, stream);
+  }, "to"_a, "source"_a, "count"_a, "stream"_a,
+             "Copies `count` bytes from one address to another, of a CUDA device or of pinned or registered memory, in "
+             "the order of a stream.");
 }
 
 }  // namespace frugal

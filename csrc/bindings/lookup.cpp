@@ -15,9 +15,8 @@
 
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
-#include "kernels/cpu/summed_update.h"
-#include "kernels/cuda/summed_update.h"
 #include "optim/summed_update.h"
+#include "parallel/background.h"
 #include "random/philox.h"
 #include "store/row_lookup.h"
 
@@ -32,9 +31,6 @@ using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::c
 using Order = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
-using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;  // where the records lie decides which kernel runs
-using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
-using Sums = nb::ndarray<const float, nb::ndim<2>, nb::c_contig>;
 
 void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
@@ -51,23 +47,29 @@ class SortedAhead {
  public:
   // The ids must stay as they are, and the memory be there, until the result has been taken.
   SortedAhead(const Ids& ids, std::int64_t rows, const std::optional<Bytes>& memory)
-      : sorted_(std::async(std::launch::async,
-                           [keys = ids.data(), count = count_of(ids), rows,
-                            packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
-                             Lookup lookup(keys, count, rows);
-                             if (packed != nullptr) lookup.pack(packed);
-                             return lookup;
-                           })) {}
+      : done_(run_in_background([this, keys = ids.data(), count = count_of(ids), rows,
+                                 packed = memory ? packing_memory(*memory, count_of(ids)) : nullptr] {
+          lookup_.emplace(keys, count, rows);
+          if (packed != nullptr) lookup_->pack(packed);
+        })) {}
+  ~SortedAhead() {
+    if (done_.valid()) done_.wait();
+  }
+  SortedAhead(const SortedAhead&) = delete;
+  SortedAhead& operator=(const SortedAhead&) = delete;
+
   bool ready() const {
-    return !sorted_.valid() || sorted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return !done_.valid() || done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
   Lookup take() {
-    if (!sorted_.valid()) throw std::logic_error("a lookup is taken once");
-    return sorted_.get();
+    if (!done_.valid()) throw std::logic_error("a lookup is taken once");
+    done_.get();
+    return std::move(*lookup_);
   }
 
  private:
-  std::future<Lookup> sorted_;  // its destructor waits
+  std::optional<Lookup> lookup_;
+  std::future<void> done_;
 };
 
 // A read-only view that keeps the lookup alive.
@@ -99,38 +101,6 @@ void check_step(const StepRows& rows, const Lookup& lookup) {
   require(announced.size() == lookup.rows().size() &&
               std::equal(announced.begin(), announced.end(), lookup.rows().begin()),
           "the running step has other rows than the lookup");
-}
-
-void update_from_sums(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
-                      const std::optional<Floats>& staging,
-                      const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>& leave,
-                      const nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig>& target, const Rows& records,
-                      const Sums& sums, const SummedUpdate& update, std::uintptr_t stream) {
-  const UpdateRule rule = update.rule();
-  const std::size_t stride = records.shape(1);
-  require(host.shape(1) == stride && (!cache || cache->shape(1) == stride) && stride % 4 == 0 &&
-              static_cast<std::size_t>(dim + rule.state_floats(dim)) <= stride,
-          "host rows, cache and records must be equally far apart, with room for the optimizer's state");
-  require(leave.size() == target.size() && records.shape(0) >= leave.size() && sums.shape(0) >= leave.size() &&
-              sums.shape(1) == static_cast<std::size_t>(dim),
-          "leave and target must be equally long, with a record and a sum of dim floats for each");
-  const RowMemory memory{dim,
-                         static_cast<std::int64_t>(stride),
-                         host.data(),
-                         cache ? cache->data() : nullptr,
-                         staging ? staging->data() : nullptr,
-                         rule.state_floats(dim)};
-  const RowWrites writes{reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
-                         static_cast<std::int64_t>(leave.size())};
-  const nb::gil_scoped_release release;
-  if (records.device_type() == nb::device::cuda::value)
-    return cuda::update_from_sums(memory, writes, records.data(), sums.data(), rule, {stream, 0});
-  const MemoryExtent extent{static_cast<std::int64_t>(host.shape(0)),
-                            cache ? static_cast<std::int64_t>(cache->shape(0)) : 0,
-                            staging ? static_cast<std::int64_t>(staging->shape(0)) : 0};
-  StepGradients none{};
-  check_writes(memory, extent, writes, none);
-  cpu::update_from_sums(memory, writes, records.data(), sums.data(), rule);
 }
 
 }  // namespace
@@ -176,7 +146,8 @@ void bind_lookup(nb::module_& module) {
           "order", [](nb::handle self) { return view(nb::cast<Lookup&>(self).order(), self); },
           "int32: positions in ids, row after row, those of a row ascending.")
       .def_prop_ro("packed", &Lookup::packed,
-                   "Where inverse, offset, order and rows begin in the packed lookup, in bytes, and how long it is.")
+                   "Where rows, inverse, offset and order begin in the packed lookup, in bytes, and how long it is.")
+      .def_prop_ro("distinct", [](const Lookup& self) { return self.rows().size(); }, "How many rows there are.")
       .def(
           "pack",
           [](const Lookup& self, const Bytes& memory) {
@@ -189,7 +160,7 @@ void bind_lookup(nb::module_& module) {
                   "Bytes that the packed lookup of so many ids takes at most.");
 
   nb::class_<SortedAhead>(module, "SortedAhead",
-                          "A lookup that a thread of its own sorts out; one of Python would wait for the interpreter.")
+                          "A lookup that a thread in the background sorts out; one of Python would wait for the interpreter.")
       .def(nb::init<const Ids&, std::int64_t, const std::optional<Bytes>&>(), "ids"_a, "rows"_a,
            "memory"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>(),
            "memory: for the packed lookup, too.")
@@ -273,10 +244,6 @@ void bind_lookup(nb::module_& module) {
       },
       "rows"_a, "lookup"_a, "gradients"_a, "update"_a, "order"_a.none() = nb::none(),
       "As update_table, for the running step: its rows are written to where they leave for.");
-  module.def("update_from_sums", &update_from_sums, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a,
-             "target"_a, "records"_a, "sums"_a, "update"_a, "stream"_a = 0,
-             "Rows of a step leave as planned, updated from sums (U, dim). leave (U,) uint8 and target (U,) int64 as "
-             "update_rows takes them. Runs where `records` lies.");
 }
 
 }  // namespace frugal

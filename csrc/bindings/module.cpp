@@ -11,6 +11,7 @@ NB_MODULE(_native, module) {
   frugal::bind_memory(module);
   frugal::bind_store(module);
   frugal::bind_lookup(module);
+  frugal::bind_device_lookup(module);
   frugal::bind_cache(module);
   frugal::bind_evaluation(module);
   frugal::bind_step(module);

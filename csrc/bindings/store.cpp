@@ -121,8 +121,7 @@ void bind_store(nb::module_& module) {
       .def(nb::init<HostTable&>(), "table"_a, nb::keep_alive<1, 2>());
   nb::class_<CachedRows, StepRows>(module, "CachedRows", "Rows of one rank on the CPU, cached and flushed as on a GPU.")
       .def(nb::init<HostTable&, RankPort&, std::int64_t>(), "table"_a, "port"_a, "slots"_a, nb::keep_alive<1, 2>(),
-           nb::keep_alive<1, 3>())
-      .def_prop_ro("cache_bytes", &CachedRows::cache_bytes);
+           nb::keep_alive<1, 3>());
   nb::class_<RoundedRows, StepRows>(module, "RoundedRows",
                                     "Rows in halves, as steps on the CPU compute with them: in floats, rounded at "
                                     "random where a step ends.")

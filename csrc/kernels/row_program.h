@@ -95,6 +95,17 @@ struct RowReturns {
   std::int64_t count;
 };
 
+// Records of a step for the ids that asked for them: id i has record inverse[i], or zeros where there is no row of that
+// number. records: `stride` floats apart, dim of which are an embedding.
+struct RowSpread {
+  const float* records;
+  std::int64_t stride;
+  std::int64_t dim;
+  std::int64_t rows;
+  const std::int32_t* inverse;
+  std::int64_t count;
+};
+
 // The gradients of one entry. Row u of the step has occurrences offset[u] .. offset[u + 1]; occurrence i is row
 // order[i] of `values`, or row i where there is no order.
 struct EntryGradients {

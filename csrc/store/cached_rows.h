@@ -28,7 +28,6 @@ class CachedRows final : public StepRows {
   void end() override;
   void drain() override;
 
-  std::size_t cache_bytes() const { return cache_.bytes(); }
 
  private:
   float* slot(std::int64_t index) { return cache_.row(index); }

@@ -43,16 +43,16 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 }  // namespace
 
 std::array<std::size_t, 5> Lookup::packed() const {
-  const std::size_t offset = aligned(inverse_.size() * sizeof(std::int32_t));
+  const std::size_t inverse = aligned(rows_.size() * sizeof(std::int64_t));
+  const std::size_t offset = inverse + aligned(inverse_.size() * sizeof(std::int32_t));
   const std::size_t order = offset + aligned(offset_.size() * sizeof(std::int32_t));
-  const std::size_t rows = order + aligned(order_.size() * sizeof(std::int32_t));
-  return {0, offset, order, rows, rows + rows_.size() * sizeof(std::int64_t)};
+  return {0, inverse, offset, order, order + order_.size() * sizeof(std::int32_t)};
 }
 
 std::size_t Lookup::most_packed_bytes(std::int64_t count) {
   const auto ids = static_cast<std::size_t>(count);
-  return 2 * aligned(ids * sizeof(std::int32_t)) + aligned((ids + 1) * sizeof(std::int32_t)) +
-         ids * sizeof(std::int64_t);
+  return aligned(ids * sizeof(std::int64_t)) + aligned(ids * sizeof(std::int32_t)) +
+         aligned((ids + 1) * sizeof(std::int32_t)) + ids * sizeof(std::int32_t);
 }
 
 void Lookup::pack(std::byte* out) const {
@@ -60,10 +60,10 @@ void Lookup::pack(std::byte* out) const {
   const auto put = [&](std::size_t at, const auto& values) {
     if (!values.empty()) std::memcpy(out + at, values.data(), values.size() * sizeof(values[0]));
   };
-  put(begin[0], inverse_);
-  put(begin[1], offset_);
-  put(begin[2], order_);
-  put(begin[3], rows_);
+  put(begin[0], rows_);
+  put(begin[1], inverse_);
+  put(begin[2], offset_);
+  put(begin[3], order_);
 }
 
 Lookup::Lookup(const std::int64_t* ids, std::int64_t count, std::int64_t rows) {

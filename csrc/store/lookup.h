@@ -23,7 +23,8 @@ class Lookup {
   // Positions in ids, row after row, each row's in ascending order; those of no row are left out.
   const std::vector<std::int32_t>& order() const { return order_; }
 
-  // Where inverse, offset, order and rows begin in the packed lookup, in bytes, and behind them how long it is.
+  // Where rows, inverse, offset and order begin in the packed lookup, in bytes, and behind them how long it is. Rows
+  // come first, so that they have the same address in whatever a memory holds.
   std::array<std::size_t, 5> packed() const;
   // As long as the packed lookup of `count` ids can be.
   static std::size_t most_packed_bytes(std::int64_t count);

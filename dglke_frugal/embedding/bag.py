@@ -42,7 +42,7 @@ class EmbeddingBag(Embedding):
                 raise ValueError("per_sample_weights need mode='sum'")
             values, ticket, _ = self._read(ids)
             if ticket is not None:
-                values = ReadRows.apply(self._anchor, values, self._receive, ticket)
+                values = ReadRows.apply(self._anchor, values, values.shape, self._receive, ticket)
             return SumBags.apply(values * per_sample_weights.reshape(-1, 1), bags)
         values, ticket, request = self._read(ids)
         if ticket is None:

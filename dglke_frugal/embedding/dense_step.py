@@ -1,7 +1,7 @@
 """The dense part of a training step, which layers of some microseconds make a matter of how fast they are launched."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -21,7 +21,7 @@ class DenseStep:
 
         step = DenseStep(lambda rows, x, y: loss_of(model(rows, x), y), torch.optim.SGD(model.parameters(), 0.1))
         rows = table(ids)
-        rows.backward(step(rows, x, y))
+        table.learn(rows, step(rows, x, y))
 
     A graph is captured for each set of shapes, after EAGER_STEPS steps with them that are launched operation by
     operation. What is captured must not depend on numbers of the batch or change from step to step (a schedule of the
@@ -42,22 +42,28 @@ class DenseStep:
         inputs: come to the device of rows; in pinned memory they need not be waited for.
         """
         given = [rows.detach(), *inputs]
-        key = tuple((each.shape, each.dtype) for each in given)
-        steps = self._steps[key] = self._steps.get(key, 0) + 1
-        if not (self._graphs and rows.is_cuda and steps > self.EAGER_STEPS):
+        captured = self._captured_for(given) if self._graphs and rows.is_cuda else None
+        if captured is None:
             return self._compute(*(each.to(rows.device, non_blocking=True) for each in given))
+        for at, each in zip(captured.inputs, given):
+            at.copy_(each, non_blocking=True)
+        captured.graph.replay()
+        return captured.gradient
+
+    def _captured_for(self, given: List[torch.Tensor]) -> Optional[_Captured]:
+        """The graph for these shapes; None while, or where, there is none."""
+        key = tuple((each.shape, each.dtype) for each in given)
         if key not in self._captured:
+            steps = self._steps[key] = self._steps.get(key, 0) + 1
+            if steps <= self.EAGER_STEPS:
+                return None
             try:
                 self._captured[key] = self._capture(given)
             except RuntimeError as error:
                 print(f"a dense step cannot become a CUDA graph: {first_line(error)}", flush=True)
                 self._graphs = False
-                return self._compute(*(each.to(rows.device) for each in given))
-        captured = self._captured[key]
-        for at, each in zip(captured.inputs, given):
-            at.copy_(each, non_blocking=True)
-        captured.graph.replay()
-        return captured.gradient
+                return None
+        return self._captured[key]
 
     def _compute(self, rows: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
         rows = rows.detach().requires_grad_()

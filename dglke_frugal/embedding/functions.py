@@ -9,20 +9,20 @@ from .. import _native
 
 
 class ReadRows(torch.autograd.Function):
-    """Embeddings (n, dim) that were read; their gradient goes to the table."""
+    """Embeddings (n, dim) that were read, in another shape; their gradient goes to the table."""
 
     @staticmethod
-    def forward(ctx, anchor, values, receive, ticket):
+    def forward(ctx, anchor, values, shape, receive, ticket):
         """anchor: any tensor that requires a gradient, so that one is computed. receive(ticket, gradients, order)."""
-        ctx.receive, ctx.ticket = receive, ticket
-        return values.view_as(values)
+        ctx.kind, ctx.receive, ctx.ticket = ReadRows, receive, ticket
+        return values.view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradients):
-        """gradients: (n, dim)."""
-        ctx.receive(ctx.ticket, gradients, None)
-        return None, None, None, None
+        """gradients: in that shape."""
+        ctx.receive(ctx.ticket, gradients.reshape(-1, gradients.shape[-1]), None)
+        return None, None, None, None, None
 
 
 class ReadBags(torch.autograd.Function):
@@ -31,7 +31,7 @@ class ReadBags(torch.autograd.Function):
     @staticmethod
     def forward(ctx, anchor, values, bags, receive, ticket):
         """bags: which bag each id is of."""
-        ctx.bags, ctx.receive, ctx.ticket = bags, receive, ticket
+        ctx.kind, ctx.bags, ctx.receive, ctx.ticket = ReadBags, bags, receive, ticket
         return bags.sums(values)
 
     @staticmethod

@@ -117,9 +117,22 @@ class Embedding(nn.Module):
         scores: int64 of ids' shape, at least 0, for keys with policy="customized".
         """
         values, ticket, _ = self._read(ids, scores)
-        if ticket is not None:
-            values = ReadRows.apply(self._anchor, values, self._receive, ticket)
-        return values.view(*ids.shape, self.embedding_dim)
+        shape = (*ids.shape, self.embedding_dim)
+        return values.view(shape) if ticket is None else ReadRows.apply(self._anchor, values, shape, self._receive,
+                                                                         ticket)
+
+    def learn(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
+        """What rows.backward(gradient) does, for rows that forward has given as they are, without autograd's engine: on
+        a GPU it wakes a thread of its own, which takes longer than the update. Hooks of rows do not run."""
+        node = rows.grad_fn
+        kind = getattr(node, "kind", None)  # torch's own nodes have none
+        if kind is None or node.receive != self._receive:
+            raise ValueError("learn takes rows as forward has given them, and their gradient; use rows.backward(gradient) "
+                             "for others")
+        if gradient.shape != rows.shape or gradient.device != rows.device:
+            raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
+                             f"{gradient.device}")
+        kind.backward(node, gradient.detach())
 
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.

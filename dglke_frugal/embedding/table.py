@@ -257,7 +257,7 @@ class Table:
             self._announce(request)
 
     def _has_room(self, request: Request) -> bool:
-        return self._executor is not None and len(request.lookup.rows) <= self._max_rows
+        return self._executor is not None and request.lookup.distinct <= self._max_rows
 
     def _announce(self, request: Request) -> None:
         self._grow(request)
@@ -269,10 +269,10 @@ class Table:
         if self._has_room(request):
             return
         if self._config.ranks > 1 and self._executor is not None:
-            raise ValueError(f"a lookup has {len(request.lookup.rows)} distinct rows, but the ranks agreed on max_rows="
+            raise ValueError(f"a lookup has {request.lookup.distinct} distinct rows, but the ranks agreed on max_rows="
                              f"{self._max_rows}; make the table with more")
         self._close_step()
-        rows, wanted = len(request.lookup.rows), max(self._max_rows, self._config.max_rows or 1)
+        rows, wanted = request.lookup.distinct, max(self._max_rows, self._config.max_rows or 1)
         if rows > wanted:
             wanted = GROWTH * rows
         self._max_rows = min(self.rows.rows, int(wanted))

@@ -7,6 +7,7 @@ second buffer in host memory and its work runs at once, so that everything but t
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import threading
@@ -22,6 +23,7 @@ from .device_memory import CudaMemory
 from .host_read import open_reader
 
 EVENTS = 64  # events of a stream, used in turn
+NOTHING = contextlib.nullcontext()
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
 
 
@@ -113,6 +115,18 @@ class Device:
         value: (1,) int64 in device memory, read when the work runs.
         """
         counter[0] = value.item()
+
+    def storing(self, counter: np.ndarray, value: torch.Tensor) -> Callable[..., None]:
+        """`store` of these two as it is called often: with a number that does not count, and a stream."""
+        return lambda _, stream: self.store(counter, value)
+
+    def copy(self, to: int, source: int, count: int) -> None:
+        """In submitted work: copy `count` bytes between addresses of the device and of `pinned` or `share`d memory."""
+        ctypes.memmove(to, source, count)
+
+    def current(self) -> contextlib.AbstractContextManager:
+        """While torch has this device for its current one, as it must where kernels are prepared or launched."""
+        return NOTHING
 
     def repeated(self, work: Callable[[], None]) -> Callable[[], None]:
         """`work` in a form that is cheap to run often. It must do the same on the same addresses each time."""
@@ -230,7 +244,17 @@ class CudaDevice(Device):
         return chosen.mode
 
     def store(self, counter, value):
-        _native.publish(counter, value, self.stream)
+        self.storing(counter, value)(1, self.stream)
+
+    def storing(self, counter, value):
+        return _native.prepare_publish(counter, value)
+
+    def current(self):
+        return NOTHING if torch.cuda.current_device() == self.torch_device.index else torch.cuda.device(
+            self.torch_device)
+
+    def copy(self, to, source, count):
+        _native.enqueue_copy(to, source, count, self.stream)
 
     def repeated(self, work):
         return GraphedWork(work, self._capture) if self._graphs else work

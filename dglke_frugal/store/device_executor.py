@@ -2,17 +2,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Dict, List
+from typing import Callable, Dict, List
 
 import numpy as np
 import torch
 
 from .. import _native
-from .device import CudaDevice, Device, Event, new_events
+from .device import CudaDevice, Event, new_events, no_op
 from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 from .executor import RankExecutor
 from .flushing import RankRows
-from .plan_kernels import segment_sums
 
 ALIGNMENT = 16  # bytes between the arrays of a block
 
@@ -33,14 +32,14 @@ class CallersDevice(CudaDevice):
         self.stream = stream.cuda_stream
 
     def _run(self, stream, work, after):
-        with torch.cuda.device(self.torch_device), torch.cuda.stream(stream):
+        """What arrives and departs is copies and kernels of ours, which take their stream as a number."""
+        with self.current():
             super()._run(stream, work, after)
 
     def submit(self, work, after=None):
         """To the caller's stream, which is torch's current one already."""
         self.join()
-        with torch.cuda.device(self.torch_device):
-            super()._run(self._stream, work, after)
+        super().submit(work, after)
 
     def share(self, array):
         self._shared.append(_native.HostRegistration(array))
@@ -54,7 +53,7 @@ class CallersDevice(CudaDevice):
         """Asked once per table: what was registered stays so."""
         key = table.address
         if key not in self._chosen:
-            with torch.cuda.device(self.torch_device):
+            with self.current():
                 if not self._maps_host_memory:
                     self._chosen[key] = super().host_read(table, max_rows, wanted)
                 else:
@@ -65,7 +64,7 @@ class CallersDevice(CudaDevice):
         return self._chosen[key]
 
     def zeros(self, *shape, dtype=np.float32):
-        with torch.cuda.device(self.torch_device):
+        with self.current():
             return super().zeros(*shape, dtype=dtype)
 
     def join(self) -> None:
@@ -78,36 +77,61 @@ class CallersDevice(CudaDevice):
             self._stream, self.stream = current, current.cuda_stream
 
 
-class _Block:
-    """One step's lookup in device memory.
+class _Turn:
+    """One step in STEPS_ON_DEVICE: where its lookup, its plan, its records and their sums of gradients are.
 
     Attributes:
-        inverse, offset, order, rows: its arrays there, after `copy`; rows only if they are wanted.
-        arrived: behind the last step that was here.
+        work: what a step does with its rows there (PreparedStep).
+        records: of the rows.
+        sums: of their gradients.
+        arrived: behind what came here last.
+        packed: pinned memory that its lookup came from, None at first.
     """
 
-    def __init__(self, device: Device, with_rows: bool):
-        self._device, self._with_rows = device, with_rows
-        self._at = self.packed = torch.empty(0, dtype=torch.uint8)
-        self.arrived = Event()
+    def __init__(self, rows: DeviceRows, update: _native.SummedUpdate, max_rows: int, sums: torch.Tensor):
+        self._rows, self._update, self.sums = rows, update, sums
+        self.records = rows.device.zeros(max_rows, rows.stride)
+        self._plan = self.work = None
+        if rows.planned:
+            self._plan = rows.plan_memory()
+            with rows.device.current():
+                self.work = rows.prepare(self._plan.plan, self.records, sums, update)
+        self._block = torch.empty(0, dtype=torch.uint8)
+        self.arrived, self.packed = Event(), None
 
-    def take(self, lookup: _native.Lookup, packed: torch.Tensor) -> None:
-        """The next lookup, which is packed there."""
-        *begins, end = lookup.packed
-        self._size = end if self._with_rows else begins[3]
-        if self._size > len(self._at):
-            self._device.synchronize()  # nothing uses the old one any more
-            self._at = self._device.zeros(self._size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT, dtype=np.uint8)
-        counts = len(lookup), len(lookup.rows) + 1, len(lookup.order)
-        self.inverse, self.offset, self.order = (
-            self._at[begin : begin + 4 * count].view(torch.int32) for begin, count in zip(begins, counts))
-        if self._with_rows:
-            self.rows = self._at[begins[3] : end].view(torch.int64)
-        self.packed = packed
+    def place(self, lookup: _native.Lookup) -> _native.PlacedLookup:
+        """The next lookup, where `copy` brings it."""
+        size = lookup.packed[-1]
+        if size > self._block.numel():
+            self._make_room(size * 5 // 4 // ALIGNMENT * ALIGNMENT + ALIGNMENT)
+        return self._memory.at(lookup)
 
-    def copy(self) -> None:
-        """In submitted work: bring it to the device."""
-        self._at[: self._size].copy_(self.packed[: self._size], non_blocking=True)
+    def _make_room(self, size: int) -> None:
+        rows, device = self._rows, self._rows.device
+        device.synchronize()  # nothing uses the old block any more
+        self._block = device.zeros(size, dtype=np.uint8)
+        with device.current():
+            self._memory = _native.LookupMemory(self._block, self.records, self.sums)
+            if self._plan is None:
+                ids = self._block.view(torch.int64)[: len(self.records)]  # at the beginning of what is packed
+                self.work = rows.prepare(Plan(ids), self.records, self.sums, self._update)
+
+    def copy(self, lookup: _native.Lookup) -> Callable[[], None]:
+        """Work that brings it to the device, and its plan."""
+        rows, device = self._rows, self._rows.device
+        first, inverse, *_, end = lookup.packed
+        if self._plan is not None:
+            first = inverse  # the plan has the rows
+            cell = rows.final_plan()
+            plan = self._plan.memory.data_ptr(), cell.data_ptr(), cell.numel()
+        block = self._block.data_ptr() + first, self.packed.data_ptr() + first, end - first
+
+        def work():
+            device.copy(*block)
+            if self._plan is not None:
+                device.copy(*plan)
+
+        return work
 
 
 class DeviceExecutor(RankExecutor):
@@ -119,100 +143,88 @@ class DeviceExecutor(RankExecutor):
         rows: DeviceRows = ranked.steps
         self._rows, self._device = rows, rows.device
         self.torch_device = rows.device.torch_device
-        self._blocks = [_Block(rows.device, with_rows=not rows.planned) for _ in range(STEPS_ON_DEVICE)]
+        sums = rows.device.zeros(max_rows, rows.dim)
+        self._turns = [_Turn(rows, update, max_rows, sums) for _ in range(STEPS_ON_DEVICE)]
         self._packing: List[torch.Tensor] = []  # pinned memory that nobody uses
-        self._plans = [rows.plan_memory() for _ in range(STEPS_ON_DEVICE)] if rows.planned else []
-        # One record more, which stays zero: what ids without a row read.
-        self._records = [rows.device.zeros(max_rows + 1, rows.stride) for _ in range(STEPS_ON_DEVICE)]
-        self._sums = rows.device.zeros(max_rows, rows.dim)
         self._departed = deque(maxlen=STEPS_ON_DEVICE)
 
     def packing_memory(self, count):
         size = _native.Lookup.most_packed_bytes(count)
         memory = self._packing.pop() if self._packing else None
-        if memory is None or len(memory) < size:
+        if memory is None or memory.numel() < size:
             memory = self._device.pinned(size, dtype=np.uint8)
         return memory
 
     def begin(self, request):
-        turn = self._begun % STEPS_ON_DEVICE
+        turn = self._turns[self._begun % STEPS_ON_DEVICE]
         super().begin(request)
-        lookup, rows, device = self._lookup, self._rows, self._device
-        block, records = self._blocks[turn], self._records[turn]
-        block.arrived.wait()
-        if len(block.packed):
-            self._packing.append(block.packed)
-        packed, request.packed_in = request.packed_in, None
-        if packed is None:
-            packed = self.packing_memory(len(lookup))
-            lookup.pack(packed.numpy())
-        block.take(lookup, packed)
-        count = len(lookup.rows)
-        if rows.planned:
-            final, (memory, plan) = rows.final_plan(), self._plans[turn]
-            plan = plan.cut(count)
-        else:
-            plan = Plan(block.rows)
-        arrival = rows.arrival(plan, records)
+        lookup = self._lookup
+        turn.arrived.wait()
+        if turn.packed is not None:
+            self._packing.append(turn.packed)
+        turn.packed, request.packed_in = request.packed_in, None
+        if turn.packed is None:
+            turn.packed = self.packing_memory(len(lookup))
+            lookup.pack(turn.packed.numpy())
+        self._placed, self._turn = turn.place(lookup), turn
+        copy, rows_arrive = turn.copy(lookup), self._part(turn.work.arrive)
 
         def arrive():
-            block.copy()
-            if rows.planned:
-                memory.copy_(final, non_blocking=True)
-            arrival()
+            copy()
+            rows_arrive()
 
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
-        block.arrived = device.arrive(arrive, after)
-        rows.wait()
+        turn.arrived = self._device.arrive(arrive, after)
+        self._rows.wait()
+        self._ungathered = self._part(turn.work.gather)
 
-        def gather():
-            if len(lookup.order) < len(lookup):
-                records[count].zero_()  # for ids without a row
-            if count:
-                rows.gather(plan, records)
+    def _part(self, works) -> Callable[[], None]:
+        """Work of the running step's rows."""
+        count, device = self._lookup.distinct, self._device
 
-        device.submit(gather)
-        self._plan, self._running = plan, (block, records)
+        def work():
+            for each in works:
+                each(count, device.stream)
+
+        return work
 
     def gather(self):
-        block, records = self._running
-        inverse, dim = block.inverse, self.table.dim
-        values = torch.empty(len(self._lookup), dim, device=self.torch_device)
-        self._with_callers(lambda: torch.index_select(records[:, :dim], 0, inverse, out=values))
+        placed, device = self._placed, self._device
+        values = torch.empty(len(self._lookup), self.table.dim, device=self.torch_device)
+        self._with_callers(lambda: placed.read(values.data_ptr(), device.stream))
         return values
 
     def update(self, gradients, order=None):
-        block = self._running[0]
-        offset, numbers = block.offset, block.order
+        placed, device = self._placed, self._device
+        if gradients.shape[1] != self.table.dim or gradients.device != self.torch_device:
+            raise ValueError(f"gradients are rows of {self.table.dim} numbers on {self.torch_device}")
 
-        def sum_up(sums):
-            given = numbers if order is None else self._device.upload(order)
-            segment_sums(gradients, offset, given, sums, self._device.stream)
+        def sum_up():
+            given = None if order is None else device.upload(order)
+            placed.sum_up(gradients.data_ptr(), gradients.stride(0), gradients.shape[0],
+                          0 if given is None else given.data_ptr(), device.stream)
 
         self._end(sum_up)
 
     def skip(self):
-        self._end(torch.Tensor.zero_)  # which moves nothing
+        self._end(self._turn.sums.zero_)  # which moves nothing
 
-    def _end(self, sum_up) -> None:
-        """sum_up(sums): in submitted work, of the running step's rows, if there are any."""
-        plan, records, count = self._plan, self._running[1], len(self._lookup.rows)
+    def _end(self, sum_up: Callable[[], object]) -> None:
+        """sum_up: in submitted work, sets the sums of the running step."""
+        update = self._part(self._turn.work.update)
 
         def work():
-            sums = self._sums[:count]
-            if count:
-                sum_up(sums)
-                self._rows.update_from_sums(plan, records, sums, self.rule)
-            self._rows.publish(plan)
+            sum_up()
+            update()
 
         self._with_callers(work)
-        departed = self._device.depart(self._rows.departure(plan))
+        departed = self._device.depart(self._part(self._turn.work.depart))
         self._departed.append(departed)
         self._rows.leave(departed)
         self._rows.end()
 
     def replace(self, positions, records, wanted):
-        here, floats = self._running[1], self.table.record_floats
+        here, floats = self._turn.records, self.table.record_floats
         at = torch.from_numpy(np.asarray(positions, np.int64))
         before = []
 
@@ -225,9 +237,16 @@ class DeviceExecutor(RankExecutor):
         self._with_callers(work)
         return before[0].cpu().numpy() if wanted else None
 
-    def _with_callers(self, work) -> None:
-        """Run the work behind what the caller has enqueued, and before what it enqueues next."""
-        self._device.submit(work)
+    def _with_callers(self, work: Callable[[], None]) -> None:
+        """Run the work behind what the caller has enqueued and before what it enqueues next, and behind the gathering of
+        the running step's rows."""
+        first, self._ungathered = self._ungathered, no_op
+
+        def both():
+            first()
+            work()
+
+        self._device.submit(both)
         if not isinstance(self._device, CallersDevice):
             self._device.record().wait()
 

@@ -15,7 +15,7 @@ import torch
 from .. import _native
 from .device import Device, Event, no_op
 from .half_embeddings import Rounding
-from .plan_kernels import FROM_HOST, TO_HOST_ROW, gather_rows, update_from_sums
+from .plan_kernels import FROM_HOST, TO_HOST_ROW, prepare_gather, prepare_update
 from .stalls import Stalls
 
 STEPS_ON_DEVICE = 3  # one arrives, one computes, one departs
@@ -48,6 +48,23 @@ class PlanMemory(NamedTuple):
 
     memory: torch.Tensor
     plan: Plan
+
+
+# Kernels that have their arrays: to be called in submitted work, with the number of a step's rows and the stream.
+Prepared = Sequence[Callable[[int, int], None]]
+
+
+class PreparedStep(NamedTuple):
+    """What steps of different lengths do with their rows, at the same addresses each time.
+
+    arrive: with the arrival. gather: before the records are read. update: each row once, from the sum of its gradients.
+    depart: with the departure.
+    """
+
+    arrive: Prepared
+    gather: Prepared
+    update: Prepared
+    depart: Prepared
 
 
 def arrays_of(memory: torch.Tensor, fields: Iterable[Tuple[str, str, int, int]]) -> Dict[str, torch.Tensor]:
@@ -120,23 +137,18 @@ class DeviceRows:
 
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that brings to the device what can come before `gather`; `plan` and records as there."""
-        return no_op
+        return self._all(self._arrive(plan, records), plan)
 
     def departure(self, plan: Plan) -> Callable[[], None]:
         """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
-        return no_op
+        return self._all(self._depart(plan), plan)
 
     def leave(self, departed: Event) -> None:
         """The point behind the running step's departure."""
 
     def gather(self, plan: Plan, records: torch.Tensor) -> None:
         """records[u] (n, record_stride) = the record of row u; `plan` in device memory."""
-        self._gather(plan, records)
-
-    def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all") -> None:
-        """`gather`, of the rows of one part (plan_kernels.gather_rows)."""
-        gather_rows(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, self.device.stream,
-                    part=part, state=self.state, element=self.table.element)
+        self._all(self._gather(plan, records), plan)()
 
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
@@ -151,14 +163,39 @@ class DeviceRows:
         rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
         return self.table.dim, host, cache, staging, leave, target, records, list(entries), used, rounding
 
-    def update_from_sums(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
-                         update: _native.SummedUpdate) -> None:
-        """One update per row, from the sums (n, dim) of its gradients; `plan` in device memory."""
-        host, cache, staging, leave, target = self._places(plan)
-        update_from_sums(self.dim, host, cache, staging, leave, target, records, sums, update, self.device.stream)
+    def prepare(self, plan: Plan, records: torch.Tensor, sums: torch.Tensor,
+                update: _native.SummedUpdate) -> PreparedStep:
+        """`arrival`, `gather`, an update from the sums (n, dim) of the gradients of each row with `publish`, and
+        `departure`, for steps that each have another number of rows; `plan` in device memory, as long as any of them."""
+        from_sums = prepare_update(self.dim, *self._places(plan), records, sums, update)
+        return PreparedStep(self._arrive(plan, records), self._gather(plan, records),
+                            [from_sums, *self._publish(plan)], self._depart(plan))
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
+        self._all(self._publish(plan), plan)()
+
+    def _all(self, kernels: Prepared, plan: Plan) -> Callable[[], None]:
+        """Work for all rows of a plan."""
+        def work():
+            for kernel in kernels:
+                kernel(len(plan.rows), self.device.stream)
+
+        return work if kernels else no_op
+
+    def _arrive(self, plan: Plan, records: torch.Tensor) -> Prepared:
+        return ()
+
+    def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all") -> Prepared:
+        """part: of the rows, see plan_kernels.gather_rows."""
+        return [prepare_gather(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, part=part,
+                               state=self.state, element=self.table.element)]
+
+    def _publish(self, plan: Plan) -> Prepared:
+        return ()
+
+    def _depart(self, plan: Plan) -> Prepared:
+        return ()
 
     def _places(self, plan: Plan) -> Tuple:
         """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""
@@ -260,9 +297,9 @@ class ResidentRows(DeviceRows):
         self.device.submit(work)
         self._uploaded = True
 
-    def gather(self, plan, records):
+    def _gather(self, plan, records, part="all"):
         source, _ = self._constants(len(plan.rows))
-        super().gather(plan._replace(source=source), records)
+        return super()._gather(plan._replace(source=source), records, part)
 
     def reads(self, plan):
         if self.rounding:

@@ -21,7 +21,7 @@ from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, Plan
 from .flush_config import FlushConfig
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
-                           pack_host_rows, return_rows, write_back_rows)
+                           pack_host_rows, prepare_return, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -141,8 +141,8 @@ class MappedRows(EngineRows):
         self.device.submit(work, after)
         self._port.note_write_backs(count)
 
-    def publish(self, plan):
-        self.device.store(self._published_counter, plan.published)
+    def _publish(self, plan):
+        return [self.device.storing(self._published_counter, plan.published)]
 
     def end(self):
         super().end()
@@ -163,13 +163,16 @@ class DirectWriteRows(MappedRows):
         self._departed_before: Optional[Event] = None  # behind the step before that
 
     def arrival(self, plan, records):
-        def work():
-            self._gather(plan, records, "host")
+        return self.device.repeated(super().arrival(plan, records))
 
-        return self.device.repeated(work)
+    def departure(self, plan):
+        return self.device.repeated(super().departure(plan))
 
-    def gather(self, plan, records):
-        self._gather(plan, records, "cache")
+    def _arrive(self, plan, records):
+        return super()._gather(plan, records, "host")
+
+    def _gather(self, plan, records, part="cache"):
+        return super()._gather(plan, records, part)
 
     def reads(self, plan):
         if self.rounding:
@@ -180,17 +183,13 @@ class DirectWriteRows(MappedRows):
         """To the kernel the cache is the host table: rows that leave for it go to their slots."""
         return self.cache, self.cache, None, plan.leave, plan.target
 
-    def publish(self, plan):
-        pass  # with the departure
+    def _publish(self, plan):
+        return ()  # with the departure
 
-    def departure(self, plan):
-        def work():
-            return_rows(
-                self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, self.device.stream,
-                state=self.state)
-            self.device.store(self._published_counter, plan.published)
-
-        return self.device.repeated(work)
+    def _depart(self, plan):
+        home = prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target,
+                              state=self.state)
+        return [home, *super()._publish(plan)]
 
     def leave(self, departed):
         self._departed_before = self._departed
@@ -257,11 +256,11 @@ class CopiedRows(EngineRows):
         within = np.arange(records.sum()) - np.repeat(first, records)
         self._leaving = np.repeat(leave, records), np.repeat(target, records) + within * self.stride
 
-    def arrival(self, plan, records):
-        def work():
-            self._device_packed[: self._misses].copy_(self._packed[: self._misses], non_blocking=True)
+    def _arrive(self, plan, records):
+        return [self._copy_packed]
 
-        return work
+    def _copy_packed(self, *_):
+        self.device.copy(self._device_packed.data_ptr(), self._packed.data_ptr(), 4 * self.stride * self._misses)
 
     def _host_rows(self):
         return self._device_packed

@@ -11,13 +11,12 @@ from typing import Sequence
 import numpy as np
 
 from .. import _native
-from .._native import (gather_rows, pack_host_rows, publish, return_rows, segment_sums, update_from_sums,
-                       write_back_rows)
+from .._native import (gather_rows, pack_host_rows, prepare_gather, prepare_publish, prepare_return, prepare_update,
+                       segment_sums, write_back_rows)
 
 __all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "WRITE_BACK", "as_bytes",
-           "gather_rows", "pack_host_rows", "publish", "return_rows", "segment_sums", "update_from_sums",
-           "update_tables",
-           "write_back_rows"]
+           "gather_rows", "pack_host_rows", "prepare_gather", "prepare_publish", "prepare_return", "prepare_update",
+           "segment_sums", "update_tables", "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW = range(4)

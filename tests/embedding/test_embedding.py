@@ -60,7 +60,7 @@ def run(module, plain, program, ahead):
 
     def arrive(ids, values, number):
         gradient = gradient_of(values, number)
-        values.backward(gradient.to(values.device))
+        (values.backward if number % 3 else lambda given: module.learn(values, given))(gradient.to(values.device))
         plain.update(ids, gradient)
 
     for number, (what, *operands) in enumerate(program):
@@ -133,7 +133,7 @@ def test_streams_keep_the_order_of_lookups_with_the_host_ahead(cache, streams, c
         for ids in Lookahead(lookups, lambda ids: {module: ids}, 3):
             read.append((module(ids), plain.read(ids)))  # nobody looks yet
             gradient = torch.randn(15, DIM, generator=random)
-            read[-1][0].backward(gradient)
+            module.learn(read[-1][0], gradient)
             plain.update(ids, gradient)
         np.testing.assert_array_equal(module.weight.numpy(), plain.weight)
         device.callers.run()
@@ -195,6 +195,19 @@ def test_equals_torch_with_sparse_sgd_and_ordinary_parameters(device):
             optimizer.step()
     torch.testing.assert_close(ours.weight, theirs.weight.detach().cpu(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(dense[0].weight, dense[1].weight, rtol=1e-6, atol=1e-6)
+
+
+def test_learn_takes_rows_as_they_were_given_and_a_gradient_like_them():
+    module = make()
+    rows = module(torch.tensor([[1, 2]]))
+    before = module.weight.clone()
+    for wrong, gradient, sentence in ((rows * 2, rows.detach(), "rows.backward"), (rows.detach(), rows, "rows.backward"),
+                                      (make()(torch.tensor([[1, 2]])), rows.detach(), "rows.backward"),
+                                      (rows, torch.ones(2, DIM), "(1, 2, 9)")):
+        with pytest.raises(ValueError) as error:
+            module.learn(wrong, gradient)
+        assert sentence in str(error.value)
+    assert torch.equal(module.weight, before)
 
 
 def test_the_gradient_is_the_derivative():

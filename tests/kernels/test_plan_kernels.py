@@ -6,7 +6,7 @@ import pytest
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
     FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    pack_host_rows, publish, segment_sums, update_tables, write_back_rows,
+    pack_host_rows, prepare_publish, segment_sums, update_tables, write_back_rows,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -259,7 +259,7 @@ def test_publish_follows_the_work_of_its_stream():
     registration = _native.HostRegistration(table.records)
     counter = table.records.view(np.uint64)[0, :1]
     value = torch.tensor([2**40 + 3], device="cuda")
-    publish(counter, value, torch.cuda.current_stream().cuda_stream)
+    prepare_publish(counter, value)(1, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     assert counter[0] == 2**40 + 3
     assert registration.nbytes >= table.nbytes

@@ -26,7 +26,7 @@ def unpacked(lookup, memory):
     lengths = {"rows": len(lookup.rows), "inverse": len(lookup), "offset": len(lookup.rows) + 1,
                "order": len(lookup.order)}
     kinds = {"rows": np.int64}
-    at = dict(zip(("inverse", "offset", "order", "rows"), begins))
+    at = dict(zip(lengths, begins))
     return [memory[at[name] :][: lengths[name] * np.dtype(kinds.get(name, np.int32)).itemsize].view(
         kinds.get(name, np.int32)) for name in ("rows", "inverse", "offset", "order")]
 

@@ -61,6 +61,18 @@ void update(const RowMemory& memory, const RowWrites& writes, const float* recor
   });
 }
 
+void spread(const RowSpread& spread, float* out) {
+  default_pool().parallel_for(spread.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t u = spread.inverse[i];
+      if (u < spread.rows)
+        std::copy_n(spread.records + u * spread.stride, spread.dim, out + i * spread.dim);
+      else
+        std::fill_n(out + i * spread.dim, spread.dim, 0.0f);
+    }
+  });
+}
+
 void return_rows(const RowMemory& memory, const RowReturns& returns) {
   default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)

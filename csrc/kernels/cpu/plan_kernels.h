@@ -20,6 +20,9 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records);
 void update(const RowMemory& memory, const RowWrites& writes, const float* records, const StepGradients& gradients,
             float learning_rate, const RowRounding& rounding = {});
 
+// out (count, spread.dim): each id's row of the step.
+void spread(const RowSpread& spread, float* out);
+
 // Copies the records of rows that leave for the host from cache slots to their host rows.
 void return_rows(const RowMemory& memory, const RowReturns& returns);
 

@@ -91,6 +91,19 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// `lanes` threads per id. kElement: what they copy at a time, of which dim are an embedding.
+template <typename Element>
+__global__ void __launch_bounds__(kThreads)
+    spread_kernel(RowSpread spread, const Element* records, std::int64_t stride, int dim, Element* out, int lanes) {
+  const int lane = threadIdx.x % lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+       i < spread.count; i += step) {
+    const std::int32_t u = spread.inverse[i];
+    for (int k = lane; k < dim; k += lanes) out[i * dim + k] = u < spread.rows ? records[u * stride + k] : Element{};
+  }
+}
+
 // Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter
 // by the fence; the volatile store is not kept back by any cache.
 __global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) {
@@ -135,6 +148,22 @@ void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int6
   write_back_kernel<<<blocks_for(count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
                                                                                         lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
+}
+
+void spread(const RowSpread& spread, float* out, const Launch& launch) {
+  if (spread.count == 0) return;
+  const bool words = spread.dim % 4 == 0 && spread.stride % 4 == 0;
+  const auto elements = static_cast<int>(words ? spread.dim / 4 : spread.dim);
+  const int lanes = lanes_for_words(elements);
+  const unsigned blocks = blocks_for(spread.count, lanes, kAllBlocks);
+  if (words)
+    spread_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(spread, reinterpret_cast<const Word*>(spread.records),
+                                                              spread.stride / 4, elements,
+                                                              reinterpret_cast<Word*>(out), lanes);
+  else
+    spread_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(spread, spread.records, spread.stride, elements, out,
+                                                              lanes);
+  cuda_check(cudaGetLastError(), "launching the rows of " + std::to_string(spread.count) + " ids");
 }
 
 void publish(std::uint64_t* counter, const std::int64_t* value, const Launch& launch) {

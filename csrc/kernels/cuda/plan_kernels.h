@@ -25,6 +25,9 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
+// out (count, spread.dim): each id's row of the step.
+void spread(const RowSpread& spread, float* out, const Launch& launch);
+
 // Stores *value into a counter in mapped host memory once everything before it on the stream is done and visible to
 // the host (fence and store at system scope): the engine's flush threads see a finished step without any host call.
 // `value` is read on the device, so that a captured graph publishes another one each time.
