@@ -91,8 +91,8 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
     x.weights.at[x.weights.count++] = host_.part(kWeights, rank);
     x.own_squares.at[x.own_squares.count++] = host_.part(kSquares, rank);
   }
-  for (int other = 0; other < ranks; ++other) {
-    if (other == rank) continue;
+  for (int further = 1; further < ranks; ++further) {  // each begins with its neighbour: not all write to the same one
+    const int other = (rank + further) % ranks;
     if (!x.near) {
       x.to[other] = host_.part(kScores, rank);
       x.far_part[other] = host_.part(kScores, other);
