@@ -38,7 +38,8 @@ def candidates(file: Path) -> Dict[str, Dict[str, Any]]:
 
 def train(flags: Dict[str, Any], more: Sequence[str], threads: int) -> Dict[str, Any]:
     """What a run gave, or the end of what it said if it failed."""
-    watched = {**flags, "valid": True, "test": True, "no_save_emb": True, "eval_interval": flags["max_step"] // VALIDATIONS}
+    watched = {**flags, "valid": True, "test": True, "no_save_emb": True,
+               "eval_interval": max(1, flags["max_step"] // VALIDATIONS)}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "flags.yaml"
         file.write_text(yaml.safe_dump(watched), encoding="utf-8")
@@ -63,7 +64,7 @@ def main():
     parser.add_argument("--gpu", type=int, nargs="+", default=[-1], help="train on these; -1 is the CPU (-1)")
     parser.add_argument("--at_once", type=int, default=1, help="runs beside each other on each GPU (%(default)s)")
     parser.add_argument("--max_step", type=int, help="instead of the candidates' own, to see that they run")
-    parser.add_argument("--matmul", default="fp32", help="precision of products on a GPU, of a softmax over all entities")
+    parser.add_argument("--matmul", default="fp32", help="of a softmax over all entities on a GPU")
     options = parser.parse_args()
     every = candidates(options.candidates)
     wanted = [name for name in every if any(fnmatch.fnmatch(name, pattern) for pattern in options.runs)]
@@ -88,8 +89,8 @@ def main():
             print(f"{name:40s} failed: {found['failed']}", flush=True)
         else:
             shown = "  ".join(f"{found['test'][key]:.4f}" for key in ("MRR", "HITS@1", "HITS@10"))
-            print(f"{name:40s} validation MRR {found['best_validation']['MRR']:.4f}; test MRR, hits at 1 and 10 {shown}; "
-                  f"{found['seconds']['training']:.0f} s", flush=True)
+            print(f"{name:40s} validation MRR {found['best_validation']['MRR']:.4f}; test MRR, hits at 1 and 10 "
+                  f"{shown}; {found['seconds']['training']:.0f} s", flush=True)
         result_file.write(options.json, report)
 
     left = [name for name in wanted if "test" not in report["runs"].get(name, {})]

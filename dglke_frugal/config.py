@@ -386,7 +386,8 @@ def check(config: TrainConfig) -> None:
     _at_least(flags, 0, "sampler_threads", "checkpoint_interval", "early_stop_patience", "lr_patience")
     _at_least(flags, 0, "max_step", "regularization_coef", "regularization_norm", "adversarial_temperature")
     if config.batch.exclude_positive and config.batch.neg_deg_sample:
-        raise InputError("--neg_deg_sample takes the entities of positives, whatever they make; leave --exclude_positive out")
+        raise InputError("--neg_deg_sample takes the entities of positives, whatever they make; leave "
+                         "--exclude_positive out")
     if config.loss.subsampling != "none" and config.graph.has_edge_importance:
         raise InputError("--subsampling and --has_edge_importance both weigh triples; leave one of the two out")
     if not 0 < config.loss.lr < math.inf:
@@ -466,7 +467,8 @@ def _check_patience(config: TrainConfig) -> None:
         if getattr(run, flag) and config.device.ranks > 1:
             raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or the others")
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
-        raise InputError(f"--lr_decay_at {shown(' '.join(map(str, run.lr_decay_at)))}: give steps of at least 1, each once")
+        given = shown(" ".join(map(str, run.lr_decay_at)))
+        raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")
 
 
 def _check_device(device: DeviceConfig) -> None:

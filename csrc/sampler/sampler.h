@@ -2,8 +2,8 @@
 // order, and a run resumes at any step.
 //
 // Even steps corrupt tails and odd steps heads; each of the two walks its own epochs over the rank's edges, in a new
-// random order each epoch and without replacement. Negatives are uniform over all entities, `negatives` for each chunk of
-// positives, which share them.
+// random order each epoch and without replacement. Negatives are uniform over all entities, `negatives` for each chunk
+// of positives, which share them.
 #pragma once
 
 #include <cstdint>

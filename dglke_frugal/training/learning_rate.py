@@ -6,8 +6,8 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 
 class LearningRate:
-    """Multiplied by `factor` after each step of `decay_at`, and when `patience` validations in a row have not been better
-    than all before.
+    """Multiplied by `factor` after each step of `decay_at`, and when `patience` validations in a row have not been
+    better than all before.
 
     Attributes:
         patience: 0 for never.
@@ -39,8 +39,8 @@ class LearningRate:
         return {"learning_rate": self.now, "waited": self._waited}
 
     def restore(self, state: Optional[Mapping[str, Any]], steps: int) -> bool:
-        """Go on after so many steps from a checkpoint's state, None of a run without patience; returns whether the rate is
-        another one now."""
+        """Go on after so many steps from a checkpoint's state, None of a run without patience; returns whether the rate
+        is another one now."""
         before = self.now
         if state is None:
             for _ in range(sum(step <= steps for step in self._decay_at)):

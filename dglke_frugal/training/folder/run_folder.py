@@ -69,7 +69,8 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     # Only where they are given, so that runs from before there were these flags can still be resumed.
     given = [name for name in GIVEN if flags[name] != defaults[name]]
     watched = ("lr_patience", "lr_factor", "eval_interval", "eval_percent") if config.run.lr_patience else ()
-    decayed = {"lr_decay_at": list(flags["lr_decay_at"]), "lr_factor": flags["lr_factor"]} if flags["lr_decay_at"] else {}
+    decayed = {"lr_decay_at": list(config.run.lr_decay_at), "lr_factor": config.run.lr_factor}
+    decayed = decayed if config.run.lr_decay_at else {}
     return {**parallel, **{name: flags[name] for name in (*IDENTITY, *given, *watched)}, **decayed, **named,
             "partition": partition, **{name: known[name] for name in DATA_KEYS}}
 

@@ -49,8 +49,8 @@ def _check_summed(config: TrainConfig) -> None:
     flag, model, device, store = f"--optimizer {config.loss.optimizer}", config.model, config.device, config.store
     name = model.model_name if model.is_own else find_model(model.model_name).name
     if name not in KERNEL_MODELS:
-        raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} so "
-                         "far; leave it out")
+        raise InputError(f"{flag} with sampled negatives is for {', '.join(sorted(KERNEL_MODELS))}, and not for {name} "
+                         "so far; leave it out")
     if model.in_halves:
         raise InputError(f"{flag} keeps rows in float32 so far; leave --row_dtype {model.row_dtype} out")
     if device.ranks > 1:

@@ -204,7 +204,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
             device["training step"] = _device_step_bytes(
                 config, model, dims, distinct, graph.relations, device.get("entity cache", device.get("entity table", 0)),
                 device["training step"])
-    elif config.computes_on_device and not config.batch.against_all:  # its own tables, beside the buffers of csrc/step
+    elif config.computes_on_device and not config.batch.against_all:  # tables, too, beside the buffers of csrc/step
         host["training step"] += sum(table_bytes.values())
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
