@@ -43,20 +43,29 @@ bool HostExchange::failed() const {
   return std::atomic_ref(words_->failed).load(std::memory_order_relaxed) != 0;
 }
 
-void HostExchange::sum(int region, std::int64_t count, float divisor, float* to) {
-  if (count > floats_[region]) throw std::invalid_argument("more floats than a region of the exchange has");
+void HostExchange::post() {
   ++posted_;
   std::atomic_ref(words_->word[rank_].posted).store(posted_, std::memory_order_release);
+}
+
+bool HostExchange::await() {
   int left = rules_.awaits_all ? ranks_ - 1 : ranks_ - 2;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
     --left;
     while (std::atomic_ref(words_->word[other].posted).load(std::memory_order_acquire) < posted_) {
-      if (failed()) return;
+      if (failed()) return false;
       std::this_thread::yield();
     }
   }
   if (rules_.before_reading) rules_.before_reading(rank_);
+  return true;
+}
+
+void HostExchange::sum(int region, std::int64_t count, float divisor, float* to) {
+  if (count > floats_[region]) throw std::invalid_argument("more floats than a region of the exchange has");
+  post();
+  if (!await()) return;
   const auto add = [&](int from, bool first) {
     const float* x = part(region, from);
     for (std::int64_t i = 0; i < count; ++i) to[i] = first ? x[i] : to[i] + x[i];

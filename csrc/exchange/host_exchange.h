@@ -65,6 +65,14 @@ class HostExchange {
   // take the regions in turn.
   void sum(int region, std::int64_t count, float divisor, float* to);
 
+  // The same in steps, for parts that are not added up; both regions take turns here, too. Into next_part goes this
+  // rank's part; post says that it is there; await returns when all are, false if somebody has failed; then met_part is
+  // any rank's.
+  float* next_part() { return part(static_cast<int>(posted_ % 2)); }
+  void post();
+  bool await();
+  float* met_part(int rank) { return part(static_cast<int>((posted_ - 1) % 2), rank); }
+
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
   void fail(const std::string& sentence);
   std::string sentence() const;  // empty as long as nobody has failed

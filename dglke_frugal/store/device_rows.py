@@ -143,9 +143,10 @@ class DeviceRows:
         come over the bus, are in halves, or are not worth it."""
         return None
 
-    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
+    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
-        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad. None for
+        rows that `receive` updates."""
         host, cache, staging, leave, target = self._places(plan)
         by = self.rounding
         rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
@@ -159,6 +160,9 @@ class DeviceRows:
 
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
+
+    def receive(self, learning_rate: float) -> None:
+        """Behind all other work of the step: update what other ranks update alike, with what they have sent."""
 
     def _places(self, plan: Plan) -> Tuple:
         """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""

@@ -83,6 +83,32 @@ class PlainRows(RankRows):
         pass
 
 
+class ReplicaRows(RankRows):
+    """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
+
+    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float, device=None):
+        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
+        replica home."""
+        self.device, self._replica = device, replica
+        if device is None:
+            own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
+            self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
+        else:
+            from .replicated_rows import ReplicatedRows  # here, because it imports torch
+
+            self.steps = ReplicatedRows(table, replica, device)
+
+    @property
+    def steps_run(self):
+        return self.steps.steps_run
+
+    def statistics(self):
+        return None
+
+    def fail(self, sentence):
+        self._replica.fail(sentence)
+
+
 class FlushedRows(RankRows):
     """The engine of one table, and the rows of rank 0."""
 

@@ -3,53 +3,13 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
+#include "exchange/cuda/meeting.cuh"
 
 namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 512, kBlocks = 64;  // enough loads under way to fill a link
 constexpr int kAhead = 4;                    // words that a thread asks for before it adds them
-
-constexpr int kSpins = 256;                  // between two looks at whether somebody has failed
-
-__device__ std::uint64_t load_acquire(const std::uint64_t* from) {
-  std::uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
-  return value;
-}
-
-__device__ void store_release(std::uint64_t* to, std::uint64_t value) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
-
-__device__ std::uint64_t next_number(const DeviceExchange& x) {
-  return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
-}
-
-// By all blocks of a kernel: waits until all ranks have posted the next exchange. The block that `posts` does so for
-// this rank. False if somebody has failed: the sums are worthless then. Few blocks: hundreds that look at a word slow
-// down what runs beside them, and so the rank that is waited for next.
-__device__ bool meet(const DeviceExchange& x, bool posts) {
-  const std::uint64_t number = next_number(x);
-  const int other = static_cast<int>(threadIdx.x);
-  bool failed = false;
-  if (other < x.ranks && other != x.rank) {
-    if (posts) {
-      __threadfence_system();  // what this device wrote before comes before the word
-      store_release(x.tell[other], number);
-    }
-    for (int spins = 1; !failed && load_acquire(x.hear[other]) < number; ++spins)
-      failed = spins % kSpins == 0 && *static_cast<const volatile std::uint32_t*>(x.failed);
-  }
-  return !__syncthreads_or(failed);
-}
-
-// By all blocks that have met, in the end: the exchange has been.
-__device__ void part_ways(const DeviceExchange& x) {
-  const std::uint64_t number = next_number(x);  // before any block can say that all are done
-  __syncthreads();
-  if (threadIdx.x == 0 && atomicInc(x.blocks_done, gridDim.x - 1) == gridDim.x - 1) *x.posted = number;
-}
 
 __global__ void __launch_bounds__(kMostRanks) meet_kernel(const __grid_constant__ DeviceExchange x) {
   meet(x, true);

@@ -1,0 +1,70 @@
+"""Tables of which each of several ranks has a whole replica: relations and projections, which all of them train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional
+
+from ... import _native
+from ...config import TrainConfig
+from ...store import EmbeddingStore
+from ..columns.column_exchange import SharedSegment, StepExchange
+from .peers import Peers
+
+ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
+
+
+@dataclass(frozen=True)
+class ReplicaSize:
+    """What of a step decides how many floats ranks exchange: rows at most, floats and entries of each."""
+
+    rows: int
+    dim: int
+    entries: int
+
+    @classmethod
+    def of(cls, config: TrainConfig, name: str, relations: int, dim: int) -> "ReplicaSize":
+        """Of the table `name` with `relations` rows of `dim` floats."""
+        return cls(min(relations, config.batch.most_edges), dim, ENTRIES[name])
+
+    @property
+    def scores(self) -> int:
+        """Floats of the first region."""
+        return _native.Replica.floats(self.rows, self.dim, self.entries)
+
+    squares = scores  # of the second one, which takes turns with it
+
+    def bytes(self, ranks: int) -> int:
+        """Of the segment."""
+        return _native.exchange_bytes(ranks, self.scores, self.squares)
+
+
+class ReplicatedTable:
+    """One rank's replica.
+
+    Attributes:
+        store: which steps train.
+        address: where the other ranks find the table and the exchange, as JSON; they have it from rank 0.
+    """
+
+    def __init__(self, config: TrainConfig, name: str, relations: int, dim: int, rank: int, device=None,
+                 address: Optional[Dict[str, str]] = None):
+        ranks, size = config.device.ranks, ReplicaSize.of(config, name, relations, dim)
+        self._segment = SharedSegment(size.bytes(ranks)) if address is None else None
+        shared = SharedSegment.attach(address["segment"]) if self._segment is None else self._segment.array
+        self.exchange = StepExchange(shared, size, rank, ranks, device)
+        replica = _native.Replica(self.exchange.native, size.rows, dim, size.entries)
+        table = address and _native.HostTable(address["table"], relations, dim)
+        self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
+                                    replica=replica)
+        self.address = address or {"table": self.store.path, "segment": self._segment.path}
+
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective, before the first step. wanted: --peer."""
+        self.exchange.connect(peers, wanted)
+        if self._segment is not None:
+            self._segment.close()
+
+    def close(self) -> None:
+        """After all ranks have done their last step."""
+        self.exchange.close()
