@@ -27,7 +27,7 @@ bool reach_each_other(int device, int other) {
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
   const std::size_t bytes = kParts + static_cast<std::size_t>(host_.ranks()) * part_floats() * sizeof(float);
   cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes), "cudaMalloc",
-             std::to_string(bytes) + " bytes for the exchange of scores");
+             std::to_string(bytes) + " bytes for the exchange between ranks");
   try {
     cuda_check(cudaMemset(memory_, 0, bytes), "cudaMemset");
     cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");

@@ -99,7 +99,7 @@ class StepExchange:
             self.native.connect(list(handles))
             return True
         except _native.DeviceError as error:
-            print(f"scores are exchanged through host memory: {error}", flush=True)
+            print(f"GPUs meet through host memory: {error}", flush=True)
             return False
 
     def check(self) -> None:
