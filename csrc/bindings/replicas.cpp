@@ -12,7 +12,9 @@
 #include "bindings/row_arrays.h"
 #include "memory/host_table.h"
 #include "replicas/cpu/replica_updates.h"
+#include "replicas/cpu/shared_updates.h"
 #include "replicas/cuda/replica_updates.h"
+#include "replicas/cuda/shared_updates.h"
 #include "store/replicated_rows.h"
 
 namespace frugal {
@@ -83,9 +85,100 @@ class Replica {
   const ReplicaPart part_;
 };
 
+using PlannedRows = std::tuple<Vector<std::int64_t>, Vector<std::uint8_t>, Vector<std::int64_t>, Vector<std::int32_t>>;
+
+// This rank's side of a table whose shared rows are changed where ranks meet.
+class SharedTable {
+ public:
+  SharedTable(ColumnExchange& exchange, const SharedPart& part, std::vector<Floats> staging)
+      : exchange_(exchange), part_(part), staging_(std::move(staging)) {
+    require(part.rows >= 1 && part.entries >= 1 && part.entries <= kMaxEntries && part.floats() <= host().floats(0),
+            "the exchange has too little room for the rows of a step");
+    require(static_cast<int>(staging_.size()) == host().ranks(), "there is a staging of each rank");
+  }
+
+  HostExchange& host() { return exchange_.host(); }
+
+  void meet(bool is_cuda, std::uintptr_t stream) {
+    const nb::gil_scoped_release release;
+    if (is_cuda) return cuda::meet(exchange_.device(), stream);
+    host().post();
+    met_ = host().await();
+  }
+
+  void put(const PlannedRows& planned, const std::vector<Vector<std::int32_t>>& offsets, std::uintptr_t stream) {
+    SharedRows rows = rows_of(planned);
+    require(static_cast<int>(offsets.size()) == part_.entries, "a step has its entries");
+    for (std::size_t e = 0; e < offsets.size(); ++e) {
+      require(offsets[e].size() == std::get<0>(planned).size() + 1, "offsets must have one number more than rows");
+      rows.offset[e] = offsets[e].data();
+    }
+    const bool is_cuda = on_cuda(std::get<0>(planned));
+    const nb::gil_scoped_release release;
+    if (is_cuda) return cuda::put_shared(exchange_.device(), part_, rows, stream);
+    cpu::put_shared(part_, rows, reinterpret_cast<std::int32_t*>(host().part(0)));
+  }
+
+  void apply(const PlannedRows& planned, std::int64_t dim, const Rows& records, const Rows& host_rows,
+             float learning_rate, std::uintptr_t stream) {
+    const SharedRows rows = rows_of(planned);
+    require(records.shape(0) >= std::get<0>(planned).size() && records.shape(1) == host_rows.shape(1) &&
+                static_cast<std::int64_t>(records.shape(1)) > dim,
+            "there is a record of each row, as far apart as host rows are");
+    SharedMemory memory{dim, static_cast<std::int64_t>(records.shape(1)), records.data(), host_rows.data(), {}};
+    for (std::size_t rank = 0; rank < staging_.size(); ++rank) memory.staging[rank] = staging_[rank].data();
+    const bool is_cuda = on_cuda(records);
+    const nb::gil_scoped_release release;
+    if (is_cuda) return cuda::apply_shared(exchange_.device(), part_, rows, memory, learning_rate, stream);
+    if (!met_) return;
+    std::vector<const std::int32_t*> of_ranks;
+    for (int rank = 0; rank < host().ranks(); ++rank)
+      of_ranks.push_back(reinterpret_cast<const std::int32_t*>(host().part(0, rank)));
+    cpu::apply_shared(part_, host().rank(), of_ranks, rows, memory, learning_rate);
+  }
+
+ private:
+  SharedRows rows_of(const PlannedRows& planned) const {
+    const auto& [ids, leave, target, used] = planned;
+    require(ids.size() == leave.size() && ids.size() == target.size() && used.size() == 1 &&
+                static_cast<std::int64_t>(ids.size()) <= part_.rows,
+            "a plan has an id, a leave and a target of each row, and no more rows than a step has");
+    return {ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(), used.data(), {}};
+  }
+
+  ColumnExchange& exchange_;
+  const SharedPart part_;
+  const std::vector<Floats> staging_;
+  bool met_ = true;
+};
+
 }  // namespace
 
 void bind_replicas(nb::module_& module) {
+  nb::class_<SharedTable>(module, "SharedTable",
+                          "A host table of which ranks change shared rows where they meet. See "
+                          "csrc/replicas/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
+                          "uint8, target (U,) int64, used (1,) int32. Runs where the ids lie.")
+      .def(
+          "__init__",
+          [](SharedTable* self, ColumnExchange& exchange, std::int64_t rows, int entries, std::vector<Floats> staging) {
+            new (self) SharedTable(exchange, {rows, entries}, std::move(staging));
+          },
+          "exchange"_a, "rows"_a, "entries"_a, "staging"_a, nb::keep_alive<1, 2>(),
+          "rows: of a rank's step, at most. staging: of all ranks. The exchange has floats(rows, entries) of room in its "
+          "first region.")
+      .def_static(
+          "floats", [](std::int64_t rows, int entries) { return SharedPart{rows, entries}.floats(); }, "rows"_a,
+          "entries"_a, "What a rank puts out in a step.")
+      .def("meet", &SharedTable::meet, "is_cuda"_a, "stream"_a = 0, "Wait for all ranks, or until one has failed.")
+      .def("put", &SharedTable::put, "planned"_a, "offsets"_a, "stream"_a = 0,
+           "Put out where this rank's gradients of shared rows are. offsets: of each entry, (U + 1,) int32.")
+      .def("apply", &SharedTable::apply, "planned"_a, "dim"_a, "records"_a, "host_rows"_a, "learning_rate"_a,
+           "stream"_a = 0,
+           "When the ranks have met: apply all gradients of the rows of which this rank is the first that has them, to "
+           "the records that this rank has read, and store them into their host rows.")
+      .def("fail", [](SharedTable& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a)
+      .def_prop_ro("sentence", [](SharedTable& self) { return self.host().sentence(); });
   nb::class_<Replica>(module, "Replica",
                       "A table of which every rank has a whole replica that it updates from the sums of all ranks. See "
                       "csrc/replicas.")

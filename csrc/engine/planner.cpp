@@ -378,6 +378,7 @@ void Planner::send_value(std::int32_t rank, std::int64_t index) {
 }
 
 void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
+  if (!keeps_records_) return stage_gradients(users);
   StepOperations& mine = operations_of(row);
   const std::size_t first = mine.sources.size();
   for (int entry = 0; entry < config_.entries; ++entry)
@@ -405,6 +406,18 @@ void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
                              .due = record_due(kNever),
                              .first_source = static_cast<std::uint32_t>(first),
                              .sources = static_cast<std::uint32_t>(mine.sources.size() - first)});
+}
+
+// The executors apply them: only their places are planned.
+void Planner::stage_gradients(std::span<const User> users) {
+  for (const User& user : users) {
+    Part& sender = part(user.rank);
+    std::int64_t vectors = 0;
+    for (int entry = 0; entry < config_.entries; ++entry)
+      vectors += sender.occurrences[entry * sender.count + user.index];
+    const std::int64_t position = allocate(user.rank, vectors * config_.layout.in_floats().stride);
+    sender.plan(user.index, RowDestination::kGradient, position % staging_floats_);
+  }
 }
 
 // A stretch of the rank's staging that does not wrap. Positions are given out ahead; whether the bytes are free again

@@ -99,6 +99,7 @@ class Planner {
       FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  void stage_gradients(std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
   void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);

@@ -161,8 +161,8 @@ class DeviceRows:
     def publish(self, plan: Plan) -> None:
         """Let an engine know that all work before this is done, if it waits for that; `plan` in device memory."""
 
-    def receive(self, learning_rate: float) -> None:
-        """Behind all other work of the step: update what other ranks update alike, with what they have sent."""
+    def receive(self, plan: Plan, records: torch.Tensor, used, learning_rate: float) -> None:
+        """Behind all other work of the step: update what ranks have sent each other the gradients of. As `update`."""
 
     def _places(self, plan: Plan) -> Tuple:
         """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""

@@ -36,7 +36,8 @@ class EmbeddingStore:
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
     many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
-    update it alike; they share the host table, which is rank 0's replica once it is drained. With `rounding` the table is kept in halves, and so are caches and what travels; one process
+    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
+    _native.ColumnExchange, for ranks that meet (FlushConfig). With `rounding` the table is kept in halves, and so are caches and what travels; one process
     trains it. Steps compute in float32 all the same.
 
     Attributes:
@@ -47,7 +48,7 @@ class EmbeddingStore:
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Optional[_native.Replica] = None):
+                 replica: Optional[_native.Replica] = None, exchange=None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
@@ -59,7 +60,8 @@ class EmbeddingStore:
         if replica is not None:
             self._hold(ReplicaRows(self._table, replica, learning_rate, device))
         elif flushing is not None:
-            self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding))
+            self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
+                                   exchange=exchange))
         else:
             self._hold(PlainRows(self._table, device, rounding))
 
@@ -72,17 +74,19 @@ class EmbeddingStore:
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
-               table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None) -> "EmbeddingStore":
+               table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None,
+               exchange=None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
         table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in halves.
+        exchange: of ranks that meet.
         Raises RuntimeError if that process has ended.
         """
         store = cls.__new__(cls)
         store.learning_rate, store._square_root, store._rounding = learning_rate, None, rounding
         store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state,
                                                   rounding.element if rounding else "fp32")
-        store._hold(AttachedRows(store._table, address, rank, device, rounding))
+        store._hold(AttachedRows(store._table, address, rank, device, rounding, exchange))
         return store
 
     @property

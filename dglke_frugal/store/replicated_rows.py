@@ -24,7 +24,7 @@ class ReplicatedRows(ResidentRows):
         entries = [with_squares(entry, self.device.stream) for entry in entries]
         self._replica.send(plan.rows, used, entries, self.device.stream)
 
-    def receive(self, learning_rate):
+    def receive(self, plan, records, used, learning_rate):
         self._replica.receive(self.cache, learning_rate, self.device.stream)
 
     def end(self):

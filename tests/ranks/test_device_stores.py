@@ -57,6 +57,25 @@ def test_no_setting_changes_a_bit(expected, ranks, host_read, flush, slots):
     assert_same(arrays, expected[ranks])
 
 
+MEETING = {"meets": True, "value_path": "host_row", "host_read": "uva"}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("flush, slots, delay", [
+    ({"lookahead": 1}, 0, 0.0), ({"lookahead": 2}, 5, 0.002), ({"lookahead": 10, "policy": "lru"}, 30, 0.0),
+    ({"lookahead": 20, "policy": "next_use"}, 10, 0.0), ({"lookahead": 3}, 90, 0.001)], ids=str)
+def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
+    arrays, statistics = on_devices(step_config(), ranks, {**flush, **MEETING}, entity_slots=slots, delay=delay)
+    assert_same(arrays, run_oracle(step_config(), ranks))
+    assert all(rank["gradients_sent"] > 0 and rank["gate_stall_nanoseconds"] == 0 for rank in statistics)
+
+
+@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "RotatE", "SimplE", "TransE_l1"])
+def test_every_model_with_devices_that_meet(model):
+    arrays, _ = on_devices(step_config(model), 2, MEETING, delay=0.001)
+    assert_same(arrays, run_oracle(step_config(model), 2))
+
+
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0), ({"policy": "lru"}, 30),
                                           ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),

@@ -8,6 +8,7 @@ from ranks.ranks_oracle import Oracle
 from dglke_frugal import _native
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.half_embeddings import Rounding
+from dglke_frugal.store.meeting_rows import MeetingRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.ranks.replicas import ENTRIES, ReplicaSize
 from dglke_frugal.training.step.make_step import make_step
@@ -50,6 +51,13 @@ def run_oracle(config, ranks, steps=STEPS, element="fp32"):
     return oracle.arrays()
 
 
+def shared_segment(ranks, first_floats, second_floats):
+    """Memory of an exchange between threads."""
+    size = _native.exchange_bytes(ranks, first_floats, second_floats)
+    lines = np.zeros(size + 128, np.uint8)
+    return lines[-lines.ctypes.data % 128 :][:size]
+
+
 class ThreadRanks:
     """Threads that train through stores as processes would, each with its own port, cache, step and device.
 
@@ -66,24 +74,30 @@ class ThreadRanks:
             if name != "entity":
                 self._replicate(name, values)
                 continue
+            exchanges = [None] * ranks
+            if flush.get("meets"):
+                floats = MeetingRows.exchanged_floats(48)
+                segment = shared_segment(ranks, floats, 4)
+                exchanges = [_native.ColumnExchange(segment, rank, ranks, floats, 4) for rank in range(ranks)]
+            self.meetings = exchanges
             rounding = None if element == "fp32" else Rounding(element, *NOISE)
             slots = min(len(values), entity_slots)
             hot = [random.permutation(len(values)) for _ in range(ranks)]
             store = EmbeddingStore(*values.shape, config.learning_rate, hot_rows=hot, device=self.devices[0],
-                                   rounding=rounding,
+                                   rounding=rounding, exchange=exchanges[0],
                                    flushing=FlushConfig(48, 2, ranks, 48, slots=slots,
                                                         staging_bytes=4 << 20, **flush))
             store.embeddings[:] = values
             self.stores[0][name] = store
             for rank in range(1, ranks):
                 self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate,
-                                                                self.devices[rank], rounding=rounding)
+                                                                self.devices[rank], rounding=rounding,
+                                                                exchange=exchanges[rank])
 
     def _replicate(self, name, values):
         rows, dim = values.shape
         size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
-        lines = np.zeros(size.bytes(self.ranks) + 128, np.uint8)
-        segment = lines[-lines.ctypes.data % 128 :][: size.bytes(self.ranks)]
+        segment = shared_segment(self.ranks, size.scores, size.squares)
         for rank, stores in enumerate(self.stores):
             exchange = _native.ColumnExchange(segment, rank, self.ranks, size.scores, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
@@ -104,7 +118,7 @@ class ThreadRanks:
             self._train(rank, steps)
         except BaseException as error:
             self.errors.append(error)
-            for store in self.stores[rank].values():
+            for store in (*self.stores[rank].values(), *filter(None, self.meetings)):
                 store.fail(f"rank {rank}: {error}")
 
     def _train(self, rank, steps):

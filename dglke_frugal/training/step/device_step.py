@@ -128,8 +128,8 @@ class _ShapedStep:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
-            for rows in self._tables:  # what others wait for has been published
-                rows.receive(self._learning_rate)
+            for rows, plan, records, count in zip(self._tables, at.plans, at.records, counts):
+                rows.receive(plan, records, count, self._learning_rate)  # what others wait for has been published
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
