@@ -270,6 +270,13 @@ class TrainConfig:
         alone_on_a_gpu = device.gpu[0] >= 0 and device.ranks == 1
         return alone_on_a_gpu if wanted == "auto" else wanted == "direct"
 
+    @property
+    def meets(self) -> bool:
+        """Whether the GPUs of ranks that train by rows meet in each step, so that none waits for flush threads."""
+        device, store = self.device, self.store
+        return (device.gpu[0] >= 0 and device.ranks > 1 and self.writes_host_rows and store.flush in (None, "p2f")
+                and store.host_read != "copy" and not self.model.in_halves)
+
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":
         """Build from a flat mapping of flag name to value; names of no part are ignored, missing ones and None get

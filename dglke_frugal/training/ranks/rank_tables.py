@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, Optional
 
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
@@ -16,7 +16,7 @@ from ..memory.row_bytes import row_bytes
 from ..start_values import table_dims
 from ..tables import Tables, entity_rounding
 from .peers import Peers
-from .replicas import ReplicatedTable
+from .replicas import MeetingSize, RankExchange, ReplicatedTable
 
 
 class RankTables(Tables):
@@ -51,25 +51,32 @@ class RowTables(RankTables):
     """Of ranks that train on batches of their own: they share the entities, and each has the other tables as a
     whole."""
 
-    def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable]):
-        """replicated: relations and, for TransR, projections."""
+    def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
+                 meeting: Optional[RankExchange] = None):
+        """replicated: relations and, for TransR, projections. meeting: where devices meet for entities, if they do."""
         super().__init__(dims, entity, *(table.store for table in replicated.values()))
-        self._replicated = replicated
+        self._replicated, self._meeting = replicated, meeting
+        self._exchanges = [*filter(None, [meeting]), *(table.exchange for table in replicated.values())]
 
     def connect(self, peers: Peers, wanted: str) -> None:
         """Collective, before the first step. wanted: --peer."""
-        for table in self._replicated.values():
-            table.connect(peers, wanted)
+        for exchange in self._exchanges:
+            exchange.connect(peers, wanted)
+
+    def fail(self, sentence: str) -> None:
+        super().fail(sentence)
+        for exchange in self._exchanges:
+            exchange.fail(sentence)
 
     def close(self) -> None:
         super().close()
-        for table in self._replicated.values():
-            table.close()
+        for exchange in self._exchanges:
+            exchange.close()
 
     def addresses(self) -> Dict[str, dict]:
         """Where other ranks find each table, as JSON."""
         replicated = {name: table.address for name, table in self._replicated.items()}
-        return {"entity": self.entity.address.to_json(), **replicated}
+        return {"entity": self.entity.address.to_json(), "meeting": self._meeting and self._meeting.path, **replicated}
 
 
 def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RowTables:
@@ -85,14 +92,17 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     flushing = FlushConfig(
         used, 2, partition.ranks, rows, mode={"none": "off"}.get(store.flush, store.flush or "p2f"),
         lookahead=store.lookahead, flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
-        host_read=store.host_read, value_path="host_row" if config.writes_host_rows else "staging",
+        host_read="uva" if config.meets else store.host_read, meets=config.meets,
+        value_path="host_row" if config.writes_host_rows else "staging",
         staging_bytes=rank_staging_bytes(used, rows, slots, dims.entity, dtype, partition.ranks))
+    meeting = _meeting(config, used, 0, device)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
-        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (), flushing=flushing)
+        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (), flushing=flushing,
+        exchange=meeting and meeting.native)
     tables = RowTables(dims, entity, {
         name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, 0, device)
-        for name, dim in _replicated(dims).items()})
+        for name, dim in _replicated(dims).items()}, meeting)
     tables.fill(config, config.run.seed)
     return tables
 
@@ -101,12 +111,23 @@ def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[st
                   device=None) -> RowTables:
     """The tables of the leader, for another rank and its device. Raises RuntimeError if the leader has ended."""
     dims = table_dims(config)
-    entity = EmbeddingStore.attach(StoreAddress.from_json(addresses["entity"]), rank, config.loss.lr, device,
-                                   rounding=entity_rounding(config))
+    address = StoreAddress.from_json(addresses["entity"])
+    meeting = _meeting(config, address.flushing.max_rows_per_step, rank, device, addresses["meeting"])
+    entity = EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=entity_rounding(config),
+                                   exchange=meeting and meeting.native)
     return RowTables(dims, entity, {
         name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, rank, device,
                               addresses[name])
-        for name, dim in _replicated(dims).items()})
+        for name, dim in _replicated(dims).items()}, meeting)
+
+
+def _meeting(config: TrainConfig, rows: int, rank: int, device, path: Optional[str] = None) -> Optional[RankExchange]:
+    """rows: of a step. path: what rank 0 has told the others."""
+    if not config.meets:
+        return None
+    from ...store.meeting_rows import MeetingRows  # here, because it imports torch
+
+    return RankExchange(MeetingSize(MeetingRows.exchanged_floats(rows)), rank, config.device.ranks, device, path)
 
 
 def _replicated(dims: RowDims) -> Dict[str, int]:

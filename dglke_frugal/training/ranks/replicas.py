@@ -39,32 +39,64 @@ class ReplicaSize:
         return _native.exchange_bytes(ranks, self.scores, self.squares)
 
 
+@dataclass(frozen=True)
+class MeetingSize:
+    """Of devices that meet for rows that several of them change: what they put out in a step (store/meeting_rows.py)."""
+
+    scores: int
+    squares: int = 4  # nothing goes through the second region
+
+    def bytes(self, ranks: int) -> int:
+        """Of the segment."""
+        return _native.exchange_bytes(ranks, self.scores, self.squares)
+
+
+class RankExchange:
+    """A StepExchange in memory that rank 0 makes and the others find.
+
+    Attributes:
+        native: what kernels take.
+        path: for the other ranks.
+    """
+
+    def __init__(self, size, rank: int, ranks: int, device=None, path: Optional[str] = None):
+        """size: ReplicaSize or MeetingSize. path: what rank 0 has told."""
+        self._segment = SharedSegment(size.bytes(ranks)) if path is None else None
+        shared = SharedSegment.attach(path) if path else self._segment.array
+        self.path = path or self._segment.path
+        self._exchange = StepExchange(shared, size, rank, ranks, device)
+        self.native = self._exchange.native
+
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective, before the first step. wanted: --peer."""
+        self._exchange.connect(peers, wanted)
+        if self._segment is not None:
+            self._segment.close()
+
+    def fail(self, sentence: str) -> None:
+        """Let nobody wait any more."""
+        self._exchange.fail(sentence)
+
+    def close(self) -> None:
+        """After all ranks have done their last step."""
+        self._exchange.close()
+
+
 class ReplicatedTable:
     """One rank's replica.
 
     Attributes:
         store: which steps train.
+        exchange: by which it meets the others.
         address: where the other ranks find the table and the exchange, as JSON; they have it from rank 0.
     """
 
     def __init__(self, config: TrainConfig, name: str, relations: int, dim: int, rank: int, device=None,
                  address: Optional[Dict[str, str]] = None):
-        ranks, size = config.device.ranks, ReplicaSize.of(config, name, relations, dim)
-        self._segment = SharedSegment(size.bytes(ranks)) if address is None else None
-        shared = SharedSegment.attach(address["segment"]) if self._segment is None else self._segment.array
-        self.exchange = StepExchange(shared, size, rank, ranks, device)
+        size = ReplicaSize.of(config, name, relations, dim)
+        self.exchange = RankExchange(size, rank, config.device.ranks, device, address and address["segment"])
         replica = _native.Replica(self.exchange.native, size.rows, dim, size.entries)
         table = address and _native.HostTable(address["table"], relations, dim)
         self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
                                     replica=replica)
-        self.address = address or {"table": self.store.path, "segment": self._segment.path}
-
-    def connect(self, peers: Peers, wanted: str) -> None:
-        """Collective, before the first step. wanted: --peer."""
-        self.exchange.connect(peers, wanted)
-        if self._segment is not None:
-            self._segment.close()
-
-    def close(self) -> None:
-        """After all ranks have done their last step."""
-        self.exchange.close()
+        self.address = address or {"table": self.store.path, "segment": self.exchange.path}
