@@ -1,8 +1,10 @@
 """Rows of a host table that several ranks' devices train without flush threads: they meet in each step.
 
-Values go straight into host rows, and write-backs, too. A step reads behind a meeting of all devices, whose steps before
+Values go straight into host rows, and write-backs, too. A step begins with a meeting of all devices, whose steps before
 are then done; gradients of rows that several ranks change are applied behind a second one (csrc/replicas/shared_rows.h).
-So no gate waits, and the host runs ahead of its device.
+So no gate waits, and the host runs ahead of its device. Rows that no rank has changed in the STEPS_ON_DEVICE steps before
+arrive while those compute: an arrival comes behind the step as many before, and so behind a meeting that all ranks have
+come to with their steps before that.
 """
 
 from __future__ import annotations
@@ -31,9 +33,12 @@ class MeetingRows(MappedRows):
         """What a rank puts out for a step of so many rows at most."""
         return _native.SharedTable.floats(rows, ENTRIES)
 
+    def arrival(self, plan, records):
+        return self.device.repeated(lambda: self._gather(plan, records, "host"))
+
     def gather(self, plan, records):
         self._meet()
-        super().gather(plan, records)
+        self._gather(plan, records, "cache")  # and what has been changed lately
 
     def update(self, plan, records, entries, used=None) -> Optional[tuple]:
         offsets = [offset for _, offset, *_ in entries]
