@@ -4,14 +4,15 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
-and with --peer off; and by rows behind 5 %, with --flush sync, with --peer off, and without a cache but with stores into
-host rows. Each leg is a whole run of the command; its number is the median over all intervals of its
-log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
+and with --peer off; and by rows behind 5 %, with --flush sync, with --peer off, and with GPUs that meet (--host_write
+direct), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
+intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit
+are not run again.
 
-fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE there. large: N entities (20 million) by
-400 behind a cache of 5 %, in float32 and in fp16 on both sides. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns
-and n times the batch.
-large_rows: the legs by rows on the large table.
+fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
+there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the
+legs by rows there. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n
+times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer; _rows) and by the number of
 GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
 [frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs: [p2f_over_sync_two_gpus], and
@@ -44,7 +45,9 @@ SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
 BY_ROWS = {"rows": CACHED, "rows_sync": [*CACHED, "--flush", "sync"], "rows_no_peer": [*CACHED, "--peer", "off"],
-           "rows_direct": ["--cache_ratio", "0", "--host_write", "direct"]}
+           "rows_meet": [*CACHED, "--host_write", "direct"],
+           "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
+           "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"]}
 INTERVALS = 5  # of a run; the first one does not count
 LIMIT_SECONDS = 240
 LARGE_TRIPLES = 2_000_000

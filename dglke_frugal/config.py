@@ -215,8 +215,8 @@ class StoreConfig:
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
-    through staging and flush threads; auto is direct for one GPU and staged otherwise. flush_threads: None goes by
-    ranks and cores (TrainConfig.flush_threads).
+    through staging and flush threads; auto is direct for one GPU and staged otherwise, and with direct several GPUs meet
+    (TrainConfig.meets). flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
     """
 
     cache_ratio: Union[float, str] = AUTO

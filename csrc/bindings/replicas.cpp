@@ -191,7 +191,8 @@ void bind_replicas(nb::module_& module) {
           "rows: of a rank's step, at most; the same in all ranks. Both regions of the exchange have floats(...) of "
           "room.")
       .def_static(
-          "floats", [](std::int64_t rows, std::int64_t dim, int entries) { return ReplicaPart{rows, dim, entries}.floats(); },
+          "floats",
+          [](std::int64_t rows, std::int64_t dim, int entries) { return ReplicaPart{rows, dim, entries}.floats(); },
           "rows"_a, "dim"_a, "entries"_a, "What a rank puts out in a step, at most.")
       .def("send", &Replica::send, "ids"_a, "used"_a, "entries"_a, "stream"_a = 0,
            "Put out the sums of this rank's gradients of rows ids (U,) int64, of which the first used (1,) int32 are "

@@ -345,7 +345,7 @@ std::span<char> RankPort::shared_memory() const {
 std::span<float> RankPort::staging() { return staging_of(rank_); }
 
 std::span<float> RankPort::staging_of(int rank) {
-  if (rank < 0 || rank >= segment_->shape().plans) throw std::invalid_argument("There is no such rank.");
+  if (rank < 0 || rank >= segment_->shape().ranks) throw std::invalid_argument("There is no such rank.");
   return {segment_->staging(rank), static_cast<std::size_t>(segment_->shape().staging_floats)};
 }
 

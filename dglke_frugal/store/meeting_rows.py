@@ -1,10 +1,10 @@
 """Rows of a host table that several ranks' devices train without flush threads: they meet in each step.
 
 Values go straight into host rows, and write-backs, too. A step begins with a meeting of all devices, whose steps before
-are then done; gradients of rows that several ranks change are applied behind a second one (csrc/replicas/shared_rows.h).
-So no gate waits, and the host runs ahead of its device. Rows that no rank has changed in the STEPS_ON_DEVICE steps before
-arrive while those compute: an arrival comes behind the step as many before, and so behind a meeting that all ranks have
-come to with their steps before that.
+are then done; gradients of rows that several ranks change are applied behind a second one
+(csrc/replicas/shared_rows.h). So no gate waits, and the host runs ahead of its device. Rows that no rank has changed in
+the STEPS_ON_DEVICE steps before arrive while those compute: an arrival comes behind the step as many before, and so
+behind a meeting to which all ranks have come with their steps before that.
 """
 
 from __future__ import annotations

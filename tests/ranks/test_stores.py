@@ -4,7 +4,8 @@ from halves_oracle import ELEMENTS
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
 @pytest.mark.parametrize("model, rule", [*((model, "textbook") for model in (
-    "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")), ("RESCAL", "dglke"), ("TransR", "dglke")])
+    "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")),
+    ("RESCAL", "dglke"), ("TransR", "dglke")])
 def test_two_ranks_equal_one_process_with_their_entries_joined(model, rule):
     config = step_config(model, rule)
     arrays, statistics = trained_by_threads(config, 2, {})

@@ -125,7 +125,8 @@ __device__ void update_row(const DeviceExchange& x, const ReplicaPart& part, std
         const float* const sum = x.part[rank] + region + part.sum(e, __shfl_sync(kAll, place, rank)) + first;
         float gradient[kVectors];
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v) gradient[v] = first + v * kLanes < part.dim ? __ldcv(sum + v * kLanes) : 0.0f;
+        for (int v = 0; v < kVectors; ++v)
+          gradient[v] = first + v * kLanes < part.dim ? __ldcv(sum + v * kLanes) : 0.0f;
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) value[v] += negative_rate * gradient[v] / deviation;
       }

@@ -58,7 +58,8 @@ INSTANTIATE_TEST_SUITE_P(Replicas, Ranks, testing::Values(1, 2, 3, 4, 8));
 
 TEST_P(Ranks, AreThoseOfPlainLoops) {
   for (const int entries : {1, 2})
-    for (const std::int64_t dim : {3, 32, 70}) EXPECT_EQ(wrong_floats(GetParam(), {11, dim, entries}, 12, {}, no_pause), 0);
+    for (const std::int64_t dim : {3, 32, 70})
+      EXPECT_EQ(wrong_floats(GetParam(), {11, dim, entries}, 12, {}, no_pause), 0);
 }
 
 TEST_P(Ranks, DoNotDependOnWhenRanksArrive) {
