@@ -4,19 +4,24 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
-with --peer off, and by rows. Each leg is a whole run of the command; its number is the median over all intervals of its
-log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
+and with --peer off; and by rows behind 5 %, with --flush sync, with --peer off, and with GPUs that meet (--host_write
+direct), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
+intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit
+are not run again.
 
-fb15k: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE there. large: N entities (20 million) by
-400 behind a cache of 5 %, in float32 and in fp16 on both sides. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns
-and n times the batch.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer) and by the number of GPUs,
-[n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k], [frugal_over_vanilla_two_gpus]
-and so on.
+fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
+there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the
+legs by rows there. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n
+times the batch.
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer; _rows) and by the number of
+GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
+[frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs: [p2f_over_sync_two_gpus], and
+[stall_share_two_gpus], the share of its time that a rank's host waits for rows with P2F.
 """
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import statistics
@@ -32,14 +37,17 @@ from dglke_frugal.data.synthetic import SyntheticGraph, write
 from . import machine, result_file
 from .train import BATCH, NEGATIVES, RECIPES
 
-PARTS = ("fb15k", "models", "large", "shares")
+PARTS = ("fb15k", "rows", "models", "large", "large_rows", "shares")
 SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
 SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
-           "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"],
-           "rows": ["--parallel", "rows", "--flush_threads", "8", *CACHED]}
+           "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
+BY_ROWS = {"rows": CACHED, "rows_sync": [*CACHED, "--flush", "sync"], "rows_no_peer": [*CACHED, "--peer", "off"],
+           "rows_meet": [*CACHED, "--host_write", "direct"],
+           "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
+           "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"]}
 INTERVALS = 5  # of a run; the first one does not count
 LIMIT_SECONDS = 240
 LARGE_TRIPLES = 2_000_000
@@ -61,6 +69,7 @@ def measure(flags, model, steps, threads, share=1):
                                   timeout=LIMIT_SECONDS, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
         except subprocess.TimeoutExpired:
             return {"triples_per_second": None, "reason": f"longer than {LIMIT_SECONDS} seconds"}
+        stalls = stall_shares(Path(folder))
     rates = {}
     for rank, count, seconds in TOOK.findall(done.stdout):
         rates.setdefault(rank, []).append(int(count) / max(float(seconds), 1e-9))
@@ -71,7 +80,13 @@ def measure(flags, model, steps, threads, share=1):
             "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
     return {"steps_per_second": rate, "triples_per_second": rate * batch, "said": said, "last_interval": parts[:3],
-            "seconds": time.perf_counter() - began}
+            "stall_share": statistics.mean(stalls) if stalls else None, "seconds": time.perf_counter() - began}
+
+
+def stall_shares(folder):
+    """What each of several ranks has waited for rows, as a share of its time, by the results in a folder."""
+    return [rank["stall_share"] for path in folder.glob("*/result.json")
+            for rank in json.loads(path.read_text()).get("ranks", ())]
 
 
 def over(legs, ours, theirs):
@@ -89,6 +104,8 @@ COMPARED = [
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("20m", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer",), ("one",)),
+    ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
+    ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
     ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
@@ -107,6 +124,9 @@ def ratios(report, counts):
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
+        large = report.get("large", {})
+        found["p2f_over_sync_two_gpus"] = over(large, ("rows_2",), ("rows_sync_2",))
+        found["stall_share_two_gpus"] = large.get("rows_2", {}).get("stall_share")
     return found
 
 
@@ -141,24 +161,38 @@ class Legs:
         return found
 
 
+def by_rows(legs, part, graph, counts):
+    """The legs by rows, on the graph that these flags name."""
+    for count, (name, flags) in itertools.product(counts, BY_ROWS.items()):
+        legs.leg(part, name, [*graph, "--parallel", "rows", "--flush_threads", "8", *flags], steps=2500, count=count)
+
+
 def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
     """Measure, and write `path` after each leg. counts: of GPUs, beside one."""
     legs = Legs(path, gpus, counts, entities)
     with tempfile.TemporaryDirectory() as folder:
         large = SyntheticGraph(entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
         made = threading.Thread(target=write, args=(large, Path(folder), "Freebase"))
-        if "large" in parts:
+        large_parts = {"large", "large_rows"} & set(parts)
+        if large_parts:
             made.start()  # on another core, beside the first legs
         graph = ["--dataset", "FB15k", "--data_path", str(data_path)]
         if "fb15k" in parts:
             for name, flags in ONE.items():
                 legs.leg("fb15k", name, [*graph, *flags])
             for count, (name, flags) in itertools.product(counts, SEVERAL.items()):
-                legs.leg("fb15k", name, [*graph, *flags], steps=2500 if name == "rows" else 6000, count=count)
-        if "large" in parts:
+                legs.leg("fb15k", name, [*graph, *flags], count=count)
+        if "rows" in parts:
+            by_rows(legs, "fb15k", graph, counts)
+        if large_parts:
             made.join()
+            large_graph = ["--dataset", "Freebase", "--data_path", folder]
+        if "large_rows" in parts:
+            legs.leg("large", "one", [*large_graph, *CACHED], steps=5000)
+            by_rows(legs, "large", large_graph, counts)
+        if "large" in parts:
             for suffix, element in (("", "fp32"), ("_fp16", "fp16")):
-                flags = ["--dataset", "Freebase", "--data_path", folder, *CACHED, "--row_dtype", element]
+                flags = [*large_graph, *CACHED, "--row_dtype", element]
                 legs.leg("large", f"one{suffix}", flags, steps=5000)
                 for count, (name, more) in itertools.product(counts, (("", []), ("_no_peer", ["--peer", "off"]))):
                     legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000,

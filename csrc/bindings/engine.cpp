@@ -51,6 +51,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   };
   read("ranks", engine_config.ranks);
   read("same_steps", engine_config.same_steps);
+  read("meets", engine_config.meets);
   read("lookahead", engine_config.lookahead);
   read("flush_threads", engine_config.flush_threads);
   read("max_rows_per_step", engine_config.max_rows_per_step);
@@ -295,6 +296,13 @@ void bind_engine(nb::module_& module) {
              const std::span<float> staging = nb::cast<RankPort&>(self).staging();
              return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
            })
+      .def(
+          "staging_of",
+          [](nb::handle self, int rank) {
+            const std::span<float> staging = nb::cast<RankPort&>(self).staging_of(rank);
+            return nb::ndarray<nb::numpy, float, nb::ndim<1>>(staging.data(), {staging.size()}, self);
+          },
+          "rank"_a, "Another rank's, where executors read it.")
       .def("shared_memory",
            [](nb::handle self) {
              const std::span<char> memory = nb::cast<RankPort&>(self).shared_memory();

@@ -24,13 +24,16 @@ enum class ValuePath : std::uint8_t {
   kStaging,  // into the rank's staging; a flush thread copies it to the host row
   kHostRow,  // the executor stores it straight into the host row; the flush worker only keeps the books. With one rank
              // its own order of work then keeps reads behind stores: in kP2F no gate ever waits, and there are no flush
-             // workers
+             // workers. Nor with ranks that meet
 };
 
 struct EngineConfig {
   int ranks = 1;
   bool same_steps = false;  // all ranks run the same steps, each on columns of its own of every row: rank 0 registers
                             // the rows, one plan, by one cache policy, serves all. For kP2F with kHostRow
+  bool meets = false;       // each executor waits, before it reads for a step, until all have done the step before, with
+                            // the write-backs asked for by then, and all gradients that they send in it are applied by
+                            // one of them (replicas/shared_rows.h). For kP2F with kHostRow
   int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
   int planner_threads = 0;  // that look up the rows of a step; 0: by the cores of the process
   int flush_threads = 2;    // F >= 1: one thread is one flush worker, the only writer of its rows

@@ -10,6 +10,8 @@
 namespace frugal {
 
 inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that is read from host memory
+inline constexpr std::int32_t kFromHostLate = -2;  // the same, of ranks that meet: not before they have met
+inline constexpr std::int64_t kLateSteps = 3;      // a row is such if one of so many steps before has changed it
 
 // What happens to a row after a step has used it.
 enum class RowDestination : std::uint8_t {
@@ -47,7 +49,7 @@ struct PlanFields {
 struct StepPlan {
   std::int64_t step = -1;
   std::span<const std::int64_t> rows;    // (U,) ascending, as registered
-  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or of a value in flight, or kFromHost
+  std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or of a value in flight, or from host
   std::span<const RowDestination> leave;  // (U,)
   std::span<const std::int64_t> target;   // (U,) see RowDestination
 };

@@ -102,6 +102,11 @@ bool Planner::ready(std::int64_t step) const {
 void Planner::start(std::int64_t step) {
   step_ = step;
   for (Inbox* inbox : inboxes_) inbox->next().clear(step);
+  std::vector<std::int64_t>& forgotten = changed_in(step);
+  for (const std::int64_t row : forgotten)
+    if (const std::int64_t* last = last_change_.find(row); last != nullptr && *last + kLateSteps < step)
+      last_change_.erase(row);
+  forgotten.clear();
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
     mine.rows = segment_->inbox_rows(r, step);
@@ -226,6 +231,8 @@ void Planner::visit_together() {
       hit(users_[0].rank, users_[0].index);
       continue;
     }
+    if (segment_->shape().meets && (changes(row) || place != kFromHost))
+      for (const User& user : users_) part(user.rank).source[user.index] = kFromHostLate;
     if (place != kFromHost)
       pull_back(row, place);
     else
@@ -251,6 +258,14 @@ void Planner::hit(std::int32_t rank, std::int64_t index) {
 void Planner::miss(std::int64_t row) {
   if (keeps_records_ && !mutated(Mutation::kDeadlineNotMoved))
     operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
+}
+
+// The row's value in host memory changes with this step. Returns whether one of the last kLateSteps has changed it.
+bool Planner::changes(std::int64_t row) {
+  const std::size_t known = last_change_.size();
+  last_change_[row] = step_;
+  changed_in(step_).push_back(row);
+  return last_change_.size() == known;
 }
 
 // The row is in a cache, and others read it.
@@ -318,6 +333,7 @@ void Planner::take_in(Admitted& admitted) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
     write_back(user.rank, place, kNever);
+    if (segment_->shape().meets) changes(slot.row);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
@@ -378,6 +394,7 @@ void Planner::send_value(std::int32_t rank, std::int64_t index) {
 }
 
 void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
+  if (!keeps_records_) return stage_gradients(users);
   StepOperations& mine = operations_of(row);
   const std::size_t first = mine.sources.size();
   for (int entry = 0; entry < config_.entries; ++entry)
@@ -405,6 +422,18 @@ void Planner::send_gradients(std::int64_t row, std::span<const User> users) {
                              .due = record_due(kNever),
                              .first_source = static_cast<std::uint32_t>(first),
                              .sources = static_cast<std::uint32_t>(mine.sources.size() - first)});
+}
+
+// The executors apply them: only their places are planned.
+void Planner::stage_gradients(std::span<const User> users) {
+  for (const User& user : users) {
+    Part& sender = part(user.rank);
+    std::int64_t vectors = 0;
+    for (int entry = 0; entry < config_.entries; ++entry)
+      vectors += sender.occurrences[entry * sender.count + user.index];
+    const std::int64_t position = allocate(user.rank, vectors * config_.layout.in_floats().stride);
+    sender.plan(user.index, RowDestination::kGradient, position % staging_floats_);
+  }
 }
 
 // A stretch of the rank's staging that does not wrap. Positions are given out ahead; whether the bytes are free again

@@ -90,6 +90,7 @@ class Planner {
   void visit_together() FRUGAL_REQUIRES(thread_);
   void hit(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
+  bool changes(std::int64_t row) FRUGAL_REQUIRES(thread_);
   void pull_back(std::int64_t row, std::int32_t place) FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
   void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
@@ -99,6 +100,7 @@ class Planner {
       FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  void stage_gradients(std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void finish() FRUGAL_REQUIRES(thread_);
   void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
@@ -129,6 +131,12 @@ class Planner {
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
+  // Of ranks that meet: the last steps that have changed rows, with which rows.
+  RowMap<std::int64_t> last_change_ FRUGAL_GUARDED_BY(thread_);
+  std::vector<std::int64_t> changed_[kLateSteps + 1] FRUGAL_GUARDED_BY(thread_);
+  std::vector<std::int64_t>& changed_in(std::int64_t step) FRUGAL_REQUIRES(thread_) {
+    return changed_[step % (kLateSteps + 1)];
+  }
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };

@@ -342,8 +342,11 @@ std::span<char> RankPort::shared_memory() const {
   return {static_cast<char*>(segment_->data()), static_cast<std::size_t>(segment_->bytes())};
 }
 
-std::span<float> RankPort::staging() {
-  return {segment_->staging(rank_), static_cast<std::size_t>(segment_->shape().staging_floats)};
+std::span<float> RankPort::staging() { return staging_of(rank_); }
+
+std::span<float> RankPort::staging_of(int rank) {
+  if (rank < 0 || rank >= segment_->shape().ranks) throw std::invalid_argument("There is no such rank.");
+  return {segment_->staging(rank), static_cast<std::size_t>(segment_->shape().staging_floats)};
 }
 
 std::atomic<std::uint64_t>* RankPort::published_counter() { return &segment_->rank(rank_).published.value; }

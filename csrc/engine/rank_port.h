@@ -107,6 +107,7 @@ class RankPort {
   std::span<char> shared_memory() const;
   // This rank's staging: floats, 128-byte aligned, in the segment (which a device may map).
   std::span<float> staging();
+  std::span<float> staging_of(int rank);  // another one's, which ranks that meet read
   // For executors on a device, instead of publish/publish_write_backs: monotone 64-bit counters in the segment. Store
   // step + 1 into the first when the step's records are visible to the host; add to the second per write-back. The
   // engine needs poll_microseconds > 0 then, and the host calls note_published afterwards, in order, to keep its books.

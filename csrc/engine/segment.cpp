@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3035;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3036;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -48,6 +48,9 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
           "There must be one cache policy per rank, one for ranks that run the same steps, or none.");
   require(!one_plan || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow),
           "Ranks that run the same steps store values into host rows themselves, in mode p2f.");
+  require(!config.meets || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow &&
+                            config.in_flight_steps == 0),
+          "Ranks that meet store values into host rows themselves, in mode p2f, and at once.");
   SegmentShape shape{};
   shape.ranks = config.ranks;
   shape.plans = one_plan ? 1 : config.ranks;
@@ -55,6 +58,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.entries = config.entries;
   shape.mode = config.mode;
   shape.value_path = config.value_path;
+  shape.meets = config.meets;
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
   shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
@@ -64,7 +68,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.poll_microseconds = config.poll_microseconds;
   shape.window = config.lookahead + 2;
   shape.block_ring = 4 * shape.window;
-  const std::int64_t default_floats = shape.reads_follow_stores() ? 0 : 8 * shape.max_rows * config.layout.stride;
+  const bool stages = !shape.reads_follow_stores() || shape.meets;
+  const std::int64_t default_floats = !stages ? 0 : 8 * shape.max_rows * config.layout.stride;
   const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
   shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
   std::int64_t slots = 0;

@@ -51,9 +51,12 @@ bool HostExchange::failed() const {
   return std::atomic_ref(words_->failed).load(std::memory_order_relaxed) != 0;
 }
 
-bool HostExchange::meet(ExchangeRegion region) {
+void HostExchange::post() {
   ++posted_;
   std::atomic_ref(words_->word[rank_].posted).store(posted_, std::memory_order_release);
+}
+
+bool HostExchange::await(ExchangeRegion region) {
   int left = rules_.careless == static_cast<int>(region) ? ranks_ - 2 : ranks_ - 1;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
@@ -65,6 +68,11 @@ bool HostExchange::meet(ExchangeRegion region) {
   }
   if (rules_.before_reading) rules_.before_reading(rank_);
   return true;
+}
+
+bool HostExchange::meet(ExchangeRegion region) {
+  post();
+  return await(region);
 }
 
 void HostExchange::add_parts(ExchangeRegion region, std::int64_t first, std::int64_t count, float* to) {

@@ -83,13 +83,25 @@ class HostExchange {
   // values[i] = (sum over ranks of values[i]) / ranks.
   void average(float* values, std::int64_t count);
 
+  // Meetings of another kind than a step's: kScores and kSquares take turns. Into next_part goes what this rank puts
+  // out; post says that it is there; await returns when all are, false if somebody has failed; then met_part is any
+  // rank's.
+  float* next_part() { return part(turn(posted_), rank_); }
+  void post();
+  bool await() { return await(turn(posted_ - 1)); }
+  float* met_part(int rank) { return part(turn(posted_ - 1), rank); }
+
   // Ends the waiting of all ranks, with the first sentence that anybody gives.
   void fail(const std::string& sentence);
   std::string sentence() const;  // empty as long as nobody has failed
 
  private:
+  static ExchangeRegion turn(std::uint64_t number) {
+    return number % 2 == 0 ? ExchangeRegion::kScores : ExchangeRegion::kSquares;
+  }
   bool failed() const;
-  bool meet(ExchangeRegion region);  // false if somebody has failed
+  bool await(ExchangeRegion region);  // false if somebody has failed
+  bool meet(ExchangeRegion region);   // the same
   void add_parts(ExchangeRegion region, std::int64_t first, std::int64_t count, float* to);
 
   ExchangeWords* words_;

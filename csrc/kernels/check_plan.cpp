@@ -34,7 +34,7 @@ void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestin
 void check_reads(const RowMemory&, const MemoryExtent& extent, const RowReads& reads) {
   for (std::int64_t u = 0; u < reads.count; ++u) {
     if (!reads.wants(u)) continue;  // it is in its record already, or comes by another call
-    if (reads.source[u] == kFromHost)
+    if (reads.source[u] == kFromHost || reads.source[u] == kFromHostLate)
       require(within(reads.rows[u], extent.host_rows), u, "is read from outside the table");
     else
       require(within(reads.source[u], extent.slots), u, "is read from a slot outside the cache");

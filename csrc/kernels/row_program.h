@@ -61,7 +61,8 @@ struct RowRounding {
   FRUGAL_HOST_DEVICE RoundingNoise of(std::int64_t u) const { return by.of(*step, rows[u]); }
 };
 
-// Which rows of a step are read at a time: those that come from the host need not wait for the step before.
+// Which rows of a step are read at a time: those that come from the host (kFromHost) need not wait for the step before,
+// as all others do, kFromHostLate among them.
 enum class ReadPart : std::uint8_t { kAll, kHost, kCache };
 
 // Reads of a step: StepPlan::rows and source. `rows` index host_rows.
@@ -137,7 +138,7 @@ struct TableUpdate {
 
 FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const RowReads& reads, std::int64_t u) {
   const std::int32_t slot = reads.source[u];
-  return slot == kFromHost ? memory.host_rows + reads.rows[u] * memory.stride : memory.cache + slot * memory.stride;
+  return slot < 0 ? memory.host_rows + reads.rows[u] * memory.stride : memory.cache + slot * memory.stride;
 }
 
 FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, RowDestination leave, std::int64_t target) {

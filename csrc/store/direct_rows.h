@@ -10,7 +10,7 @@
 
 namespace frugal {
 
-class DirectRows final : public StepRows {
+class DirectRows : public StepRows {
  public:
   // The table must outlive this.
   explicit DirectRows(HostTable& table) : table_(table) {}

@@ -110,7 +110,7 @@ def new_flags() -> argparse.ArgumentParser:
                        help="what several GPUs share out: rows, each training on batches of its own, or dims, each "
                             "with some columns of every row; auto: dims where the model allows it (%(default)s)")
     group.add_argument("--peer", choices=PEERS, default="auto",
-                       help="off: GPUs exchange scores through host memory even if they reach each other (%(default)s)")
+                       help="off: GPUs meet through host memory even if they reach each other (%(default)s)")
     softmax = parser.add_argument_group("softmax over all entities (--loss_genre Softmax --neg_sample_size all)")
     softmax.add_argument("--optimizer", choices=OPTIMIZERS, default="row_adagrad",
                          help="row_adagrad: one number of state per row; adagrad: one per element; adam (%(default)s)")

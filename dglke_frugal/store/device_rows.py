@@ -155,9 +155,10 @@ class DeviceRows:
         come over the bus, are in halves, or are not worth it."""
         return None
 
-    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> tuple:
+    def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
         """How the rows leave, as plan_kernels.update_tables takes it: by row-wise Adagrad with these entries, whose
-        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad."""
+        gradients are by row of the plan. used (1,) int32: how many rows the plan has, without those that pad. None for
+        rows that `receive` updates."""
         host, cache, staging, leave, target = self._places(plan)
         by = self.rounding
         rounding = by and (by.element, by.seed, by.table, plan.step, plan.rows, by.columns)
@@ -196,6 +197,9 @@ class DeviceRows:
 
     def _depart(self, plan: Plan) -> Prepared:
         return ()
+
+    def receive(self, plan: Plan, records: torch.Tensor, used, learning_rate: float) -> None:
+        """Behind all other work of the step: update what ranks have sent each other the gradients of. As `update`."""
 
     def _places(self, plan: Plan) -> Tuple:
         """(host rows, cache, staging, leave, target) of an update, as its kernels take them."""

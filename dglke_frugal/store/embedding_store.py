@@ -10,7 +10,7 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flush_config import FlushConfig, StoreAddress
-from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows
+from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRows
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 _SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
@@ -35,8 +35,10 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
-    many rows and columns. With `rounding` the table is kept in halves, and so are caches and what travels; one process
-    trains it. Steps compute in float32 all the same.
+    many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
+    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
+    _native.ColumnExchange, for ranks that meet (FlushConfig). With `rounding` the table is kept in halves, and so are
+    caches and what travels; steps compute in float32 all the same.
 
     Attributes:
         steps: where steps find their rows and leave them.
@@ -45,7 +47,8 @@ class EmbeddingStore:
 
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
-                 table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1):
+                 table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
+                 replica: Optional[_native.Replica] = None, exchange=None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
@@ -54,8 +57,13 @@ class EmbeddingStore:
                                                      element=rounding.element if rounding else "fp32")
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
-        self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding) if flushing
-                   else PlainRows(self._table, device, rounding))
+        if replica is not None:
+            self._hold(ReplicaRows(self._table, replica, learning_rate, device))
+        elif flushing is not None:
+            self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
+                                   exchange=exchange))
+        else:
+            self._hold(PlainRows(self._table, device, rounding))
 
     def _hold(self, rows: RankRows) -> None:
         """gather and apply mean the table, until a step of these rows begins."""
@@ -66,23 +74,30 @@ class EmbeddingStore:
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, learning_rate: float, device=None,
-               table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None) -> "EmbeddingStore":
+               table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None,
+               exchange=None) -> "EmbeddingStore":
         """The store of another process, seen by rank `rank` > 0, with a `device` if that one has one.
 
         table: of a rank that has columns of its own, its table; else that of the address. rounding: of one in halves.
+        exchange: of ranks that meet.
         Raises RuntimeError if that process has ended.
         """
         store = cls.__new__(cls)
         store.learning_rate, store._square_root, store._rounding = learning_rate, None, rounding
         store._table = table or _native.HostTable(address.table, address.rows, address.dim, address.state,
                                                   rounding.element if rounding else "fp32")
-        store._hold(AttachedRows(store._table, address, rank, device, rounding))
+        store._hold(AttachedRows(store._table, address, rank, device, rounding, exchange))
         return store
 
     @property
     def address(self) -> StoreAddress:
         """For `attach` in the processes of other ranks."""
         return self._ranked.address
+
+    @property
+    def path(self) -> str:
+        """Where other processes find a shared table."""
+        return self._table.path
 
     @property
     def rows(self) -> int:

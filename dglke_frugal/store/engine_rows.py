@@ -307,10 +307,10 @@ def _as_records(row, slot, leave, target) -> np.ndarray:
 
 
 def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device: Device,
-                     rounding: Optional[Rounding] = None) -> EngineRows:
+                     rounding: Optional[Rounding] = None, exchange=None) -> EngineRows:
     """Rows that cross the bus as config.host_read says: uva (in place), copy, or auto: the faster one that is possible.
 
-    slots: of this rank's cache. rounding: of a table in halves, which is read in place.
+    slots: of this rank's cache. rounding: of a table in halves, which is read in place. exchange: of ranks that meet.
     Raises InputError if uva is asked for and refused.
     """
     lookahead, max_rows = config.lookahead, config.max_rows_per_step
@@ -324,6 +324,10 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
                          f"--row_dtype fp32, since that is refused: {error}") from error
     if way == "uva":
         try:
+            if config.meets:
+                from .meeting_rows import MeetingRows  # which is made of these
+
+                return MeetingRows(table, port, slots, lookahead, device, exchange)
             if port.reads_follow_stores:
                 return DirectWriteRows(table, port, slots, lookahead, device, max_rows, rounding)
             return MappedRows(table, port, slots, lookahead, device, rounding=rounding)

@@ -20,7 +20,8 @@ class FlushConfig:
     staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
     that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
     poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
-    behind the cache on their way to host rows (csrc/engine/config.h).
+    behind the cache on their way to host rows (csrc/engine/config.h). meets: the ranks' devices meet in each step
+    (meeting_rows.py), instead of waiting at gates; value_path is then "host_row", mode "p2f" and host_read "uva".
     """
 
     max_rows_per_step: int
@@ -39,6 +40,7 @@ class FlushConfig:
     horizon: int = 0
     poll_microseconds: int = 0
     in_flight_steps: int = 0
+    meets: bool = False
 
 
 @dataclass(frozen=True)

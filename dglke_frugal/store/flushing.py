@@ -29,14 +29,14 @@ class RankRows:
     address: StoreAddress
 
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device,
-                    rounding: Optional[Rounding] = None) -> None:
+                    rounding: Optional[Rounding] = None, exchange=None) -> None:
         self._port, self.device = port, device
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, port, slots), rounding)
         else:
             from .engine_rows import make_engine_rows  # here, because it imports torch
 
-            self.steps = make_engine_rows(table, port, slots, config, device, rounding)
+            self.steps = make_engine_rows(table, port, slots, config, device, rounding, exchange)
 
     @property
     def steps_run(self) -> int:
@@ -83,26 +83,54 @@ class PlainRows(RankRows):
         pass
 
 
+class ReplicaRows(RankRows):
+    """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
+
+    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float, device=None):
+        """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
+        replica home."""
+        self.device, self._replica = device, replica
+        if device is None:
+            own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
+            self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
+        else:
+            from .replicated_rows import ReplicatedRows  # here, because it imports torch
+
+            self.steps = ReplicatedRows(table, replica, device)
+
+    @property
+    def steps_run(self):
+        return self.steps.steps_run
+
+    def statistics(self):
+        return None
+
+    def fail(self, sentence):
+        self._replica.fail(sentence)
+
+
 class FlushedRows(RankRows):
     """The engine of one table, and the rows of rank 0."""
 
     def __init__(self, table: _native.HostTable, learning_rate: float, config: FlushConfig,
                  hot_rows: Sequence[Optional[Sequence[int]]] = (), device=None, update=None,
-                 rounding: Optional[Rounding] = None):
+                 rounding: Optional[Rounding] = None, exchange=None):
         """Start the flush threads.
 
         update: the _native.RowUpdate by which gradients of several ranks change a row; row-wise Adagrad in DGL-KE's
         order if not given.
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
-        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves.
+        store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
+        ranks that meet, a _native.ColumnExchange.
         """
         lookahead, poll, in_flight = config.lookahead + (STEPS_APART if config.same_steps else 0), 0, 0
         if device is not None:
             from .device_rows import STEPS_ON_DEVICE  # here, because it imports torch
             from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
 
-            lookahead, poll, in_flight = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS, STEPS_ON_DEVICE
+            lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
+            in_flight = 0 if config.meets else STEPS_ON_DEVICE
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
@@ -115,7 +143,7 @@ class FlushedRows(RankRows):
                                       table.element, *noise)
         slots = tuple(cache.slots for cache in caches) or (0,)
         slots *= config.ranks // len(slots)
-        self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding)
+        self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding, exchange)
         host_read = config.host_read if device is None else self.steps.host_read
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, self._engine.segment_path,
                                     slots, replace(config, host_read=host_read))
@@ -132,11 +160,11 @@ class AttachedRows(RankRows):
     """The rows of another rank than 0, in a process of its own."""
 
     def __init__(self, table: _native.HostTable, address: StoreAddress, rank: int, device=None,
-                 rounding: Optional[Rounding] = None):
-        """device, rounding: as for FlushedRows; all ranks have one, or none has."""
+                 rounding: Optional[Rounding] = None, exchange=None):
+        """device, rounding, exchange: as for FlushedRows; all ranks have one, or none has."""
         self.address = address
         self._make_steps(table, _native.attach_rank(address.segment, rank), address.slots[rank], address.flushing,
-                         device, rounding)
+                         device, rounding, exchange)
 
     def close(self):
         super().close()

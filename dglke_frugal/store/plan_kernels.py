@@ -16,7 +16,7 @@ from .._native import (gather_rows, pack_host_rows, prepare_gather, prepare_publ
 
 __all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "WRITE_BACK", "as_bytes",
            "gather_rows", "pack_host_rows", "prepare_gather", "prepare_publish", "prepare_return", "prepare_update",
-           "segment_sums", "update_tables", "write_back_rows"]
+           "segment_sums", "update_tables", "with_squares", "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW = range(4)
@@ -44,11 +44,12 @@ def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 
 
 
 def _complete(stream: int, dim, host, cache, staging, leave, target, records, entries, used, rounding=None) -> tuple:
-    entries = [_with_squares(entry, stream) for entry in entries]
+    entries = [with_squares(entry, stream) for entry in entries]
     return dim, host, cache, staging, leave, target, records, entries, used, rounding
 
 
-def _with_squares(entry: tuple, stream: int) -> tuple:
+def with_squares(entry: tuple, stream: int) -> tuple:
+    """An entry with the mean squares of its gradients, which a GPU's kernels want."""
     gradients, offset, order, *squares = entry
     if not squares and not isinstance(gradients, np.ndarray) and gradients.is_cuda:
         squares = [gradients.new_empty(len(gradients))]

@@ -225,7 +225,7 @@ def test_plans_that_point_outside_are_refused_before_anything_is_touched():
 
     for rows, source in [(changed(plan.rows, ROWS), np.full(40, FROM_HOST, np.int32)),
                          (changed(plan.rows, -1), np.full(40, FROM_HOST, np.int32)),
-                         (plan.rows, changed(plan.source, SLOTS)), (plan.rows, changed(plan.source, -2))]:
+                         (plan.rows, changed(plan.source, SLOTS)), (plan.rows, changed(plan.source, -3))]:
         with pytest.raises(IndexError, match="row 17 of the plan"):
             gather_rows(8, table.records, cache, rows, source, records)
     assert not records.any()

@@ -1,7 +1,9 @@
 """What several ranks must compute, by plain loops over plain tables in one process.
 
-In each step all ranks differentiate at the same values; then the first entries of all ranks, in rank order, are one
-entry, and so are the second ones. No plan, no cache, no engine, no row that is in two places.
+In each step all ranks differentiate at the same values. Of entities the first entries of all ranks, in rank order, are
+then one entry, and so are the second ones. Of relations and projections each rank has added up its gradients of a row in
+an entry, and their mean squares; such a sum is one occurrence in the entry of all ranks. No plan, no cache, no engine,
+no row that is in two places.
 """
 
 from __future__ import annotations
@@ -41,13 +43,38 @@ class Oracle:
                                               (relations, gradients["projection_of_negatives"])))
         for name, of_ranks in entries.items():
             for entry in zip(*of_ranks):
-                ids, gradients = (np.concatenate(parts) for parts in zip(*entry))
-                self.tables[name].apply_entry(
-                    ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate
-                )
+                if name == "entity":
+                    ids, gradients = (np.concatenate(parts) for parts in zip(*entry))
+                    self.tables[name].apply_entry(
+                        ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate
+                    )
+                else:
+                    self.apply_sums(self.tables[name], [self.sums(*part) for part in entry])
         if self.rounding:
             self.round_entities(batches)
         return losses
+
+    @staticmethod
+    def sums(ids, gradients):
+        """By row: the sum of its gradients, and that of their mean squares, in the order of its occurrences."""
+        gradients = np.ascontiguousarray(gradients, np.float32)
+        squares, found = np.empty(len(ids), np.float32), {}
+        _native.mean_squares(gradients, squares)
+        for row, gradient, square in zip(ids.tolist(), gradients, squares):
+            total, squared = found.get(row, (np.zeros_like(gradient), np.float32(0)))
+            found[row] = total + gradient, squared + square
+        return found
+
+    def apply_sums(self, table, of_ranks):
+        """Row-wise Adagrad, where each rank's sum is one occurrence."""
+        rate = np.float32(-self.config.learning_rate)
+        for row in sorted(set().union(*of_ranks)):
+            given = [found[row] for found in of_ranks if row in found]
+            for _, square in given:
+                table.state[row] += square
+            deviation = np.sqrt(table.state[row]) + np.float32(1e-10)
+            for total, _ in given:
+                table.embeddings[row] += rate * total / deviation
 
     def round_entities(self, batches):
         element, seed, table = self.rounding

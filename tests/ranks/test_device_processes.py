@@ -64,12 +64,29 @@ def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
         assert_same(trained(folder), expected)
 
 
+@on_both
+@pytest.mark.parametrize("count", [2, 3])
+def test_devices_that_meet_change_nothing(gpu_ranks, count):
+    """With delays, a validation, and a resumed run that waits at gates again."""
+    expected = trained(gpu_ranks.run("--num_proc", count, "--max_step", STEPS)[0])
+    given = ["--gpu", *[0] * count, "--host_write", "direct"]
+    folder, output = gpu_ranks.run(*given, "--cache_ratio", 0.1, "--max_step", STEPS - 9, "--valid", "--eval_interval", 8,
+                                   "--eval_percent", 0.05, suffering=DELAYS)
+    assert output.count("[0]Valid average MRR") == 2
+    reports = json.loads((folder / "result.json").read_text())["ranks"]
+    assert all(report["gradients"] > 0 for report in reports)
+    gpu_ranks.run("--max_step", STEPS - 4, "--cache_ratio", 0, resume=folder)
+    gpu_ranks.run("--max_step", STEPS, "--host_write", "staged", resume=folder)
+    assert_same(trained(folder), expected)
+
+
 @on_gpu
 @pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0]) < 2, reason="this machine has no second GPU")
 def test_a_gpu_for_each_rank(gpu_ranks):
     flags = ["--max_step", STEPS, "--cache_ratio", 0.1]
     expected = trained(gpu_ranks.run("--num_proc", 4, *flags)[0])
-    assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags)[0]), expected)
+    for more in ([], ["--peer", "off"], ["--host_write", "direct"], ["--host_write", "direct", "--peer", "off"]):
+        assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags, *more)[0]), expected)
 
 
 @on_both
@@ -88,8 +105,8 @@ def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
 def running(gpu_ranks):
     """Starts three ranks that have begun to train: process, ids of the others."""
 
-    def start(suffering="pass"):
-        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20)
+    def start(suffering="pass", given=()):
+        arguments, _ = gpu_ranks.arguments("--gpu", 0, 0, 0, "--max_step", 1_000_000, "--log_interval", 20, *given)
         process = gpu_ranks.start(arguments, suffering=suffering)
         wait_for(process, "[proc 1][Train](20/")
         return process, followers(process.pid)
@@ -105,9 +122,10 @@ def last_line(process, others):
     return output.splitlines()[-1]
 
 
-@on_gpu
-def test_a_rank_that_is_killed_stops_all(running):
-    process, others = running()
+@on_both
+@pytest.mark.parametrize("given", [[], ["--host_write", "direct"]], ids=" ".join)
+def test_a_rank_that_is_killed_stops_all(running, given):
+    process, others = running(given=given)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 

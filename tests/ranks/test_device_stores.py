@@ -21,7 +21,8 @@ def on_devices(config, ranks, flush, kind="queued", **options):
     return trained_by_threads(config, ranks, flush, make_device=lambda: make_device(kind), **options)
 
 
-@pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR"])
+@pytest.mark.parametrize("model", ["TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL",
+                                   "TransR"])
 def test_every_model_equals_the_oracle(model):
     config = step_config(model)
     arrays, statistics = on_devices(config, 2, {})
@@ -31,7 +32,7 @@ def test_every_model_equals_the_oracle(model):
     else:  # torch multiplies their matrices, and sums in its own order
         for name, array in arrays.items():
             np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
-    for rank in (rank for each in statistics for rank in each["ranks"]):
+    for rank in statistics:
         assert rank["gradients_sent"] > 0 and rank["steps"] == STEPS
 
 
@@ -56,6 +57,25 @@ def test_no_setting_changes_a_bit(expected, ranks, host_read, flush, slots):
     assert_same(arrays, expected[ranks])
 
 
+MEETING = {"meets": True, "value_path": "host_row", "host_read": "uva"}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("flush, slots, delay", [
+    ({"lookahead": 1}, 0, 0.0), ({"lookahead": 2}, 5, 0.002), ({"lookahead": 10, "policy": "lru"}, 30, 0.0),
+    ({"lookahead": 20, "policy": "next_use"}, 10, 0.0), ({"lookahead": 3}, 90, 0.001)], ids=str)
+def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
+    arrays, statistics = on_devices(step_config(), ranks, {**flush, **MEETING}, entity_slots=slots, delay=delay)
+    assert_same(arrays, run_oracle(step_config(), ranks))
+    assert all(rank["gradients_sent"] > 0 and rank["gate_stall_nanoseconds"] == 0 for rank in statistics)
+
+
+@pytest.mark.parametrize("model", ["DistMult", "ComplEx", "RotatE", "SimplE", "TransE_l1"])
+def test_every_model_with_devices_that_meet(model):
+    arrays, _ = on_devices(step_config(model), 2, MEETING, delay=0.001)
+    assert_same(arrays, run_oracle(step_config(model), 2))
+
+
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0), ({"policy": "lru"}, 30),
                                           ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),
@@ -73,7 +93,7 @@ def test_delays_of_ranks_change_nothing(expected, host_read):
 
 
 def test_a_device_that_fails_stops_all_ranks_with_a_sentence():
-    devices = iter([QueuedDevice(), FailingDevice(STEPS), QueuedDevice()])
+    devices = iter([QueuedDevice(), FailingDevice(STEPS // 2), QueuedDevice()])
     run = ThreadRanks(step_config(), 3, {"lookahead": 2}, make_device=lambda: next(devices))
     try:
         run.run()

@@ -26,13 +26,11 @@ def entities_of(partition, graph):
 def test_relations_have_one_rank_but_for_the_large_ones(graph):
     partition = partition_edges("relation", graph, 3)
     assert_whole(partition, graph)
-    own = partition.own_relations(graph)
-    for rank, relations in enumerate(own):
-        others = np.concatenate(
-            [graph.train.relation[part] for other, part in enumerate(partition.parts) if other != rank]
-        )
-        assert len(relations) and not np.isin(relations, others).any()
-        assert np.isin(relations, graph.train.relation[partition.parts[rank]]).all()
+    of_rank = [np.unique(graph.train.relation[part]) for part in partition.parts]
+    relations, ranks = np.unique(np.concatenate(of_rank), return_counts=True)
+    large = np.bincount(graph.train.relation)[relations[ranks > 1]]
+    assert (large > 0.05 * len(graph.train)).all()
+    assert all(np.isin(each, relations[ranks == 1]).any() for each in of_rank)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="there is no dgl for this Python")

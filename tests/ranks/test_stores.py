@@ -4,12 +4,13 @@ from halves_oracle import ELEMENTS
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
 @pytest.mark.parametrize("model, rule", [*((model, "textbook") for model in (
-    "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "TransR")), ("RESCAL", "dglke"), ("TransR", "dglke")])
+    "TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RotatE", "SimplE", "RESCAL", "TransR")),
+    ("RESCAL", "dglke"), ("TransR", "dglke")])
 def test_two_ranks_equal_one_process_with_their_entries_joined(model, rule):
     config = step_config(model, rule)
     arrays, statistics = trained_by_threads(config, 2, {})
     assert_same(arrays, run_oracle(config, 2))
-    for rank in (rank for each in statistics for rank in each["ranks"]):
+    for rank in statistics:
         assert rank["gradients_sent"] > 0 and rank["steps"] == STEPS
 
 
@@ -47,10 +48,10 @@ def expected_halves(request):
 @pytest.mark.parametrize("flush, slots", HALVES, ids=str)
 def test_rows_in_halves_are_rounded_once_when_all_ranks_have_updated_them(expected_halves, ranks, flush, slots):
     element, expected = expected_halves
-    arrays, (entities, _) = trained_by_threads(step_config(), ranks, flush, entity_slots=slots, element=element,
+    arrays, entities = trained_by_threads(step_config(), ranks, flush, entity_slots=slots, element=element,
                                                delay=0.001)
     assert_same(arrays, expected[ranks])
-    assert all((rank["gradients_sent"] > 0) == (ranks > 1) for rank in entities["ranks"])
+    assert all((rank["gradients_sent"] > 0) == (ranks > 1) for rank in entities)
 
 
 @pytest.mark.parametrize("model", ["TransE_l1", "ComplEx", "RESCAL", "TransR"])

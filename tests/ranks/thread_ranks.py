@@ -5,19 +5,21 @@ import time
 import numpy as np
 from ranks.ranks_oracle import Oracle
 
+from dglke_frugal import _native
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.half_embeddings import Rounding
+from dglke_frugal.store.meeting_rows import MeetingRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.ranks.replicas import ENTRIES, ReplicaSize
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
-ENTITIES, RELATIONS, STEPS = 90, 7, 24
-ENTRIES = {"entity": 2, "relation": 1, "projection": 2}
+ENTITIES, RELATIONS, STEPS, BATCH = 90, 7, 24, 16
 NOISE = (2**35 + 11, 3)  # seed and table
 
 
 def step_config(model="TransE_l2", rule="textbook", **loss):
-    return StepConfig(model, 12, {"RESCAL": 144, "TransR": 6}.get(model, 12), 8.0, 0.5, 0.1,
+    return StepConfig(model, 12, {"RESCAL": 144, "TransR": 6, "RotatE": 6}.get(model, 12), 8.0, 0.5, 0.1,
                       LossConfig(**{"regularization_coefficient": 1e-3, **loss}), score_rule=rule)
 
 
@@ -33,7 +35,7 @@ def initial_values(config, element="fp32"):
     return values
 
 
-def samplers(ranks, batch_size=16, negatives=8):
+def samplers(ranks, batch_size=BATCH, negatives=8):
     random = np.random.default_rng(7)
     head, tail = (np.minimum(random.zipf(1.4, 600) - 1, ENTITIES - 1) for _ in range(2))
     relation = random.integers(RELATIONS, size=600)
@@ -49,6 +51,13 @@ def run_oracle(config, ranks, steps=STEPS, element="fp32"):
     return oracle.arrays()
 
 
+def shared_segment(ranks, first_floats, second_floats):
+    """Memory of an exchange between threads."""
+    size = _native.exchange_bytes(ranks, first_floats, second_floats)
+    lines = np.zeros(size + 128, np.uint8)
+    return lines[-lines.ctypes.data % 128 :][:size]
+
+
 class ThreadRanks:
     """Threads that train through stores as processes would, each with its own port, cache, step and device.
 
@@ -62,18 +71,40 @@ class ThreadRanks:
         self.stores = [{} for _ in range(ranks)]
         random = np.random.default_rng(11)
         for name, values in initial_values(config, element).items():
-            rounding = Rounding(element, *NOISE) if name == "entity" and element != "fp32" else None
+            if name != "entity":
+                self._replicate(name, values)
+                continue
+            exchanges = [None] * ranks
+            if flush.get("meets"):
+                floats = MeetingRows.exchanged_floats(48)
+                segment = shared_segment(ranks, floats, 4)
+                exchanges = [_native.ColumnExchange(segment, rank, ranks, floats, 4) for rank in range(ranks)]
+            self.meetings = exchanges
+            rounding = None if element == "fp32" else Rounding(element, *NOISE)
             slots = min(len(values), entity_slots)
             hot = [random.permutation(len(values)) for _ in range(ranks)]
             store = EmbeddingStore(*values.shape, config.learning_rate, hot_rows=hot, device=self.devices[0],
-                                   rounding=rounding,
-                                   flushing=FlushConfig(48, ENTRIES[name], ranks, 48, slots=slots,
+                                   rounding=rounding, exchange=exchanges[0],
+                                   flushing=FlushConfig(48, 2, ranks, 48, slots=slots,
                                                         staging_bytes=4 << 20, **flush))
             store.embeddings[:] = values
             self.stores[0][name] = store
             for rank in range(1, ranks):
                 self.stores[rank][name] = EmbeddingStore.attach(store.address, rank, config.learning_rate,
-                                                                self.devices[rank], rounding=rounding)
+                                                                self.devices[rank], rounding=rounding,
+                                                                exchange=exchanges[rank])
+
+    def _replicate(self, name, values):
+        rows, dim = values.shape
+        size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
+        segment = shared_segment(self.ranks, size.scores, size.squares)
+        for rank, stores in enumerate(self.stores):
+            exchange = _native.ColumnExchange(segment, rank, self.ranks, size.scores, size.squares)
+            table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
+            stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
+                                          device=self.devices[rank],
+                                          replica=_native.Replica(exchange, size.rows, dim, size.entries))
+        self.stores[0][name].embeddings[:] = values
 
     def run(self, steps=STEPS):
         threads = [threading.Thread(target=self._guarded, args=(rank, steps)) for rank in range(self.ranks)]
@@ -87,7 +118,7 @@ class ThreadRanks:
             self._train(rank, steps)
         except BaseException as error:
             self.errors.append(error)
-            for store in self.stores[rank].values():
+            for store in (*self.stores[rank].values(), *filter(None, self.meetings)):
                 store.fail(f"rank {rank}: {error}")
 
     def _train(self, rank, steps):
@@ -135,6 +166,6 @@ def trained_by_threads(config, ranks, flush, **options):
     run = ThreadRanks(config, ranks, flush, **options)
     try:
         run.run()
-        return run.arrays(), [store.statistics() for store in run.stores[0].values()]
+        return run.arrays(), run.stores[0]["entity"].statistics()["ranks"]
     finally:
         run.close()

@@ -1,5 +1,7 @@
 """The ratios that benchmarks/several_gpus.py makes of its legs."""
-from benchmarks.several_gpus import ratios
+import json
+
+from benchmarks.several_gpus import ratios, stall_shares
 
 
 def leg(rate):
@@ -8,12 +10,26 @@ def leg(rate):
 
 def test_the_best_of_several_gpus_over_the_best_of_one_by_their_number():
     report = {"fb15k": {"one": leg(2.0), "one_on_device": leg(4.0), "columns_2": leg(5.0), "columns_on_device_2": leg(6.0),
-                        "columns_4": leg(8.0), "columns_on_device_4": leg(None), "rows_2": leg(100.0),
-                        "vanilla_2": leg(0.5)},
+                        "columns_4": leg(8.0), "columns_on_device_4": leg(None), "rows_2": leg(2.0),
+                        "rows_meet_2": leg(3.0), "vanilla_2": leg(0.5)},
               "large": {"one": leg(None), "columns_2": leg(3.0)}}
     found = ratios(report, [2, 4])
     assert found["n_gpus_over_one"]["fb15k"] == {"2": 1.5, "4": 2.0}
     assert found["n_gpus_over_one"]["20m"] == {"2": None, "4": None}
     assert found["n_gpus_over_vanilla"] == {"2": 12.0, "4": None}
+    assert found["two_gpus_over_one_fb15k_rows"] == 0.75
     assert found["two_gpus_over_one_fb15k"] == 1.5 and found["frugal_over_vanilla_two_gpus"] == 12.0
     assert "two_gpus_over_one_fb15k" not in ratios(report, [4])
+
+
+def test_what_p2f_gains_by_rows_and_what_it_waits_for():
+    report = {"large": {"one": leg(4.0), "rows_2": {**leg(5.0), "stall_share": 0.25}, "rows_sync_2": leg(2.5)}}
+    found = ratios(report, [2])
+    assert found["p2f_over_sync_two_gpus"] == 2.0 and found["stall_share_two_gpus"] == 0.25
+    assert found["two_gpus_over_one_20m_rows"] == 1.25 and found["two_gpus_over_one_fb15k_rows"] is None
+
+
+def test_the_stall_of_each_rank_is_read_from_the_result_of_the_run(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "result.json").write_text(json.dumps({"ranks": [{"stall_share": 0.5}, {"stall_share": 0.25}]}))
+    assert stall_shares(tmp_path) == [0.5, 0.25]

@@ -19,6 +19,12 @@ struct Mirrors {
   float* at[kMostRanks - 1] = {};
 };
 
+// A region of which each rank has a part that all others read.
+struct RankParts {
+  const float* of[kMostRanks];  // where this rank reads that of each
+  Mirrors own;
+};
+
 // Addresses as this device sees them.
 struct DeviceExchange {
   int rank, ranks;
@@ -29,9 +35,8 @@ struct DeviceExchange {
   float* part[kMostRanks];
   const float* far_part[kMostRanks];
   Mirrors weights;  // fetched from the mirror, of which there is one for all ranks, unless near
-  // Mean squares: where this rank reads those of each, and its own.
-  const float* squares[kMostRanks];
-  Mirrors own_squares;
+  RankParts squares;  // mean squares
+  RankParts scores;   // the region of raw scores, for meetings that have no shares (replicas)
   std::uint64_t* tell[kMostRanks];        // where this rank's number is read by each of the others
   const std::uint64_t* hear[kMostRanks];  // and theirs by this one
   const std::uint32_t* failed;            // in host memory
@@ -44,7 +49,7 @@ struct DeviceExchange {
 void meet(const DeviceExchange& exchange, std::uintptr_t stream);
 
 // Enqueues the meeting over mean squares: to[i] = (sum over ranks of squares[i]) / ranks for i < count, a multiple of
-// 4. This rank's have been written to own_squares.own by earlier work on the stream; they are sent first.
+// 4. This rank's have been written to squares.own by earlier work on the stream; they are sent first.
 void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

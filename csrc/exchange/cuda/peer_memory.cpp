@@ -15,6 +15,8 @@ std::uint64_t* word_of(char* memory, int rank) {
   return reinterpret_cast<std::uint64_t*>(memory + static_cast<std::size_t>(rank) * kExchangeLine);
 }
 
+void add(Mirrors& mirrors, float* at) { mirrors.at[mirrors.count++] = at; }
+
 }  // namespace
 
 bool reach_each_other(int device, int other) {
@@ -26,7 +28,7 @@ bool reach_each_other(int device, int other) {
 
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
   cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes()), "cudaMalloc",
-             std::to_string(bytes()) + " bytes for the exchange of scores");
+             std::to_string(bytes()) + " bytes for the exchange between ranks");
   try {
     cuda_check(cudaMemset(memory_, 0, bytes()), "cudaMemset");
     cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -82,21 +84,25 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   using enum ExchangeRegion;
   for (int each = 0; each < ranks; ++each) {
     x.part[each] = part_in(memory_, kScores, each);
-    x.squares[each] = part_in(memory_, kSquares, each);
+    x.scores.of[each] = x.part[each];
+    x.squares.of[each] = part_in(memory_, kSquares, each);
   }
   x.to[rank] = x.part[rank];
   x.weights.own = part_in(memory_, kWeights, rank);
-  x.own_squares.own = part_in(memory_, kSquares, rank);
+  x.scores.own.own = x.part[rank];
+  x.squares.own.own = part_in(memory_, kSquares, rank);
   if (!x.near && ranks > 1) {
-    x.weights.at[x.weights.count++] = host_.part(kWeights, rank);
-    x.own_squares.at[x.own_squares.count++] = host_.part(kSquares, rank);
+    add(x.weights, host_.part(kWeights, rank));
+    add(x.scores.own, host_.part(kScores, rank));
+    add(x.squares.own, host_.part(kSquares, rank));
   }
   for (int further = 1; further < ranks; ++further) {  // each begins with its neighbour: not all write to the same one
     const int other = (rank + further) % ranks;
     if (!x.near) {
       x.to[other] = host_.part(kScores, rank);
       x.far_part[other] = host_.part(kScores, other);
-      x.squares[other] = host_.part(kSquares, other);
+      x.scores.of[other] = x.far_part[other];
+      x.squares.of[other] = host_.part(kSquares, other);
       x.tell[other] = &host_.words().word[rank].posted;
       x.hear[other] = &host_.words().word[other].posted;
       continue;
@@ -110,8 +116,9 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
     opened_.push_back(opened);
     const auto there = static_cast<char*>(opened);
     x.to[other] = part_in(there, kScores, rank);
-    x.weights.at[x.weights.count++] = part_in(there, kWeights, other);
-    x.own_squares.at[x.own_squares.count++] = part_in(there, kSquares, rank);
+    add(x.weights, part_in(there, kWeights, other));
+    add(x.scores.own, x.to[other]);
+    add(x.squares.own, part_in(there, kSquares, rank));
     x.tell[other] = word_of(there, rank);
     x.hear[other] = word_of(memory_, other);
   }

@@ -177,7 +177,7 @@ inline void lay_out_shares(Step& s, const DeviceExchange& exchange) {
   s.mirrors = exchange.weights;
   s.weight = exchange.weights.own;
   s.facts = reinterpret_cast<Facts*>(s.weight + s.batch.positives * s.weight_stride);
-  s.out.positive_square = exchange.own_squares.own;
+  s.out.positive_square = exchange.squares.own.own;
   s.out.negative_square = s.out.positive_square + s.batch.most_entities;
   s.out.relation_square = s.out.negative_square + s.chunks * s.batch.negatives_per_chunk;
 }

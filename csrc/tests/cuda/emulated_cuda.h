@@ -161,7 +161,26 @@ To bits(From from) {
 
 inline void __syncthreads() { emulation::meet_block(); }
 inline void __syncwarp(unsigned mask = ~0u) { emulation::meet_lanes(mask); }
+inline int __syncthreads_or(int vote) {
+  static int votes;
+  if (threadIdx.x == 0) votes = 0;
+  emulation::meet_block();
+  votes |= vote;
+  emulation::meet_block();
+  const int any = votes;
+  emulation::meet_block();
+  return any;
+}
 inline void __threadfence_system() {}
+inline unsigned atomicInc(unsigned* to, unsigned most) {  // no two threads run at a time
+  const unsigned before = *to;
+  *to = before >= most ? 0 : before + 1;
+  return before;
+}
+template <typename T>
+T __ldcv(const T* from) {
+  return *from;
+}
 
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane, int = 32) {

@@ -172,10 +172,10 @@ class DeviceRanks {
       x.ranks = ranks;
       x.near = near;
       x.weights.own = begin(rank);
-      x.own_squares.own = squares(begin(rank), ranks, rank);
+      x.squares.own.own = squares(begin(rank), ranks, rank);
       for (int other = 0; other < ranks; ++other) {
         x.part[other] = scores(begin(rank), other);
-        x.squares[other] = squares(near ? begin(rank) : host, ranks, other);
+        x.squares.of[other] = squares(near ? begin(rank) : host, ranks, other);
         x.to[other] = scores(other == rank || near ? begin(other) : host, rank);
         x.far_part[other] = near ? nullptr : scores(host, other);
         if (near && other != rank) x.weights.at[x.weights.count++] = begin(other);
@@ -186,7 +186,7 @@ class DeviceRanks {
   }
   const cuda::DeviceExchange& operator[](int rank) const { return exchanges_[rank]; }
   void take_squares(int rank, Gradients& from) const {
-    const float* next = exchanges_[rank].own_squares.own;
+    const float* next = exchanges_[rank].squares.own.own;
     for (auto& each : from.squares) {
       std::copy_n(next, each.size(), each.begin());
       next += each.size();

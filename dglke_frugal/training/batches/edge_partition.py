@@ -43,16 +43,6 @@ class EdgePartition:
             owner[part] = rank
         return owner
 
-    def own_relations(self, graph: KnowledgeGraph) -> List[np.ndarray]:
-        """Of each rank, ids of the relations that no other rank trains."""
-        if self.parts is None:
-            return [np.empty(0, np.int64)] * self.ranks
-        used = np.stack(
-            [np.bincount(graph.train.relation[part], minlength=graph.n_relations) > 0 for part in self.parts]
-        )
-        alone = used.sum(axis=0) == 1
-        return [np.flatnonzero(row & alone) for row in used]
-
 
 def _by_degree(head: np.ndarray, tail: np.ndarray, n_entities: int) -> np.ndarray:
     degree = np.bincount(head, minlength=n_entities) + np.bincount(tail, minlength=n_entities)

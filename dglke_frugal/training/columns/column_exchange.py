@@ -8,16 +8,18 @@ import os
 import select
 import threading
 import time
-from typing import Any, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence
 
 import numpy as np
 
 from ... import _native
-from ...store.device import Device
 from ..batches.sampler import Sampler
 from ..ranks.peers import Peers, RankError
 from ..step.native_step import native_step
 from ..step.step_config import StepConfig
+
+if TYPE_CHECKING:
+    from ...store.device import Device  # which imports torch
 
 SAY_SECONDS = 1.0  # from where a rank fails to where it says why
 
@@ -72,9 +74,9 @@ class StepExchange:
     peer: whether devices reach each other's memory.
     """
 
-    def __init__(self, segment: np.ndarray, size: ExchangeSize, rank: int, ranks: int, device: Device):
+    def __init__(self, segment: np.ndarray, size: ExchangeSize, rank: int, ranks: int, device: Optional[Device]):
         self.rank, self.ranks, self._device = rank, ranks, device
-        self._on_gpu = device.torch_device.type == "cuda"
+        self._on_gpu = device is not None and device.torch_device.type == "cuda"
         self.native = _native.ColumnExchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
                                              size.scores, size.weights, size.squares)
         self.peer = False
@@ -82,10 +84,10 @@ class StepExchange:
 
     def connect(self, peers: Peers, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
-        known = agree(peers, {"pid": os.getpid(), "device": self._device.torch_device.index,
+        own = self._device.torch_device.index if self._on_gpu else None
+        known = agree(peers, {"pid": os.getpid(), "device": own,
                               "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
-            own = self._device.torch_device.index
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
             if all(agree(peers, reaches)):
                 self.peer = all(agree(peers, self._open([bytes.fromhex(other["handle"]) for other in known])))
@@ -99,7 +101,7 @@ class StepExchange:
             self.native.connect(list(handles))
             return True
         except _native.DeviceError as error:
-            print(f"scores are exchanged through host memory: {error}", flush=True)
+            print(f"GPUs meet through host memory: {error}", flush=True)
             return False
 
     def check(self) -> None:
@@ -123,6 +125,7 @@ class StepExchange:
         """After all ranks have done their last step: others may end now."""
         if self._watch is not None:
             self._watch.close()
+            self._watch = None
 
 
 def agree(peers: Peers, value: Any) -> List[Any]:

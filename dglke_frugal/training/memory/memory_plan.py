@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 from ...config import TrainConfig, state_floats
 from ...errors import InputError
@@ -105,13 +105,21 @@ def rank_staging_bytes(rows: int, gradients: int, slots: int, dim: int, dtype: s
 
 
 def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, slots: int) -> int:
-    """Bytes of staging of all ranks and tables."""
+    """Bytes of the entities' staging of all ranks."""
+    ranks, rows = config.device.ranks, 3 * config.batch.most_edges
+    return ranks * rank_staging_bytes(min(graph.entities, rows), rows, slots, dims.entity, config.model.row_dtype, ranks)
+
+
+def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
+    """What several ranks take for the tables that each has as a whole, beside the tables themselves: bytes of the
+    memory in which they meet (training/ranks/replicas.py), and on the CPU of a rank's gradients."""
     ranks, edges = config.device.ranks, config.batch.most_edges
-    tables = [(min(graph.entities, 3 * edges), 3 * edges, slots, dims.entity, config.model.row_dtype),
-              (min(graph.relations, edges), edges, 0, dims.relation, "fp32")]
-    if dims.projection:
-        tables.append((min(graph.relations, edges), 2 * edges, 0, dims.projection, "fp32"))
-    return ranks * sum(rank_staging_bytes(*table, ranks) for table in tables)
+    meeting = gradients = 0
+    for dim, entries in ((dims.relation, 1), (dims.projection, 2)):
+        floats = min(graph.relations, edges) * (1 + entries * (dim + 1)) if dim else 0
+        meeting += ranks * 2 * FLOAT * floats
+        gradients += entries * edges * row_bytes(dim) if dim else 0
+    return meeting, gradients
 
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
@@ -196,9 +204,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row
     on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
     if on_gpu:
-        if ranks == 1:
-            device.update({name: size for name, size in table_bytes.items()
-                           if name != "entity table" or not config.uses_engine})
+        device.update({name: size for name, size in table_bytes.items()
+                       if name != "entity table" or ranks == 1 and not config.uses_engine})
         device["training step"] = host.pop("training step")
         if not config.batch.against_all:
             device["training step"] = _device_step_bytes(
@@ -222,6 +229,11 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
             host["entity cache"] = slots * row
         for name in host.keys() & PER_PROCESS:
             host[name] *= ranks
+        meeting, gradients = replicas_bytes(config, graph, dims)
+        replicas = sum(size for name, size in table_bytes.items() if name != "entity table")
+        host["meeting of relations"] = meeting + (0 if on_gpu else ranks * gradients + (ranks - 1) * replicas)
+        if on_gpu:
+            device["meeting of relations"] = meeting
         gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
         for name in device:
             device[name] *= max(map(gpus.count, gpus))  # ranks that share a GPU

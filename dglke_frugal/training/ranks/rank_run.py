@@ -28,7 +28,7 @@ from ..run_training import open_device
 from ..training_run import TrainingRun
 from .peers import Follower, Leader, Peers, RankError
 from .rank_report import RankReport
-from .rank_tables import RankTables, attach_tables, host_tables
+from .rank_tables import RankTables, RowTables, attach_tables, host_tables
 
 
 class DeviceFailure(RuntimeError):
@@ -72,6 +72,10 @@ class RankRun(TrainingRun):
         if isinstance(error, (EngineError, RankError)):  # of another rank, which has said so
             raise error
         raise DeviceFailure(f"the device failed in step {self.steps_done + 1}: {first_line(error)}") from error
+
+    def _join(self) -> None:
+        """What all ranks do together once they are there."""
+        self.tables.connect(self.peers, self.config.device.peer)
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -133,7 +137,7 @@ class LeaderRun(RankRun):
         """The other ranks, once they are started."""
         return self._peers
 
-    def _make_tables(self) -> RankTables:
+    def _make_tables(self) -> RowTables:
         return host_tables(self.config, self.graph, self._partition, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
@@ -164,9 +168,6 @@ class LeaderRun(RankRun):
             "parts": [part.address for part in self._parts],
         }
 
-    def _join(self) -> None:
-        """What all ranks do together once they are there."""
-
     def finish(self) -> None:
         self._end_training()
         super().finish()
@@ -181,8 +182,8 @@ class FollowerRun(RankRun):
         self.steps_done = hello["steps_done"]
         self.tracker = Trackers([])
 
-    def _make_tables(self) -> RankTables:
-        return attach_tables(self.config, self._hello["tables"], self.rank, self.device)
+    def _make_tables(self) -> RowTables:
+        return attach_tables(self.config, self.graph, self._hello["tables"], self.rank, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
@@ -194,9 +195,6 @@ class FollowerRun(RankRun):
     def train(self) -> None:
         self._join()
         super().train()
-
-    def _join(self) -> None:
-        """As the leader's."""
 
     def _stop(self, interrupt) -> None:
         raise SystemExit(interrupt.exit_code)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Optional
 
-import numpy as np
-
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
+from ...models import RowDims
 from ...store import EmbeddingStore, FlushConfig
 from ...store.flush_config import StoreAddress
 from ..batches.edge_partition import EdgePartition
@@ -16,6 +15,8 @@ from ..memory.memory_plan import rank_staging_bytes
 from ..memory.row_bytes import row_bytes
 from ..start_values import table_dims
 from ..tables import Tables, entity_rounding
+from .peers import Peers
+from .replicas import MeetingSize, RankExchange, ReplicatedTable
 
 
 class RankTables(Tables):
@@ -40,77 +41,95 @@ class RankTables(Tables):
         """This rank's share of what a store's statistics() returns: the first, or the only one."""
         return statistics["ranks"][0]
 
-    def addresses(self) -> Dict[str, dict]:
-        """Where other ranks find each table, as JSON."""
-        return {name: store.address.to_json() for name, store in self.stores.items()}
-
     def fail(self, sentence: str) -> None:
         """Stop all ranks with this sentence."""
         for store in self.stores.values():
             store.fail(sentence)
 
 
-def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RankTables:
-    """Allocate and fill all tables, and start their engines. Raises InputError if the machine refuses the memory.
+class RowTables(RankTables):
+    """Of ranks that train on batches of their own: they share the entities, and each has the other tables as a
+    whole."""
+
+    def __init__(self, dims: RowDims, entity: EmbeddingStore, replicated: Dict[str, ReplicatedTable],
+                 meeting: Optional[RankExchange] = None):
+        """replicated: relations and, for TransR, projections. meeting: where devices meet for entities, if they do."""
+        super().__init__(dims, entity, *(table.store for table in replicated.values()))
+        self._replicated, self._meeting = replicated, meeting
+        self._exchanges = [*filter(None, [meeting]), *(table.exchange for table in replicated.values())]
+
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective, before the first step. wanted: --peer."""
+        for exchange in self._exchanges:
+            exchange.connect(peers, wanted)
+
+    def fail(self, sentence: str) -> None:
+        super().fail(sentence)
+        for exchange in self._exchanges:
+            exchange.fail(sentence)
+
+    def close(self) -> None:
+        super().close()
+        for exchange in self._exchanges:
+            exchange.close()
+
+    def addresses(self) -> Dict[str, dict]:
+        """Where other ranks find each table, as JSON."""
+        replicated = {name: table.address for name, table in self._replicated.items()}
+        return {"entity": self.entity.address.to_json(), "meeting": self._meeting and self._meeting.path, **replicated}
+
+
+def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgePartition, device=None) -> RowTables:
+    """Allocate and fill all tables, and start the engine of entities. Raises InputError if the machine refuses the
+    memory.
 
     device: the store.device.Device of rank 0, if the ranks compute on devices.
     """
-    dims, lr, store = table_dims(config), config.loss.lr, config.store
-    n_relations = config.model.relation_rows(graph.n_relations)
-    own_relations = [_with_inverses(ids, graph.n_relations, n_relations) for ids in partition.own_relations(graph)]
-    edges = config.batch.most_edges
-    entities = 3 * edges  # heads, tails and negatives
-    host_read = store.host_read
-
-    def flushing(rows: int, dim: int, entries: int, rows_per_step: int, gradients: int, slots: int, policy: str,
-                 dtype: str = "fp32") -> FlushConfig:
-        used = min(rows, rows_per_step)
-        slots = 0 if store.flush == "none" else slots
-        return FlushConfig(used, entries, partition.ranks, gradients,
-                           mode={"none": "off"}.get(store.flush, store.flush or "p2f"), lookahead=store.lookahead,
-                           flush_threads=config.flush_threads, slots=slots, policy=policy, host_read=host_read,
-                           value_path="host_row" if config.writes_host_rows else "staging",
-                           staging_bytes=rank_staging_bytes(used, gradients, slots, dim, dtype, partition.ranks))
-
-    def relations(dim: int, entries: int) -> EmbeddingStore:
-        # What a rank has for itself stays in its cache; what several train travels as gradients.
-        slots = max(len(ids) for ids in own_relations)
-        return EmbeddingStore(
-            n_relations,
-            dim,
-            lr,
-            hot_rows=own_relations,
-            device=device,
-            flushing=flushing(n_relations, dim, entries, edges, entries * edges, slots, "static"),
-        )
-
-    dtype = config.model.row_dtype
+    dims, store = table_dims(config), config.store
+    rows, dtype = 3 * config.batch.most_edges, config.model.row_dtype  # heads, tails and negatives
+    used = min(graph.n_entities, rows)
+    slots = 0 if store.flush == "none" else store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype))
+    flushing = FlushConfig(
+        used, 2, partition.ranks, rows, mode={"none": "off"}.get(store.flush, store.flush or "p2f"),
+        lookahead=store.lookahead, flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
+        host_read="uva" if config.meets else store.host_read, meets=config.meets,
+        value_path="host_row" if config.writes_host_rows else "staging",
+        staging_bytes=rank_staging_bytes(used, rows, slots, dims.entity, dtype, partition.ranks))
+    meeting = _meeting(config, used, 0, device)
     entity = EmbeddingStore(
-        graph.n_entities, dims.entity, lr, device=device, rounding=entity_rounding(config),
-        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (),
-        flushing=flushing(graph.n_entities, dims.entity, 2, entities, entities,
-                          store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype)), store.cache_policy, dtype))
-    host_read = entity.address.flushing.host_read  # the largest table decides for all, and rank 0 for the others
-    tables = RankTables(
-        dims, entity, relations(dims.relation, 1), relations(dims.projection, 2) if dims.projection else None
-    )
+        graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
+        hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (), flushing=flushing,
+        exchange=meeting and meeting.native)
+    tables = RowTables(dims, entity, {
+        name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, 0, device)
+        for name, dim in _replicated(dims).items()}, meeting)
     tables.fill(config, config.run.seed)
     return tables
 
 
-def _with_inverses(ids: np.ndarray, relations: int, rows: int) -> np.ndarray:
-    """Relations of a rank and, if the table has rows for them, their inverses, which the same edges train."""
-    return ids if rows == relations else np.concatenate([ids, ids + relations])
-
-
-def attach_tables(config: TrainConfig, addresses: Dict[str, dict], rank: int, device=None) -> RankTables:
+def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,
+                  device=None) -> RowTables:
     """The tables of the leader, for another rank and its device. Raises RuntimeError if the leader has ended."""
+    dims = table_dims(config)
+    address = StoreAddress.from_json(addresses["entity"])
+    meeting = _meeting(config, address.flushing.max_rows_per_step, rank, device, addresses["meeting"])
+    entity = EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=entity_rounding(config),
+                                   exchange=meeting and meeting.native)
+    return RowTables(dims, entity, {
+        name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, rank, device,
+                              addresses[name])
+        for name, dim in _replicated(dims).items()}, meeting)
 
-    def attach(name: str) -> Optional[EmbeddingStore]:
-        if name not in addresses:
-            return None
-        address = StoreAddress.from_json(addresses[name])
-        rounding = entity_rounding(config) if name == "entity" else None
-        return EmbeddingStore.attach(address, rank, config.loss.lr, device, rounding=rounding)
 
-    return RankTables(table_dims(config), attach("entity"), attach("relation"), attach("projection"))
+def _meeting(config: TrainConfig, rows: int, rank: int, device, path: Optional[str] = None) -> Optional[RankExchange]:
+    """rows: of a step. path: what rank 0 has told the others."""
+    if not config.meets:
+        return None
+    from ...store.meeting_rows import MeetingRows  # here, because it imports torch
+
+    return RankExchange(MeetingSize(MeetingRows.exchanged_floats(rows)), rank, config.device.ranks, device, path)
+
+
+def _replicated(dims: RowDims) -> Dict[str, int]:
+    """Floats of a row, of each table that every rank has as a whole."""
+    return {"relation": dims.relation, **({"projection": dims.projection} if dims.projection else {})}

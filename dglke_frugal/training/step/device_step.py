@@ -133,10 +133,13 @@ class _ShapedStep:
             updates = [rows.update(plan, records, entry, count)
                        for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries, counts)
                        if records is not None]
+            updates = [update for update in updates if update is not None]
             if updates:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
+            for rows, plan, records, count in zip(self._tables, at.plans, at.records, counts):
+                rows.receive(plan, records, count, self._learning_rate)  # what others wait for has been published
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 

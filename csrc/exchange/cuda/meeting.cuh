@@ -1,0 +1,44 @@
+// How the kernels of an exchange (exchange_kernels.h) say that this rank has come to a meeting, and wait for the others.
+#pragma once
+
+#include "exchange/cuda/exchange_kernels.h"
+#include "exchange/cuda/system_words.cuh"
+
+namespace frugal::cuda {
+
+inline constexpr int kSpins = 256;  // between two looks at whether somebody has failed
+
+__device__ inline std::uint64_t next_number(const DeviceExchange& x) {
+  return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
+}
+
+// By the first threads of a block, after all that this rank puts out has been written: it has come to a meeting.
+__device__ inline void tell(const DeviceExchange& x, std::uint64_t number) {
+  const int other = static_cast<int>(threadIdx.x);
+  if (other >= x.ranks || other == x.rank) return;
+  __threadfence_system();  // what this device wrote before comes before the word
+  store_release(x.tell[other], number);
+}
+
+// By all blocks of a kernel: waits until all ranks have come to the next meeting. The block that `posts` says so for
+// this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
+// down what runs beside them, and so the rank that is waited for next.
+__device__ inline bool meet(const DeviceExchange& x, bool posts) {
+  const std::uint64_t number = next_number(x);
+  const int other = static_cast<int>(threadIdx.x);
+  bool failed = false;
+  if (posts) tell(x, number);
+  if (other < x.ranks && other != x.rank)
+    for (int spins = 1; !failed && load_acquire(x.hear[other]) < number; ++spins)
+      failed = spins % kSpins == 0 && *static_cast<const volatile std::uint32_t*>(x.failed);
+  return !__syncthreads_or(failed);
+}
+
+// By all blocks that have met, in the end: the meeting has been.
+__device__ inline void part_ways(const DeviceExchange& x) {
+  const std::uint64_t number = next_number(x);  // before any block can say that all are done
+  __syncthreads();
+  if (threadIdx.x == 0 && atomicInc(x.blocks_done, gridDim.x - 1) == gridDim.x - 1) *x.posted = number;
+}
+
+}  // namespace frugal::cuda

@@ -1,0 +1,186 @@
+#include "replicas/cuda/replica_updates.h"
+
+#include <algorithm>
+#include <string>
+
+#include "device/cuda_check.h"
+#include "exchange/cuda/meeting.cuh"
+
+namespace frugal::cuda {
+namespace {
+
+constexpr unsigned kAll = 0xffffffffu;
+constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
+constexpr std::int64_t kSendBlocks = 512;   // enough loads under way to fill a link
+constexpr std::int64_t kApplyBlocks = 128;  // that all have room on a device at once: they wait for other ranks
+constexpr int kVectors = 4;                 // of kLanes columns that a warp works on together
+
+// Regions take turns as in HostExchange::next_part.
+__device__ const RankParts& parts_of(const DeviceExchange& x, std::uint64_t number) {
+  return number % 2 ? x.scores : x.squares;
+}
+
+__device__ std::int64_t warp_number() {
+  return blockIdx.x * static_cast<std::int64_t>(kWarps) + threadIdx.x / kLanes;
+}
+
+// Writes to a rank's own part and to where the others read it.
+struct OwnPart {
+  const Mirrors& part;
+
+  __device__ void store(std::int64_t at, float value) const {
+    part.own[at] = value;
+    for (int m = 0; m < part.count; ++m) part.at[m][at] = value;
+  }
+};
+
+// By a warp: kLanes columns of the sum of row u's gradients in an entry; with the first of them the mean squares, too.
+__device__ void sum_row(const ReplicaPart& part, const EntryGradients& entry, int e, std::int64_t u,
+                        std::int64_t first_column, const OwnPart& to) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const std::int64_t column = first_column + lane, begin = entry.offset[u];
+  const int count = static_cast<int>(entry.offset[u + 1] - begin);
+  const bool inside = column < part.dim;
+  float sum = 0.0f, squares = 0.0f;
+  for (int first = 0; first < count; first += kLanes) {
+    const bool has_one = first + lane < count;
+    const int place = has_one ? static_cast<int>(entry.place(begin + first + lane)) : 0;
+    const float square = has_one && first_column == 0 ? entry.squares[place] : 0.0f;
+    float x[kLanes];
+#pragma unroll
+    for (int k = 0; k < kLanes; ++k) {
+      const std::int64_t of = __shfl_sync(kAll, place, k);
+      x[k] = first + k < count && inside ? entry.values[of * entry.stride + column] : 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < kLanes; ++k) {
+      const float next = __shfl_sync(kAll, square, k);
+      if (first + k < count) {
+        sum += x[k];
+        squares += next;
+      }
+    }
+  }
+  if (inside) to.store(part.sum(e, u) + column, sum);
+  if (first_column == 0 && lane == 0) to.store(part.squares(e) + u, squares);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    send_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part,
+                const __grid_constant__ ReplicaRows rows) {
+  __shared__ bool is_last;
+  const std::uint64_t number = next_number(x);
+  const OwnPart to{parts_of(x, number).own};
+  const std::int64_t used = *rows.used < part.rows ? *rows.used : part.rows;
+  for (std::int64_t u = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; u < part.rows;
+       u += static_cast<std::int64_t>(gridDim.x) * kThreads)
+    to.store(u, __int_as_float(u < used ? static_cast<std::int32_t>(rows.ids[u]) : ReplicaPart::kNoRow));
+  const std::int64_t pieces = (part.dim + kLanes - 1) / kLanes, of_entry = used * pieces;
+  for (std::int64_t unit = warp_number(); unit < part.entries * of_entry; unit += gridDim.x * kWarps) {
+    const int e = unit >= of_entry;
+    const std::int64_t within = unit - e * of_entry;
+    sum_row(part, e ? rows.entry[1] : rows.entry[0], e, within / pieces, within % pieces * kLanes, to);
+  }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicInc(x.blocks_sent, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  if (is_last) tell(x, number);
+}
+
+// Parts are read past the first cache: they have been written while this kernel ran.
+__device__ int load_id(const float* part, std::int64_t u) { return __float_as_int(__ldcv(part + u)); }
+
+// The place of a row in a part, -1 if it is not there.
+__device__ int place_of(const float* part, std::int64_t rows, int id) {
+  std::int64_t begin = 0, end = rows;
+  while (begin < end) {
+    const std::int64_t middle = (begin + end) / 2;
+    if (load_id(part, middle) < id)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin < rows && load_id(part, begin) == id ? static_cast<int>(begin) : -1;
+}
+
+// By a warp: applies the sums of the ranks that `have` a row to its record, whose place in the part of rank r lane r
+// knows.
+__device__ void update_row(const RankParts& parts, const ReplicaPart& part, unsigned have, int place, float* record,
+                           float negative_rate) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  float state = record[part.dim];
+  for (int e = 0; e < part.entries; ++e) {
+    for (unsigned left = have; left != 0; left &= left - 1) {
+      const int rank = __ffs(static_cast<int>(left)) - 1;
+      state += __ldcv(parts.of[rank] + part.squares(e) + __shfl_sync(kAll, place, rank));
+    }
+    const float deviation = __fsqrt_rn(state) + 1e-10f;
+    for (std::int64_t first = lane; first < part.dim + lane; first += kVectors * kLanes) {
+      float value[kVectors];
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        value[v] = first + v * kLanes < part.dim ? record[first + v * kLanes] : 0.0f;
+      for (unsigned left = have; left != 0; left &= left - 1) {
+        const int rank = __ffs(static_cast<int>(left)) - 1;
+        const float* const sum = parts.of[rank] + part.sum(e, __shfl_sync(kAll, place, rank)) + first;
+        float gradient[kVectors];
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v)
+          gradient[v] = first + v * kLanes < part.dim ? __ldcv(sum + v * kLanes) : 0.0f;
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) value[v] += negative_rate * gradient[v] / deviation;
+      }
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        if (first + v * kLanes < part.dim) record[first + v * kLanes] = value[v];
+    }
+  }
+  __syncwarp();
+  if (lane == 0) record[part.dim] = state;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    apply_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part, float* rows, std::int64_t stride,
+                 float negative_rate) {
+  const RankParts& parts = parts_of(x, next_number(x));
+  const std::int64_t units = meet(x, false) ? x.ranks * part.rows : 0;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (std::int64_t unit = warp_number(); unit < units; unit += gridDim.x * kWarps) {
+    const int rank = static_cast<int>(unit % x.ranks);
+    const std::int64_t u = unit / x.ranks;
+    const int id = load_id(parts.of[rank], u);
+    if (id == ReplicaPart::kNoRow) continue;
+    int place = -1;
+    if (lane < x.ranks) place = lane == rank ? static_cast<int>(u) : place_of(parts.of[lane], part.rows, id);
+    const unsigned have = __ballot_sync(kAll, place >= 0);
+    if (__ffs(static_cast<int>(have)) - 1 != rank) continue;  // it is the work of the first rank that has it
+    update_row(parts, part, have, place, rows + id * stride, negative_rate);
+  }
+  part_ways(x);
+}
+
+unsigned blocks_of(std::int64_t warps, std::int64_t most) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>((warps + kWarps - 1) / kWarps, 1, most));
+}
+
+}  // namespace
+
+void send_sums(const DeviceExchange& exchange, const ReplicaPart& part, const ReplicaRows& rows,
+               std::uintptr_t stream_address) {
+  const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
+  const unsigned blocks = blocks_of(part.entries * part.rows * ((part.dim + kLanes - 1) / kLanes), kSendBlocks);
+  send_kernel<<<blocks, kThreads, 0, stream>>>(exchange, part, rows);
+  cuda_check(cudaGetLastError(), "launching the sums of " + std::to_string(part.rows) + " rows for other ranks");
+}
+
+void apply_sums(const DeviceExchange& exchange, const ReplicaPart& part, float* rows, std::int64_t stride,
+                float learning_rate, std::uintptr_t stream_address) {
+  const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
+  const unsigned blocks = blocks_of(exchange.ranks * part.rows, kApplyBlocks);
+  const float negative_rate = -learning_rate;
+  apply_kernel<<<blocks, kThreads, 0, stream>>>(exchange, part, rows, stride, negative_rate);
+  cuda_check(cudaGetLastError(), "launching the updates of " + std::to_string(part.rows) + " rows of all ranks");
+}
+
+}  // namespace frugal::cuda

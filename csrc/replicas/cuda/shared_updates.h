@@ -1,0 +1,18 @@
+// Shared rows on CUDA devices: the twins of cpu/shared_updates.h, to the bit. Between the two, and before the rows are
+// read again, the devices meet (exchange/cuda/exchange_kernels.h).
+#pragma once
+
+#include "exchange/cuda/exchange_kernels.h"
+#include "replicas/shared_rows.h"
+
+namespace frugal::cuda {
+
+// Enqueues: this rank's part goes to where all ranks read it. Throws DeviceError if the launch fails.
+void put_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows, std::uintptr_t stream);
+
+// Enqueues: applies the gradients of the rows of which this rank is the first. After a failure of some rank the rows are
+// worthless. Throws DeviceError if the launch fails.
+void apply_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows,
+                  const SharedMemory& memory, float learning_rate, std::uintptr_t stream);
+
+}  // namespace frugal::cuda

@@ -1,0 +1,104 @@
+"""Tables of which each of several ranks has a whole replica: relations and projections, which all of them train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional
+
+from ... import _native
+from ...config import TrainConfig
+from ...store import EmbeddingStore
+from ..columns.column_exchange import SharedSegment, StepExchange
+from .peers import Peers
+
+ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
+
+
+@dataclass(frozen=True)
+class ReplicaSize:
+    """What of a step decides how many floats ranks exchange: rows at most, floats and entries of each."""
+
+    rows: int
+    dim: int
+    entries: int
+
+    @classmethod
+    def of(cls, config: TrainConfig, name: str, relations: int, dim: int) -> "ReplicaSize":
+        """Of the table `name` with `relations` rows of `dim` floats."""
+        return cls(min(relations, config.batch.most_edges), dim, ENTRIES[name])
+
+    @property
+    def scores(self) -> int:
+        """Floats of the region of raw scores."""
+        return _native.Replica.floats(self.rows, self.dim, self.entries)
+
+    squares = scores  # of that of mean squares, which takes turns with it
+    weights = 1  # nobody uses it
+
+    def bytes(self, ranks: int) -> int:
+        """Of the segment."""
+        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
+
+
+@dataclass(frozen=True)
+class MeetingSize:
+    """Of devices that meet for rows that several of them change: what they put out in a step (store/meeting_rows.py)."""
+
+    scores: int
+    weights: int = 1  # nothing goes through the other regions
+    squares: int = 4
+
+    def bytes(self, ranks: int) -> int:
+        """Of the segment."""
+        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
+
+
+class RankExchange:
+    """A StepExchange in memory that rank 0 makes and the others find.
+
+    Attributes:
+        native: what kernels take.
+        path: for the other ranks.
+    """
+
+    def __init__(self, size, rank: int, ranks: int, device=None, path: Optional[str] = None):
+        """size: ReplicaSize or MeetingSize. path: what rank 0 has told."""
+        self._segment = SharedSegment(size.bytes(ranks)) if path is None else None
+        shared = SharedSegment.attach(path) if path else self._segment.array
+        self.path = path or self._segment.path
+        self._exchange = StepExchange(shared, size, rank, ranks, device)
+        self.native = self._exchange.native
+
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective, before the first step. wanted: --peer."""
+        self._exchange.connect(peers, wanted)
+        if self._segment is not None:
+            self._segment.close()
+
+    def fail(self, sentence: str) -> None:
+        """Let nobody wait any more."""
+        self._exchange.fail(sentence)
+
+    def close(self) -> None:
+        """After all ranks have done their last step."""
+        self._exchange.close()
+
+
+class ReplicatedTable:
+    """One rank's replica.
+
+    Attributes:
+        store: which steps train.
+        exchange: by which it meets the others.
+        address: where the other ranks find the table and the exchange, as JSON; they have it from rank 0.
+    """
+
+    def __init__(self, config: TrainConfig, name: str, relations: int, dim: int, rank: int, device=None,
+                 address: Optional[Dict[str, str]] = None):
+        size = ReplicaSize.of(config, name, relations, dim)
+        self.exchange = RankExchange(size, rank, config.device.ranks, device, address and address["segment"])
+        replica = _native.Replica(self.exchange.native, size.rows, dim, size.entries)
+        table = address and _native.HostTable(address["table"], relations, dim)
+        self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
+                                    replica=replica)
+        self.address = address or {"table": self.store.path, "segment": self.exchange.path}
