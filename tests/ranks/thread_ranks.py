@@ -51,9 +51,9 @@ def run_oracle(config, ranks, steps=STEPS, element="fp32"):
     return oracle.arrays()
 
 
-def shared_segment(ranks, first_floats, second_floats):
+def shared_segment(ranks, scores, weights, squares):
     """Memory of an exchange between threads."""
-    size = _native.exchange_bytes(ranks, first_floats, second_floats)
+    size = _native.exchange_bytes(ranks, scores, weights, squares)
     lines = np.zeros(size + 128, np.uint8)
     return lines[-lines.ctypes.data % 128 :][:size]
 
@@ -77,8 +77,8 @@ class ThreadRanks:
             exchanges = [None] * ranks
             if flush.get("meets"):
                 floats = MeetingRows.exchanged_floats(48)
-                segment = shared_segment(ranks, floats, 4)
-                exchanges = [_native.ColumnExchange(segment, rank, ranks, floats, 4) for rank in range(ranks)]
+                segment = shared_segment(ranks, floats, 1, 4)
+                exchanges = [_native.ColumnExchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
             self.meetings = exchanges
             rounding = None if element == "fp32" else Rounding(element, *NOISE)
             slots = min(len(values), entity_slots)
@@ -97,9 +97,9 @@ class ThreadRanks:
     def _replicate(self, name, values):
         rows, dim = values.shape
         size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
-        segment = shared_segment(self.ranks, size.scores, size.squares)
+        segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
-            exchange = _native.ColumnExchange(segment, rank, self.ranks, size.scores, size.squares)
+            exchange = _native.ColumnExchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
             stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
                                           device=self.devices[rank],

@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kThreads = 64, kTeams = kThreads / kLanes;  // half-warps of a block, a row each, or all one of scores
 static_assert(kTeams == kRowTeams);
-constexpr int kRowsTogether = 2;                          // rows that a half-warp loads before it looks at them
 
 // Rows of one edge in shared memory, where loops over them wait for nothing.
 struct EdgeRows {
@@ -156,7 +155,7 @@ __host__ __device__ std::int64_t row_floats(const Step& s) {
   return (most / 4 + 1) * 4;  // with the state
 }
 __host__ __device__ std::int64_t prepare_floats(const Step& s) {
-  const std::int64_t edge = EdgeRows::floats(s) - EdgeRows::relation_stride(s), rows = kRowsTogether * row_floats(s);
+  const std::int64_t edge = EdgeRows::floats(s) - EdgeRows::relation_stride(s), rows = row_floats(s);
   return ((edge > rows ? edge : rows) + 3) / 4 * 4;
 }
 
@@ -171,14 +170,10 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
     if (edge < s.batch.positives) prepare_edge<Program>(s, edge, mine);
     return;
   }
-  const std::int64_t first = (block * kTeams + team) * kRowsTogether;
-#pragma unroll
-  for (int k = 0; k < kRowsTogether; ++k) {
-    const SingleRow single(s, first + k);
-    start_copy<kLanes>(mine + k * row_floats(s), single.from, single.floats);
-  }
+  const SingleRow single(s, block * kTeams + team);
+  start_copy<kLanes>(mine, single.from, single.floats);
   finish_copies(half_warp());
-  for (int k = 0; k < kRowsTogether; ++k) prepare_row<Program>(s, SingleRow(s, first + k), mine + k * row_floats(s));
+  prepare_row<Program>(s, single, mine);
 }
 
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
@@ -308,7 +303,7 @@ void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_o
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
-  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams * kRowsTogether), kThreads,
+  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", s);
   if (exchange) {
