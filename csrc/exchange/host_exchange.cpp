@@ -57,7 +57,8 @@ void HostExchange::post() {
 }
 
 bool HostExchange::await(ExchangeRegion region) {
-  int left = rules_.careless == static_cast<int>(region) ? ranks_ - 2 : ranks_ - 1;
+  const bool careless = rules_.careless == static_cast<int>(region) || rules_.careless == ExchangeRules::kEverywhere;
+  int left = careless ? ranks_ - 2 : ranks_ - 1;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
     --left;

@@ -50,7 +50,8 @@ struct ExchangeFloats {
 
 // Mistakes that a test can make on purpose, to see that it would find them, and where it can make a rank slow.
 struct ExchangeRules {
-  int careless = -1;          // the region at whose meeting the last one of the others is not awaited
+  static constexpr int kEverywhere = -2;
+  int careless = -1;          // the region at whose meetings, or kEverywhere, the last one of the others is not awaited
   bool regions_apart = true;  // else all meetings use the same memory
   bool in_rank_order = true;  // else own part first
   void (*before_reading)(int rank) = nullptr;

@@ -44,15 +44,21 @@ class Oracle:
         for name, of_ranks in entries.items():
             for entry in zip(*of_ranks):
                 if name == "entity":
-                    ids, gradients = (np.concatenate(parts) for parts in zip(*entry))
-                    self.tables[name].apply_entry(
-                        ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate
-                    )
+                    self.apply_in_order(self.tables[name], entry)
                 else:
-                    self.apply_sums(self.tables[name], [self.sums(*part) for part in entry])
+                    self.apply_relations(self.tables[name], entry)
         if self.rounding:
             self.round_entities(batches)
         return losses
+
+    def apply_in_order(self, table, entry):
+        """entry: (ids, gradients) of each rank."""
+        ids, gradients = (np.concatenate(parts) for parts in zip(*entry))
+        table.apply_entry(ids, np.ascontiguousarray(gradients, np.float32), self.config.learning_rate)
+
+    def apply_relations(self, table, entry):
+        """The same of relations and projections."""
+        self.apply_sums(table, [self.sums(*part) for part in entry])
 
     @staticmethod
     def sums(ids, gradients):

@@ -74,7 +74,7 @@ TEST_P(Ranks, DoNotDependOnWhenRanksArrive) {
 
 TEST(ReplicaMutations, ARankThatIsNotAwaitedIsMissed) {
   ExchangeRules rules;
-  rules.careless = static_cast<int>(ExchangeRegion::kScores);
+  rules.careless = ExchangeRules::kEverywhere;
   const auto last_is_late = [](int rank, int) { std::this_thread::sleep_for(rank == 2 ? 5ms : 0ms); };
   EXPECT_EQ(wrong_floats(3, {11, 20, 1}, 4, {}, last_is_late), 0);
   const auto writes_late = [](int rank, int) { std::this_thread::sleep_for(rank == 0 ? 5ms : 0ms); };
