@@ -13,7 +13,8 @@ from dglke_frugal import _native
 from dglke_frugal.models import find_model, model_names
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.half_embeddings import Rounding
-from dglke_frugal.training.columns.column_exchange import ExchangeSize
+from dglke_frugal.training.columns.exchange_size import ExchangeSize
+from dglke_frugal.training.ranks.step_exchange import segment_bytes
 from dglke_frugal.training.columns.column_config import Columns, own_step
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.ranks.peers import RankError
@@ -82,8 +83,8 @@ class ColumnThreads:
         self.losses = {}  # by rank
         self.own, self.sampler = own_step(config, ranks), make_sampler()
         size = ExchangeSize(self.own, self.sampler, ENTITIES, RELATIONS)
-        lines = np.zeros(size.bytes(ranks) + 128, np.uint8)
-        self.segment = lines[-lines.ctypes.data % 128 :][: size.bytes(ranks)]
+        lines = np.zeros(segment_bytes(size, ranks) + 128, np.uint8)
+        self.segment = lines[-lines.ctypes.data % 128 :][: segment_bytes(size, ranks)]
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
         self.exchanges = [Exchange(_native.ColumnExchange(self.segment, rank, ranks, size.scores, size.weights,

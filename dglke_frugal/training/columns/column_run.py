@@ -9,12 +9,13 @@ from ..batches.subsampling import triple_weights
 from ..parallel import known_gain
 from ..ranks.peers import RankError
 from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
+from ..ranks.step_exchange import SharedSegment, StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
 from ..step.step_config import step_config
 from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
-from .column_exchange import ExchangeSize, SharedSegment, StepExchange
 from .column_tables import ColumnTables, attach_slices, split_tables
+from .exchange_size import ExchangeSize
 
 MOST_SAMPLER_THREADS = 4
 
@@ -104,7 +105,7 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         print(f"a step of all {ranks} ranks trains on {positives} triples", flush=True)
 
     def _hello(self):
-        self._segment = SharedSegment(self._exchange_size().bytes(self.config.device.ranks))
+        self._segment = SharedSegment(segment_bytes(self._exchange_size(), self.config.device.ranks))
         return {**super()._hello(), "segment": self._segment.path, "batches": self.ring.path}
 
     def _join(self) -> None:

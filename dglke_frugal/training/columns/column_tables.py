@@ -23,10 +23,10 @@ from ...store.flush_config import StoreAddress
 from ...store.half_embeddings import embeddings_of, stored_embeddings
 from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
+from ..ranks.step_exchange import StepExchange
 from ..start_values import start_values, table_dims
 from ..tables import STREAMS, entity_flushing, entity_rounding
 from .column_config import Columns, columns_of, own_config
-from .column_exchange import StepExchange
 
 ROWS_AT_A_TIME = 8192
 

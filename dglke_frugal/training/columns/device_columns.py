@@ -8,10 +8,10 @@ import numpy as np
 from ... import _native
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
+from ..ranks.step_exchange import StepExchange
 from ..step.device_batch import BatchForm, DeviceBlock
 from ..step.device_kernels import KernelGradients
 from ..step.step_config import StepConfig
-from .column_exchange import StepExchange
 
 
 class ColumnGradients(KernelGradients):

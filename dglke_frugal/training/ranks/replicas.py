@@ -8,8 +8,8 @@ from typing import Dict, Optional
 from ... import _native
 from ...config import TrainConfig
 from ...store import EmbeddingStore
-from ..columns.column_exchange import SharedSegment, StepExchange
 from .peers import Peers
+from .step_exchange import ExchangeFloats, SharedSegment, StepExchange, segment_bytes
 
 ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
 
@@ -35,10 +35,6 @@ class ReplicaSize:
     squares = scores  # of that of mean squares, which takes turns with it
     weights = 1  # nobody uses it
 
-    def bytes(self, ranks: int) -> int:
-        """Of the segment."""
-        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
-
 
 @dataclass(frozen=True)
 class MeetingSize:
@@ -47,10 +43,6 @@ class MeetingSize:
     scores: int
     weights: int = 1  # nothing goes through the other regions
     squares: int = 4
-
-    def bytes(self, ranks: int) -> int:
-        """Of the segment."""
-        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
 
 
 class RankExchange:
@@ -61,9 +53,9 @@ class RankExchange:
         path: for the other ranks.
     """
 
-    def __init__(self, size, rank: int, ranks: int, device=None, path: Optional[str] = None):
+    def __init__(self, size: ExchangeFloats, rank: int, ranks: int, device=None, path: Optional[str] = None):
         """size: ReplicaSize or MeetingSize. path: what rank 0 has told."""
-        self._segment = SharedSegment(size.bytes(ranks)) if path is None else None
+        self._segment = SharedSegment(segment_bytes(size, ranks)) if path is None else None
         shared = SharedSegment.attach(path) if path else self._segment.array
         self.path = path or self._segment.path
         self._exchange = StepExchange(shared, size, rank, ranks, device)

@@ -8,15 +8,12 @@ import os
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence
 
 import numpy as np
 
 from ... import _native
-from ..batches.sampler import Sampler
-from ..ranks.peers import Peers, RankError
-from ..step.native_step import native_step
-from ..step.step_config import StepConfig
+from .peers import Peers, RankError
 
 if TYPE_CHECKING:
     from ...store.device import Device  # which imports torch
@@ -51,21 +48,17 @@ def _map(file: int, size: int) -> np.ndarray:
     return np.frombuffer(mmap.mmap(file, size), np.uint8)
 
 
-class ExchangeSize:
-    """Floats that ranks exchange in a step of a sampler's batches, at most: of raw scores, of the weights that become
-    of them, and of mean squares."""
+class ExchangeFloats(Protocol):
+    """Floats of the regions of an exchange (csrc/exchange/host_exchange.h)."""
 
-    def __init__(self, config: StepConfig, sampler: Sampler, entities: int, relations: int):
-        step = native_step(config, threads=1)
-        positives, negatives = sampler.batch_size, sampler.batch_size // sampler.chunk_size * \
-            sampler.config.neg_sample_size
-        self.scores, self.weights = _native.exchanged_floats(step, positives, sampler.chunk_size,
-                                                             sampler.config.neg_sample_size)
-        self.squares = min(entities, 2 * positives + negatives) + negatives + positives + 4
+    scores: int
+    weights: int
+    squares: int
 
-    def bytes(self, ranks: int) -> int:
-        """Of the segment."""
-        return _native.exchange_bytes(ranks, self.scores, self.weights, self.squares)
+
+def segment_bytes(floats: ExchangeFloats, ranks: int) -> int:
+    """Of the memory that ranks share for an exchange."""
+    return _native.exchange_bytes(ranks, floats.scores, floats.weights, floats.squares)
 
 
 class StepExchange:
@@ -74,7 +67,7 @@ class StepExchange:
     peer: whether devices reach each other's memory.
     """
 
-    def __init__(self, segment: np.ndarray, size: ExchangeSize, rank: int, ranks: int, device: Optional[Device]):
+    def __init__(self, segment: np.ndarray, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device]):
         self.rank, self.ranks, self._device = rank, ranks, device
         self._on_gpu = device is not None and device.torch_device.type == "cuda"
         self.native = _native.ColumnExchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
