@@ -34,7 +34,7 @@ class RankRows:
         if device is None:
             self.steps = rounded_rows(_native.CachedRows(table, port, slots), rounding)
         else:
-            from .engine_rows import make_engine_rows  # here, because it imports torch
+            from .make_engine_rows import make_engine_rows  # here, because it imports torch
 
             self.steps = make_engine_rows(table, port, slots, config, device, rounding, exchange)
 
