@@ -121,14 +121,6 @@ void RankPort::wait_for_peers(std::int64_t steps) {
   if (!segment_->wait(segment_->gate(), published, kPeerMicroseconds)) check();
 }
 
-void RankPort::wait_window(std::int64_t step) {
-  const std::int64_t needed = step - segment_->shape().lookahead;
-  const auto inside = [&] {
-    return static_cast<std::int64_t>(segment_->rank(rank_).published.value.load(std::memory_order_acquire)) >= needed;
-  };
-  if (!segment_->wait(segment_->gate(), inside)) check();
-}
-
 StepPlan RankPort::plan(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   const auto decided = [&] {
@@ -248,7 +240,7 @@ void RankPort::publish(std::int64_t step) {
   FRUGAL_SYNC_POINT("rank:publish", step);
   segment_->rank(rank_).published.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
   segment_->work().notify();
-  segment_->gate().notify();  // for a thread in wait_window
+  segment_->gate().notify();  // for rank 0 in wait_for_peers
 }
 
 void RankPort::note_published(std::int64_t step) {

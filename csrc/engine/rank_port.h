@@ -68,8 +68,6 @@ class RankPort {
   // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
   // std::logic_error beyond the lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences);
-  // Waits until `step` is within the lookahead of what this rank has published.
-  void wait_window(std::int64_t step);
 
   // Waits until the step is decided. Valid until publish(step).
   StepPlan plan(std::int64_t step);

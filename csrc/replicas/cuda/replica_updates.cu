@@ -5,6 +5,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
+#include "replicas/cuda/place_of.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -91,19 +92,6 @@ __global__ void __launch_bounds__(kThreads)
 // Parts are read past the first cache: they have been written while this kernel ran.
 __device__ int load_id(const float* part, std::int64_t u) { return __float_as_int(__ldcv(part + u)); }
 
-// The place of a row in a part, -1 if it is not there.
-__device__ int place_of(const float* part, std::int64_t rows, int id) {
-  std::int64_t begin = 0, end = rows;
-  while (begin < end) {
-    const std::int64_t middle = (begin + end) / 2;
-    if (load_id(part, middle) < id)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin < rows && load_id(part, begin) == id ? static_cast<int>(begin) : -1;
-}
-
 // By a warp: applies the sums of the ranks that `have` a row to its record, whose place in the part of rank r lane r
 // knows.
 __device__ void update_row(const RankParts& parts, const ReplicaPart& part, unsigned have, int place, float* record,
@@ -152,7 +140,10 @@ __global__ void __launch_bounds__(kThreads)
     const int id = load_id(parts.of[rank], u);
     if (id == ReplicaPart::kNoRow) continue;
     int place = -1;
-    if (lane < x.ranks) place = lane == rank ? static_cast<int>(u) : place_of(parts.of[lane], part.rows, id);
+    if (lane < x.ranks) {
+      const auto id_at = [&](std::int64_t i) { return load_id(parts.of[lane], i); };
+      place = lane == rank ? static_cast<int>(u) : place_of(id, part.rows, id_at);
+    }
     const unsigned have = __ballot_sync(kAll, place >= 0);
     if (__ffs(static_cast<int>(have)) - 1 != rank) continue;  // it is the work of the first rank that has it
     update_row(parts, part, have, place, rows + id * stride, negative_rate);

@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "kernels/cuda/device_warp.cuh"
 #include "optim/mean_square.h"
+#include "replicas/cuda/place_of.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -29,19 +30,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __device__ std::int32_t load_int(const float* part, std::int64_t at) { return __float_as_int(part[at]); }
-
-// The place of a row in a part, -1 if it is not there.
-__device__ int place_of(const float* part, std::int64_t rows, std::int32_t id) {
-  std::int64_t begin = 0, end = rows;
-  while (begin < end) {
-    const std::int64_t middle = (begin + end) / 2;
-    if (load_int(part, middle) < id)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin < rows && load_int(part, begin) == id ? static_cast<int>(begin) : -1;
-}
 
 // The gradients of a shared row, as a warp knows them: lane r those of rank r.
 struct Senders {
@@ -75,8 +63,10 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = DeviceWarp::lane();
   const std::int64_t id = rows.ids[u], dim = memory.dim;
   int place = -1;
-  if (lane < x.ranks)
-    place = lane == x.rank ? static_cast<int>(u) : place_of(x.scores.of[lane], part.rows, static_cast<std::int32_t>(id));
+  if (lane < x.ranks) {
+    const auto id_at = [&](std::int64_t i) { return load_int(x.scores.of[lane], i); };
+    place = lane == x.rank ? static_cast<int>(u) : place_of(static_cast<std::int32_t>(id), part.rows, id_at);
+  }
   Senders senders{__ballot_sync(DeviceWarp::kAll, place >= 0), nullptr, {}};
   if (__ffs(static_cast<int>(senders.have)) - 1 != x.rank) return;  // it is the work of the first rank that has it
   if (place >= 0) {
