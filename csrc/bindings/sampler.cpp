@@ -192,8 +192,7 @@ void bind_sampler(nb::module_& module) {
           nb::call_guard<nb::gil_scoped_release>(),
           "The batch of the next step. Raises what went wrong where it was made, and RuntimeError after close.")
       .def("close", &BatchStream::close, nb::call_guard<nb::gil_scoped_release>(), "Stop the threads.")
-      .def_prop_ro("wait_seconds", &BatchStream::wait_seconds, "How long next() has waited for a batch, in all.")
-      .def_prop_ro("next_step", &BatchStream::next_step);
+      .def_prop_ro("wait_seconds", &BatchStream::wait_seconds, "How long next() has waited for a batch, in all.");
 }
 
 }  // namespace frugal

@@ -64,13 +64,6 @@ class Metrics:
         }
 
 
-def result_lines(metrics: Metrics) -> List[str]:
-    """The lines DGL-KE prints after a test; scripts parse them."""
-    lines = ["-------------- Test result --------------"]
-    lines += [f"Test average {name} : {value}" for name, value in metrics.named().items()]
-    return lines + ["-----------------------------------------"]
-
-
 def process_lines(metrics: Metrics, mode: str, process: int = 0) -> List[str]:
-    """The lines DGL-KE prints from one process, as during validation; mode is Valid or Test."""
+    """The lines DGL-KE prints from one process; scripts parse them. mode is Valid or Test."""
     return [f"[{process}]{mode} average {name}: {value}" for name, value in metrics.named().items()]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.evaluation import KnownTriples, Metrics
-from dglke_frugal.evaluation.metrics import process_lines, result_lines
+from dglke_frugal.evaluation.metrics import process_lines
 
 
 def test_metrics_of_given_ranks():
@@ -23,16 +23,13 @@ def test_sums_run_in_dglkes_order():
 
 def test_lines_have_dglkes_wording():
     metrics = Metrics.of([np.array([1, 4])])
-    assert result_lines(metrics) == [
-        "-------------- Test result --------------",
-        "Test average MRR : 0.625",
-        "Test average MR : 2.5",
-        "Test average HITS@1 : 0.5",
-        "Test average HITS@3 : 0.5",
-        "Test average HITS@10 : 1.0",
-        "-----------------------------------------",
+    assert process_lines(metrics, "Valid") == [
+        "[0]Valid average MRR: 0.625",
+        "[0]Valid average MR: 2.5",
+        "[0]Valid average HITS@1: 0.5",
+        "[0]Valid average HITS@3: 0.5",
+        "[0]Valid average HITS@10: 1.0",
     ]
-    assert process_lines(metrics, "Valid")[0] == "[0]Valid average MRR: 0.625"
 
 
 def test_known_answers_are_sorted_distinct_and_in_the_order_asked():

@@ -88,13 +88,6 @@ class Checkpoint:
         for name, array in arrays.items():
             self._read(name, array)
 
-    def verify(self):
-        """Read everything; raise InputError if a file has another size or checksum than the manifest says."""
-        for name in self.arrays:
-            self._check_size(name)
-        for name in self.arrays:
-            self._read(name, None)
-
     def _check_size(self, name: str):
         file = self.path / f"{name}.npy"
         size = file.stat().st_size if file.is_file() else None
@@ -102,7 +95,7 @@ class Checkpoint:
             found = "is missing" if size is None else f"has {size} bytes instead of {self.arrays[name].bytes}"
             raise InputError(f"{file} {found}; {self._remedy}")
 
-    def _read(self, name: str, target: Optional[np.ndarray]):
+    def _read(self, name: str, target: np.ndarray):
         path, stored = self.path / f"{name}.npy", self.arrays[name]
         try:
             with open(path, "rb") as file:
@@ -113,8 +106,7 @@ class Checkpoint:
                     if file.readinto(_bytes(buffer)) != buffer.nbytes:
                         raise ValueError("it is too short")
                     checksum = zlib.crc32(_bytes(buffer), checksum)
-                    if target is not None:
-                        target[block] = buffer
+                    target[block] = buffer
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}; {self._remedy}") from error
         if checksum != stored.crc32:
