@@ -280,7 +280,8 @@ def dglke_flags() -> argparse.ArgumentParser:
     device.add_argument("--gpu", type=int, nargs="+", default=list(default["gpu"]),
                         help="GPU numbers, with a process for each; -1 is the CPU (-1)")
     value(device, "--num_proc", type=int, help="training processes (%(default)s, or one per GPU)")
-    value(device, "--num_thread", type=int, help="CPU threads of a process when there are several (%(default)s)")
+    value(device, "--num_thread", type=int,
+          help="CPU threads of a process when there are several (%(default)s; with GPUs at least its share of the cores)")
     switch(device, "--mix_cpu_gpu", help="rows on the host, arithmetic on the GPU; what the frugal backend always does")
     switch(device, "--rel_part", help="give each process its own relations")
     switch(device, "--async_update",

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable, Iterator, Optional
+from typing import Callable, Iterable, Iterator, Optional
 
 import numpy as np
 
@@ -37,7 +37,8 @@ class EmbeddingStore:
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
     many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
     update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
-    _native.ColumnExchange, for ranks that meet (FlushConfig). With `rounding` the table is kept in halves, and so are
+    _native.ColumnExchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
+    the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
     caches and what travels; steps compute in float32 all the same.
 
     Attributes:
@@ -48,7 +49,8 @@ class EmbeddingStore:
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Optional[_native.Replica] = None, exchange=None):
+                 replica: Optional[_native.Replica] = None, exchange=None,
+                 start: Optional[Callable[[_native.HostTable], None]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
@@ -57,6 +59,8 @@ class EmbeddingStore:
                                                      element=rounding.element if rounding else "fp32")
         except RuntimeError as error:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
+        if start is not None:
+            start(self._table)
         if replica is not None:
             self._hold(ReplicaRows(self._table, replica, learning_rate, device))
         elif flushing is not None:
@@ -140,10 +144,6 @@ class EmbeddingStore:
         """Fill with uniform numbers in [-bound, bound) that depend on (seed, stream, row, column) alone; states to
         0."""
         self._table.init_uniform(-bound, bound, seed, stream)
-
-    def init_normal(self, deviation: float, seed: int, stream: int) -> None:
-        """Fill with normal numbers of mean 0 that depend on (seed, stream, row, column) alone; states to 0."""
-        self._table.init_normal(deviation, seed, stream)
 
     def begin(self, step: int) -> None:
         """Wait until the announced rows of `step` may be read; gather and apply then mean this step, until apply ends

@@ -116,13 +116,13 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
 
 
 def thread_count(config: TrainConfig) -> int:
-    """Threads of this process: --num_thread if there are several processes, else OMP_NUM_THREADS, else all cores."""
-    if config.device.parallel == "dims":  # threads of the host fill tables and put them together, and no more
-        return max(config.device.num_thread, len(os.sched_getaffinity(0)) // config.device.ranks)
-    if config.device.ranks > 1:
-        return config.device.num_thread
+    """Threads of this process: OMP_NUM_THREADS, else all cores; one of several has --num_thread, with GPUs its share
+    of the cores if that is more."""
+    device, cores = config.device, len(os.sched_getaffinity(0))
+    if device.ranks > 1:  # beside GPUs, threads of the host fill tables and put them together, and no more
+        return max(device.num_thread, cores // device.ranks if device.gpu[0] >= 0 else 0)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores
 
 
 def load(config: TrainConfig) -> KnowledgeGraph:

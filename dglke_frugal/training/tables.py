@@ -13,9 +13,7 @@ from ..store import EmbeddingStore, FlushConfig
 from ..store.half_embeddings import Rounding
 from .log.counters import StoreCounters
 from .memory.row_bytes import row_bytes
-from .start_values import start_values, table_dims
-
-STREAMS = {"entity": 0, "relation": 1, "projection": 2}  # of the initial values
+from .start_values import STREAMS, start_values, table_dims
 
 
 def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
@@ -70,22 +68,15 @@ class Tables:
         Raises InputError if the machine refuses the memory.
         """
         dims, lr, optimizer = table_dims(config), config.loss.lr, config.loss.optimizer
+        starts = start_values(config, {"entity": n_entities, "relation": n_relations}, seed)
         entity = EmbeddingStore(n_entities, dims.entity, lr, flushing=entity_flushing(config, n_entities, dims.entity),
                                 hot_rows=[hot_entities], device=device, rounding=entity_rounding(config),
-                                state_floats=state_floats(optimizer, dims.entity))
+                                state_floats=state_floats(optimizer, dims.entity), start=starts["entity"].fill)
         relation = EmbeddingStore(n_relations, dims.relation, lr, device=device,
-                                  state_floats=state_floats(optimizer, dims.relation))
-        projection = EmbeddingStore(n_relations, dims.projection, lr, device=device) if dims.projection else None
-        tables = cls(dims, entity, relation, projection)
-        tables.fill(config, seed)
-        return tables
-
-    def fill(self, config: TrainConfig, seed: int) -> None:
-        """Set the start values, which depend on `seed` alone."""
-        starts = start_values(config, {name: store.rows for name, store in self.stores.items()})
-        for name, store in self.stores.items():
-            init = store.init_normal if starts[name].normal else store.init_uniform
-            init(starts[name].scale, seed, STREAMS[name])
+                                  state_floats=state_floats(optimizer, dims.relation), start=starts["relation"].fill)
+        projection = EmbeddingStore(n_relations, dims.projection, lr, device=device,
+                                    start=starts["projection"].fill) if dims.projection else None
+        return cls(dims, entity, relation, projection)
 
     def announce(self, batch) -> None:
         """The rows of a coming step."""

@@ -17,7 +17,8 @@ from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.batches.edge_partition import partition_of_run
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.batches.subsampling import triple_weights
-from dglke_frugal.training.tables import STREAMS, Tables
+from dglke_frugal.training.start_values import STREAMS
+from dglke_frugal.training.tables import Tables
 from dglke_frugal.training.run_training import load
 from dglke_frugal.training.training_run import step_config
 

@@ -16,7 +16,8 @@ from dglke_frugal.models import find_model
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.columns.column_config import own_step
 from dglke_frugal.training.run_training import load
-from dglke_frugal.training.tables import STREAMS, Tables
+from dglke_frugal.training.start_values import STREAMS
+from dglke_frugal.training.tables import Tables
 from dglke_frugal.training.training_run import step_config
 
 BATCH, COEFFICIENT = 60, 1e-4  # of conftest.FLAGS

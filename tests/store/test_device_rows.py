@@ -201,6 +201,20 @@ def test_a_table_that_lies_on_the_device(expected, queued_device):
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_start_values_are_there_before_a_device_has_the_table():
+    class Registering(QueuedDevice):
+        def host_read(self, table, max_rows, wanted):
+            self.found = np.array(table.embeddings)
+            return super().host_read(table, max_rows, wanted)
+
+    queued = Registering()
+    store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, flushing=FlushConfig(MAX_ROWS), device=queued,
+                           start=lambda table: table.init_uniform(-0.5, 0.5, 1, 0))
+    assert (queued.found != 0).any()
+    np.testing.assert_array_equal(store.embeddings, queued.found)
+    store.close()
+
+
 def test_a_drain_before_the_first_step_leaves_the_table_alone(device):
     store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, device=device)
     store.init_uniform(0.5, 1, 0)

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from dglke_frugal.config import DeviceConfig, TrainConfig
 from dglke_frugal.errors import InputError
-from dglke_frugal.training import available_threads
+from dglke_frugal.training import available_threads, run_training
 from dglke_frugal.training.available_threads import check_threads
 
 # What a container with a small limit does, also for root: address space for 60 stacks of 1 GiB, and no more.
@@ -51,3 +52,13 @@ def test_the_systems_limits_count(monkeypatch, tmp_path):
     limit.write_text("77\n")
     monkeypatch.setattr(available_threads, "SYSTEM", (str(limit), str(tmp_path / "missing")))
     assert available_threads.most_threads() <= 77
+
+
+@pytest.mark.parametrize("device, threads", [
+    (DeviceConfig(), 12), (DeviceConfig(num_proc=3), 1), (DeviceConfig(num_proc=3, num_thread=5), 5),
+    *((DeviceConfig(gpu=(0, 1, 2), parallel=parallel), 4) for parallel in ("auto", "rows", "dims")),
+    (DeviceConfig(gpu=(0, 0), num_thread=7), 7)])
+def test_ranks_on_gpus_have_their_share_of_the_cores(device, threads, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(run_training.os, "sched_getaffinity", lambda _: range(12))
+    assert run_training.thread_count(TrainConfig(device=device)) == threads

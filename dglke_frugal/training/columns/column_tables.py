@@ -25,7 +25,7 @@ from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange
 from ..start_values import start_values, table_dims
-from ..tables import STREAMS, entity_flushing, entity_rounding
+from ..tables import entity_flushing, entity_rounding
 from .column_config import Columns, columns_of, own_config
 
 ROWS_AT_A_TIME = 8192
@@ -221,16 +221,12 @@ def _elements(config: TrainConfig) -> Dict[str, str]:
 
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
-    columns, starts, elements = _columns(config), start_values(config, rows), _elements(config)
+    columns, starts, elements = _columns(config), start_values(config, rows, seed), _elements(config)
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
         slices[name] = [_allocate(rows[name], split.of_rank, elements[name]) for _ in range(split.ranks)]
         for rank, table in enumerate(slices[name]):
-            ranges, scale = split.ranges(rank), starts[name].scale
-            if starts[name].normal:
-                table.init_normal(scale, seed, STREAMS[name], split.dim, ranges)
-            else:
-                table.init_uniform(-scale, scale, seed, STREAMS[name], split.dim, ranges)
+            starts[name].fill(table, split.dim, split.ranges(rank))
     return _make(config, slices, 0, hot_entities, device)
 
 

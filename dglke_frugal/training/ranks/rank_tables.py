@@ -13,7 +13,7 @@ from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..memory.memory_plan import rank_staging_bytes
 from ..memory.row_bytes import row_bytes
-from ..start_values import table_dims
+from ..start_values import start_values, table_dims
 from ..tables import Tables, entity_rounding
 from .peers import Peers
 from .replicas import MeetingSize, RankExchange, ReplicatedTable
@@ -96,15 +96,15 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
         value_path="host_row" if config.writes_host_rows else "staging",
         staging_bytes=rank_staging_bytes(used, rows, slots, dims.entity, dtype, partition.ranks))
     meeting = _meeting(config, used, 0, device)
+    relations = config.model.relation_rows(graph.n_relations)
+    starts = start_values(config, {"entity": graph.n_entities, "relation": relations}, config.run.seed)
     entity = EmbeddingStore(
         graph.n_entities, dims.entity, config.loss.lr, device=device, rounding=entity_rounding(config),
         hot_rows=partition.hot_entities(graph) if store.cache_policy == "static" else (), flushing=flushing,
-        exchange=meeting and meeting.native)
-    tables = RowTables(dims, entity, {
-        name: ReplicatedTable(config, name, config.model.relation_rows(graph.n_relations), dim, 0, device)
+        exchange=meeting and meeting.native, start=starts["entity"].fill)
+    return RowTables(dims, entity, {
+        name: ReplicatedTable(config, name, relations, dim, 0, device, start=starts[name].fill)
         for name, dim in _replicated(dims).items()}, meeting)
-    tables.fill(config, config.run.seed)
-    return tables
 
 
 def attach_tables(config: TrainConfig, graph: KnowledgeGraph, addresses: Dict[str, dict], rank: int,

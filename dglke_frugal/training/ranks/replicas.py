@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Optional
+from typing import Callable, Dict, Optional
 
 from ... import _native
 from ...config import TrainConfig
@@ -86,11 +86,13 @@ class ReplicatedTable:
     """
 
     def __init__(self, config: TrainConfig, name: str, relations: int, dim: int, rank: int, device=None,
-                 address: Optional[Dict[str, str]] = None):
+                 address: Optional[Dict[str, str]] = None,
+                 start: Optional[Callable[[_native.HostTable], None]] = None):
+        """start: of rank 0, sets the start values."""
         size = ReplicaSize.of(config, name, relations, dim)
         self.exchange = RankExchange(size, rank, config.device.ranks, device, address and address["segment"])
         replica = _native.Replica(self.exchange.native, size.rows, dim, size.entries)
         table = address and _native.HostTable(address["table"], relations, dim)
         self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
-                                    replica=replica)
+                                    replica=replica, start=start)
         self.address = address or {"table": self.store.path, "segment": self.exchange.path}
