@@ -16,6 +16,9 @@ planner_rows_per_second_20m, _86m
 plan_us_N_ranks_20m      microseconds in which a step of the joined batches of N = 1, 2, 4, 8 ranks is planned, 1000
                          positives and 1000 negatives each, for ranks that each have columns of all 20 M rows and share
                          the plan; with the number of planner's threads that is fastest here (`planning_of_ranks`)
+plan_us_N_ranks_by_rows_20m
+                         the same for N = 2, 4 ranks by rows that meet, each with a batch of its own, 1000 positives and
+                         1000 negatives, and a static cache of 5 % for the same hot rows (`planning_by_rows`)
 engine_bytes_86m         memory of the process beyond the table, 86 M rows, largest of all runs
 The floors: a wake-up of the flush thread and one of the rank (`wake_us` of `floors`) per stalled step.
 """
@@ -121,6 +124,14 @@ def planning_of_ranks(program, threads, ranks=(1, 2, 4, 8)):
     return {"planning_of_ranks": runs, **best}
 
 
+def planning_by_rows(program, threads, ranks=(2, 4)):
+    """By ranks and by threads of the planner; nobody computes, and each rank pauses for a millisecond a step."""
+    runs = [call(program, rows=PLANNED_ROWS["20m"], ranks=n, by_rows=1, meets=1, threads=count, pause=1000, steps=600)
+            for n in ranks for count in threads]
+    best = {f"plan_us_{n}_ranks_by_rows_20m": min(run["planning_us"] for run in runs if run["ranks"] == n) for n in ranks}
+    return {"planning_by_rows": runs, **best}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=result_file.result_file, required=True)
@@ -140,6 +151,7 @@ def main():
     result["flush_bandwidth_share"] = max(run["bandwidth_share"] for run in result["flush"])
     result.update(planning(programs / "engine_plan"))
     result.update(planning_of_ranks(programs / "engine_plan", options.planner_threads))
+    result.update(planning_by_rows(programs / "engine_plan", options.planner_threads))
     with tempfile.TemporaryDirectory() as folder:
         edges = {}
         if options.data_path:

@@ -45,8 +45,10 @@ class CachePolicy {
   virtual bool keeps_for_good() const { return false; }
   // Of such a policy: whether admit() might take `row` in. Any thread may ask, while no other call runs.
   virtual bool wants(std::int64_t /*row*/) const { return true; }
+  // A thread will ask that of `row` a few calls from now: asks for the memory that this will read. Changes nothing.
+  virtual void prefetch_wants(std::int64_t /*row*/) const {}
 
-  // `row` will be offered to admit() a few calls from now: asks for the memory that this will read. Changes nothing.
+  // `row`, which it wants, will be offered to admit() a few calls from now: likewise.
   virtual void prefetch(std::int64_t /*row*/) const {}
   // `row`, which lies in `slot`, will be touched some calls from now: likewise.
   virtual void prefetch_touch(std::int64_t /*row*/, std::int32_t /*slot*/) const {}

@@ -43,14 +43,17 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
       keeps_records_(segment_->shape().workers > 0),
-      settled_(plans_ == 1 && !keeps_records_ && !keeps_values_in_staging_ && caching_ &&
-               config.caches[0]->keeps_for_good()),
+      settled_(!keeps_records_ && !keeps_values_in_staging_ && caching_ &&
+               std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
+      meets_(segment_->shape().meets),
       wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       staging_floats_(segment_->shape().staging_floats),
       horizon_(std::min(config.horizon, RowUses::kSteps - 1)),
       parts_(static_cast<std::size_t>(plans_)),
-      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows, segment_->shape().in_flight_steps) {
-  if (planner_threads(config) > 1 && plans_ == 1 && caching_ && segment_->shape().max_rows >= 2 * kGrain)
+      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows, segment_->shape().in_flight_steps),
+      recent_(cache_slots(*segment_), meets_ ? plans_ : 0, segment_->shape().max_rows),
+      sharing_(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows) {
+  if (planner_threads(config) > 1 && caching_ && plans_ * segment_->shape().max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < plans_; ++r) {
@@ -61,9 +64,10 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   }
   slots_.resize(static_cast<std::size_t>(slots));
   const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
-  if (caching_ || in_flight_.any()) cells_ = RowCells(config.rows, uses ? plans_ : 0);
+  if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, uses ? plans_ : 0);
   for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
-  bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes());
+  bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes() +
+                                     recent_.bytes());
 }
 
 Planner::~Planner() = default;
@@ -102,17 +106,12 @@ bool Planner::ready(std::int64_t step) const {
 void Planner::start(std::int64_t step) {
   step_ = step;
   for (Inbox* inbox : inboxes_) inbox->next().clear(step);
-  std::vector<std::int64_t>& forgotten = changed_in(step);
-  for (const std::int64_t row : forgotten)
-    if (const std::int64_t* last = last_change_.find(row); last != nullptr && *last + kLateSteps < step)
-      last_change_.erase(row);
-  forgotten.clear();
+  recent_.begin(step, plans_);
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
     mine.rows = segment_->inbox_rows(r, step);
     mine.occurrences = segment_->inbox_occurrences(r, step);
     mine.count = segment_->inbox_count(r, step);
-    mine.head = 0;
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
@@ -122,6 +121,7 @@ void Planner::start(std::int64_t step) {
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
     mine.waiting.clear();
     if (wants_next_use_) see_registered(r);
+    if (plans_ > 1) sharing_.set_rows(r, {mine.rows, static_cast<std::size_t>(mine.count)});
   }
   candidates_.clear();
 }
@@ -146,101 +146,154 @@ void Planner::see_registered(std::int32_t rank) {
 
 void Planner::decide(std::int64_t step) {
   start(step);
-  for (Part& mine : parts_) locate(mine);
-  if (plans_ == 1)
-    visit_alone();
-  else
-    visit_together();
+  locate();
+  visit_shared();
+  for (int r = 0; r < plans_; ++r) visit_rank(r);
   admit_candidates();
+  leave_in_flight();
   finish();
 }
 
-// Where the rows of the list are: for all of them before any is visited. A visit moves no row but its own.
-void Planner::locate(Part& mine) {
-  const RowLookup lookup(cells_, static_cast<std::int64_t>(slots_.size()), in_flight_, step_);
-  const int rank = static_cast<int>(&mine - parts_.data());
-  const CachePolicy* const settled = settled_ ? mine.cache : nullptr;
-  mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
-  in_ranges(mine, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-    LocatedRows& located = mine.located[static_cast<std::size_t>(r)];
+// Where the rows of the lists are: for all of them before any is visited. A visit moves no row but its own.
+void Planner::locate() {
+  for (Part& mine : parts_) mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
+  if (plans_ == 1)
+    locate_alone();
+  else
+    locate_among_ranks();
+}
+
+void Planner::locate_alone() {
+  const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
+  in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
+    LocatedRows& located = mine.located[range];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
-    if (settled != nullptr)
-      lookup.plan_settled(mine.rows, begin, end, *settled, located, mine.source, mine.leave, mine.target);
+    if (settled_)
+      lookup.plan_settled(mine.rows, begin, end, *mine.cache, located, mine.source, mine.leave, mine.target);
+  });
+}
+
+void Planner::locate_among_ranks() {
+  const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
+  RowSharing* const sharing = &sharing_;  // for the threads, while this one waits for them
+  const RecentChanges* const recent = &recent_;
+  in_tasks(plans_, [&](std::int64_t rank) { sharing->filter_others(static_cast<int>(rank)); });
+  in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
+    LocatedRows& located = mine.located[range];
+    lookup.locate_among_ranks(mine.rows, begin, end, rank, *sharing, *recent, mine.source, mine.leave, mine.target,
+                              mine.uses.empty() ? nullptr : mine.uses.data(), located);
+    if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
 
 std::int64_t Planner::ranges_of(const Part& mine) const {
-  return lookups_ ? std::clamp<std::int64_t>(mine.count / kGrain, 1, TaskTeam::kMostTasks) : 1;
+  return lookups_ ? std::max<std::int64_t>(mine.count / kGrain, 1) : 1;
+}
+
+void Planner::in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const {
+  if (lookups_ && tasks > 1 && tasks <= TaskTeam::kMostTasks) return lookups_->run(tasks, task);
+  for (std::int64_t t = 0; t < tasks; ++t) task(t);
 }
 
 template <class Work>
-void Planner::in_ranges(const Part& mine, const Work& work) const {
-  const std::int64_t ranges = ranges_of(mine);
-  if (ranges == 1) return work(0, 0, mine.count);
-  lookups_->run(ranges, [&](std::int64_t r) { work(r, mine.count * r / ranges, mine.count * (r + 1) / ranges); });
-}
-
-// All rows have been found, and what leaves is known.
-void Planner::leave_in_flight(Part& mine) {
-  if (!in_flight_.any()) return;
-  InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
-  const std::int64_t step = step_;
-  in_ranges(mine, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
+void Planner::in_ranges(const Work& work) {
+  std::vector<Part>* const parts = &parts_;
+  std::int64_t tasks = 0;
+  for (const Part& mine : parts_) tasks += ranges_of(mine);
+  in_tasks(tasks, [&](std::int64_t range) {
+    std::size_t rank = 0;
+    for (; range >= ranges_of((*parts)[rank]); ++rank) range -= ranges_of((*parts)[rank]);
+    Part& mine = (*parts)[rank];
+    const std::int64_t ranges = ranges_of(mine);
+    work(mine, static_cast<int>(rank), static_cast<std::size_t>(range), mine.count * range / ranges,
+         mine.count * (range + 1) / ranges);
   });
 }
 
-void Planner::visit_alone() {
-  const Part& mine = part(0);
-  const auto prefetch = [&](std::int64_t index) FRUGAL_REQUIRES(thread_) {
-    const std::int32_t place = mine.source[index];
-    __builtin_prefetch(&slots_[static_cast<std::size_t>(place)], 1);
-    mine.cache->prefetch_touch(mine.rows[index], place);
-  };
-  for (const LocatedRows& located : mine.located) {
-    const std::vector<std::int64_t>& found = located.found;
-    for (std::size_t f = 0; f < std::min(kPrefetch, found.size()) && !settled_; ++f) prefetch(found[f]);
-    for (std::size_t f = 0; f < found.size() && !settled_; ++f) {
-      if (f + kPrefetch < found.size()) prefetch(found[f + kPrefetch]);
-      hit(0, found[f]);
-    }
-    for (const std::int64_t index : located.missed) {
-      miss(mine.rows[index]);
-      candidates_.push_back({0, index});
-    }
+// All rows have been found, and what leaves is known.
+void Planner::leave_in_flight() {
+  const std::int64_t step = step_;
+  if (in_flight_.any()) {
+    InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
+    in_ranges([&](Part& mine, int, std::size_t, std::int64_t begin, std::int64_t end) {
+      in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
+    });
+  }
+  if (recent_.any()) {
+    RecentChanges* const recent = &recent_;
+    in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        if (mine.leave[i] != RowDestination::kCache) recent->set(step, rank, i, mine.rows[i]);
+    });
   }
 }
 
-// Merges the ranks' ascending lists: each distinct row once, with its users in rank order.
-void Planner::visit_together() {
+// Merges what several ranks have, ascending: each row once, with its users in rank order.
+void Planner::visit_shared() {
+  for (Part& mine : parts_) {
+    mine.shared.clear();
+    mine.head = 0;
+    for (const LocatedRows& located : mine.located)
+      mine.shared.insert(mine.shared.end(), located.shared.begin(), located.shared.end());
+  }
+  const auto next = [](const Part& mine) {
+    return mine.head < mine.shared.size() ? mine.rows[mine.shared[mine.head]] : kNever;
+  };
   while (true) {
     std::int64_t row = kNever;
-    for (const Part& mine : parts_)
-      if (mine.head < mine.count) row = std::min(row, mine.rows[mine.head]);
+    for (const Part& mine : parts_) row = std::min(row, next(mine));
     if (row == kNever) break;
     users_.clear();
-    std::int32_t place = kFromHost;
-    for (int r = 0; r < plans_; ++r) {
-      Part& mine = part(r);
-      if (mine.head == mine.count || mine.rows[mine.head] != row) continue;
-      place = std::exchange(mine.source[mine.head], kFromHost);
-      users_.push_back({r, mine.head++});
+    for (int r = 0; r < plans_; ++r)
+      if (next(part(r)) == row) users_.push_back({r, part(r).shared[part(r).head++]});
+    const std::int32_t place = cells_.empty() ? kFromHost : cells_.place(row);
+    if (is_cached(place)) {
+      pull_back(row, place, users_);
+    } else {
+      miss(row);
+      if (meets_) cells_.place(row) = changed_place(users_[0]);
     }
-    if (place != kFromHost && users_.size() == 1 && users_[0].rank == rank_of(place)) {
-      part(users_[0].rank).source[users_[0].index] = place;
-      hit(users_[0].rank, users_[0].index);
+    send_gradients(row, users_);
+  }
+}
+
+// The rows that the rank has alone.
+void Planner::visit_rank(std::int32_t rank) {
+  const Part& mine = part(rank);
+  const auto first = std::ssize(candidates_);
+  for (const LocatedRows& located : mine.located)
+    if (plans_ > 1 || !settled_) visit_found(rank, located);
+  const auto missed = std::ssize(candidates_);
+  for (const LocatedRows& located : mine.located)
+    for (const std::int64_t index : located.missed) {
+      miss(mine.rows[index]);
+      candidates_.push_back({rank, index});
+    }
+  // Policies see them in the order of the list.
+  std::ranges::inplace_merge(candidates_.begin() + first, candidates_.begin() + missed, candidates_.end(), {},
+                             &User::index);
+}
+
+void Planner::visit_found(std::int32_t rank, const LocatedRows& located) {
+  const Part& mine = part(rank);
+  const std::vector<std::int64_t>& found = located.found;
+  const auto prefetch = [&](std::int64_t index) FRUGAL_REQUIRES(thread_) {
+    const std::int32_t place = mine.source[index];
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(place)], 1);
+    if (rank_of(place) == rank) mine.cache->prefetch_touch(mine.rows[index], place - mine.first_place);
+  };
+  for (std::size_t f = 0; f < std::min(kPrefetch, found.size()); ++f) prefetch(found[f]);
+  for (std::size_t f = 0; f < found.size(); ++f) {
+    if (f + kPrefetch < found.size()) prefetch(found[f + kPrefetch]);
+    const std::int64_t index = found[f];
+    const std::int32_t place = mine.source[index];
+    if (rank_of(place) == rank) {
+      hit(rank, index);
       continue;
     }
-    if (segment_->shape().meets && (changes(row) || place != kFromHost))
-      for (const User& user : users_) part(user.rank).source[user.index] = kFromHostLate;
-    if (place != kFromHost)
-      pull_back(row, place);
-    else
-      miss(row);
-    if (users_.size() > 1)
-      send_gradients(row, users_);
-    else
-      candidates_.push_back(users_[0]);
+    const User user{rank, index};
+    pull_back(mine.rows[index], place, {&user, 1});
+    candidates_.push_back(user);
   }
 }
 
@@ -260,21 +313,19 @@ void Planner::miss(std::int64_t row) {
     operations_of(row).operations.push_back({.kind = Operation::Kind::kRead, .row = row, .due = step_});
 }
 
-// The row's value in host memory changes with this step. Returns whether one of the last kLateSteps has changed it.
-bool Planner::changes(std::int64_t row) {
-  const std::size_t known = last_change_.size();
-  last_change_[row] = step_;
-  changed_in(step_).push_back(row);
-  return last_change_.size() == known;
-}
-
 // The row is in a cache, and others read it.
-void Planner::pull_back(std::int64_t row, std::int32_t place) {
+void Planner::pull_back(std::int64_t row, std::int32_t place, std::span<const User> users) {
   const std::int32_t rank = rank_of(place);
   write_back(rank, place, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
   slots_[static_cast<std::size_t>(place)] = {};
   part(rank).cache->release(row, place - part(rank).first_place);
-  cells_.place(row) = kFromHost;
+  cells_.place(row) = changed_place(users[0]);
+  for (const User& user : users) part(user.rank).source[user.index] = meets_ ? kFromHostLate : kFromHost;
+}
+
+// Of a row that leaves the caches: that of the user's row among recent changes, if there are such.
+std::int32_t Planner::changed_place(const User& user) const {
+  return meets_ ? recent_.first_place(step_, user.rank) + static_cast<std::int32_t>(user.index) : kFromHost;
 }
 
 // In whose cache the place is.
@@ -297,7 +348,7 @@ void Planner::admit_candidates() {
   const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
     for (; in + behind < admitted_.size(); ++in) take_in(admitted_[in]);
     for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
-      if (admitted_[out].evicted != kNoRow) cells_.place(admitted_[out].evicted) = kFromHost;
+      if (admitted_[out].evicted != kNoRow) put_out(admitted_[out]);
   };
   for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
@@ -333,12 +384,17 @@ void Planner::take_in(Admitted& admitted) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
     write_back(user.rank, place, kNever);
-    if (segment_->shape().meets) changes(slot.row);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
   cells_.place(slot.row) = place;
   mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
+}
+
+// Its write-back changes the host row with this step: the row that took its slot lends it its entry.
+void Planner::put_out(const Admitted& admitted) {
+  cells_.place(admitted.evicted) = changed_place(admitted.user);
+  if (meets_) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }
 
 // In sync mode everything lands before the next step; in p2f a record waits for the step that reads it.
@@ -465,7 +521,6 @@ void Planner::finish() {
     Part& mine = part(r);
     std::ranges::stable_sort(mine.waiting, {}, [](const Waiting& waiting) { return waiting.request.after; });
     for (const auto& [waiting, due, position] : mine.waiting) request(r, waiting, due, position);
-    leave_in_flight(mine);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);

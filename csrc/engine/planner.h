@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,9 +15,11 @@
 #include "engine/config.h"
 #include "engine/in_flight_slots.h"
 #include "engine/inbox.h"
+#include "engine/recent_changes.h"
 #include "engine/row_cells.h"
 #include "engine/row_lookup.h"
 #include "engine/row_map.h"
+#include "engine/row_sharing.h"
 #include "engine/segment.h"
 #include "memory/huge_pages.h"
 #include "parallel/task_team.h"
@@ -61,8 +64,9 @@ class Planner {
     std::int64_t count;
     std::vector<UsesFound> uses;              // by index, if a policy wants to know
     std::int64_t seen = 0;                    // steps whose uses are known
-    std::vector<LocatedRows> located;         // of ranges of the list, in their order; of several ranks' lists one each
-    std::int64_t head;                        // of the merge: the next row to visit
+    std::vector<LocatedRows> located;         // of ranges of the list, in their order
+    std::vector<std::int64_t> shared;         // indices of rows that others have, too
+    std::size_t head;                         // of their merge: the next one to visit
     std::int32_t* source;                     // the plan
     RowDestination* leave;
     std::int64_t* target;
@@ -81,20 +85,25 @@ class Planner {
 
   bool ready(std::int64_t step) const;
   void decide(std::int64_t step) FRUGAL_REQUIRES(thread_);
-  void locate(Part& mine) FRUGAL_REQUIRES(thread_);
+  void locate() FRUGAL_REQUIRES(thread_);
+  void locate_alone() FRUGAL_REQUIRES(thread_);
+  void locate_among_ranks() FRUGAL_REQUIRES(thread_);
   std::int64_t ranges_of(const Part& mine) const;  // of its list, that threads may take
   template <class Work>
-  void in_ranges(const Part& mine, const Work& work) const;  // work(range, begin, end), by threads
-  void leave_in_flight(Part& mine) FRUGAL_REQUIRES(thread_);
-  void visit_alone() FRUGAL_REQUIRES(thread_);
-  void visit_together() FRUGAL_REQUIRES(thread_);
+  void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by threads
+  void in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const;
+  void leave_in_flight() FRUGAL_REQUIRES(thread_);
+  void visit_rank(std::int32_t rank) FRUGAL_REQUIRES(thread_);
+  void visit_found(std::int32_t rank, const LocatedRows& located) FRUGAL_REQUIRES(thread_);
+  void visit_shared() FRUGAL_REQUIRES(thread_);
   void hit(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  bool changes(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  void pull_back(std::int64_t row, std::int32_t place) FRUGAL_REQUIRES(thread_);
+  void pull_back(std::int64_t row, std::int32_t place, std::span<const User> users) FRUGAL_REQUIRES(thread_);
+  std::int32_t changed_place(const User& user) const FRUGAL_REQUIRES(thread_);
   void admit_candidates() FRUGAL_REQUIRES(thread_);
   void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
   void take_in(Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void put_out(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
   void write_back(std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
   void request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position)
       FRUGAL_REQUIRES(thread_);
@@ -105,6 +114,9 @@ class Planner {
   void pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) FRUGAL_REQUIRES(thread_);
   std::int64_t allocate(std::int32_t rank, std::int64_t floats) FRUGAL_REQUIRES(thread_);
   std::int64_t record_due(std::int64_t due) const FRUGAL_REQUIRES(thread_);
+  bool is_cached(std::int32_t place) const FRUGAL_REQUIRES(thread_) {
+    return static_cast<std::uint32_t>(place) < slots_.size();
+  }
   std::int32_t rank_of(std::int32_t place) const FRUGAL_REQUIRES(thread_);
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
@@ -117,7 +129,7 @@ class Planner {
   const std::vector<Inbox*> inboxes_;
   const int plans_;  // ranks, or one for all
   // settled_: see RowLookup::plan_settled.
-  const bool caching_, keeps_values_in_staging_, keeps_records_, settled_;
+  const bool caching_, keeps_values_in_staging_, keeps_records_, settled_, meets_;
   const bool wants_next_use_;
   const std::int64_t staging_floats_, horizon_;
 
@@ -131,13 +143,9 @@ class Planner {
   std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
-  // Of ranks that meet: the last steps that have changed rows, with which rows.
-  RowMap<std::int64_t> last_change_ FRUGAL_GUARDED_BY(thread_);
-  std::vector<std::int64_t> changed_[kLateSteps + 1] FRUGAL_GUARDED_BY(thread_);
-  std::vector<std::int64_t>& changed_in(std::int64_t step) FRUGAL_REQUIRES(thread_) {
-    return changed_[step % (kLateSteps + 1)];
-  }
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
+  RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // of ranks that meet
+  RowSharing sharing_ FRUGAL_GUARDED_BY(thread_);       // of ranks that each have steps of their own
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };
 

@@ -10,7 +10,9 @@
 #include "engine/cache_policy.h"
 #include "engine/in_flight_slots.h"
 #include "engine/plan.h"
+#include "engine/recent_changes.h"
 #include "engine/row_cells.h"
+#include "engine/row_sharing.h"
 
 namespace frugal {
 
@@ -22,6 +24,7 @@ struct UsesFound {
 // A range of one rank's list of rows. Indices are into the whole list, ascending.
 struct LocatedRows {
   std::vector<std::int64_t> found, missed;  // rows that are in a cache, and the others
+  std::vector<std::int64_t> shared;         // of several ranks: rows that others have, too, which are not in those
 };
 
 // Threads may look up ranges of one list at once, whose rows are distinct.
@@ -59,6 +62,51 @@ class RowLookup {
     located.missed.resize(missed);
   }
 
+  // The same for one of several ranks that do not have the same steps. What it has alone and no cache holds is planned to
+  // leave for its host row, and its place is that of its recent change, if there are such; rows that others have are
+  // not planned, and their places stay.
+  void locate_among_ranks(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank,
+                          const RowSharing& sharing, const RecentChanges& recent, std::int32_t* source,
+                          RowDestination* leave, std::int64_t* target, UsesFound* uses, LocatedRows& located) const {
+    for (std::vector<std::int64_t>* list : {&located.found, &located.missed, &located.shared})
+      list->resize(static_cast<std::size_t>(end - begin) + 1);
+    std::size_t found = 0, missed = 0, shared = 0;
+    const bool nowhere = cells_.empty(), keeps_changes = recent.any();
+    const std::int32_t first_change = recent.first_place(step_, rank);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + kPrefetch < end && !nowhere) cells_.prefetch(rows[i + kPrefetch]);
+      const std::int32_t place = nowhere ? kFromHost : cells_.place(rows[i]);
+      const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
+      const bool alone = !sharing.others_have(rank, rows[i]);
+      if (keeps_changes && alone && !cached) cells_.place(rows[i]) = first_change + static_cast<std::int32_t>(i);
+      if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
+      source[i] = cached ? place : recent.source(place, rows[i]);
+      leave[i] = RowDestination::kHostRow;
+      target[i] = rows[i];
+      located.found[found] = located.missed[missed] = located.shared[shared] = i;
+      found += alone && cached;
+      missed += alone && !cached;
+      shared += !alone;
+    }
+    located.found.resize(found);
+    located.missed.resize(missed);
+    located.shared.resize(shared);
+  }
+
+  // Leaves in `missed` the rows that a policy which keeps rows for good may take in.
+  void only_wanted(const std::int64_t* rows, const CachePolicy& policy, LocatedRows& located) const {
+    std::size_t wanted = 0;
+    const std::size_t missed = located.missed.size();
+    constexpr auto kAhead = static_cast<std::size_t>(kPrefetch);
+    for (std::size_t m = 0; m < missed; ++m) {
+      if (m + kAhead < missed) policy.prefetch_wants(rows[located.missed[m + kAhead]]);
+      const std::int64_t i = located.missed[m];
+      located.missed[wanted] = i;
+      wanted += policy.wants(rows[i]);
+    }
+    located.missed.resize(wanted);
+  }
+
   // Plans the range for a rank alone whose policy keeps rows for good and who stores the others into their host rows:
   // nothing there depends on another row. Leaves in `missed` the rows that the policy may take in.
   void plan_settled(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const CachePolicy& policy,
@@ -69,16 +117,7 @@ class RowLookup {
       leave[i] = cached ? RowDestination::kCache : RowDestination::kHostRow;
       target[i] = cached ? source[i] : rows[i];
     }
-    std::size_t wanted = 0;
-    const std::size_t missed = located.missed.size();
-    constexpr auto kAhead = static_cast<std::size_t>(kPrefetch);
-    for (std::size_t m = 0; m < missed; ++m) {
-      if (m + kAhead < missed) policy.prefetch(rows[located.missed[m + kAhead]]);
-      const std::int64_t i = located.missed[m];
-      located.missed[wanted] = i;
-      wanted += policy.wants(rows[i]);
-    }
-    located.missed.resize(wanted);
+    only_wanted(rows, policy, located);
   }
 
  private:

@@ -30,11 +30,13 @@ class StaticHotSet final : public CachePolicy {
   bool keeps_for_good() const override { return true; }
   bool wants(std::int64_t row) const override { return row < end_ && hot_.has(row); }
   void touch(const RowUse&, std::int32_t) override {}
-  void prefetch(std::int64_t row) const override {
+  void prefetch_wants(std::int64_t row) const override {
     if (row < end_) hot_.prefetch(row);
   }
+  void prefetch(std::int64_t row) const override { slot_of_.prefetch(row); }
   std::int32_t admit(const RowUse& use) override {
-    return wants(use.row) ? *slot_of_.find(use.row) : kRejected;
+    const std::int32_t* const slot = slot_of_.find(use.row);
+    return slot != nullptr ? *slot : kRejected;
   }
   void release(std::int64_t, std::int32_t) override {}
 

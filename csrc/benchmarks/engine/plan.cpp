@@ -47,18 +47,23 @@ struct Times {
   std::vector<double> registering, running;
 };
 
-// What one rank does, but for computing: before_step(s) first.
+// What one rank does, but for computing: before_step(s) first. entries: that tell how often a row occurs in them; 0: a
+// rank alone, or one of those that share a plan.
 template <class BeforeStep>
-Times train(RankPort& port, const RowTrace& trace, int lookahead, std::int64_t filled, std::int64_t warm,
+Times train(RankPort& port, const RowTrace& trace, int entries, int lookahead, std::int64_t filled, std::int64_t warm,
             std::int64_t pause, BeforeStep before_step) {
   const auto steps = static_cast<std::int64_t>(trace.size());
+  const std::vector<std::int32_t> once(static_cast<std::size_t>(entries * port.max_rows()), 1);
   std::int64_t registered = 0;
   Times times;
   for (std::int64_t s = 0; s < steps; ++s) {
     before_step(s);
     double start = now();
     for (; registered < steps && registered <= s + lookahead; ++registered)
-      port.register_step(registered, trace[static_cast<std::size_t>(registered)], {});
+    {
+      const auto& rows = trace[static_cast<std::size_t>(registered)];
+      port.register_step(registered, rows, {once.data(), static_cast<std::size_t>(entries) * rows.size()});
+    }
     if (s >= warm) times.registering.push_back(now() - start);
     if (s >= filled) std::this_thread::sleep_for(std::chrono::microseconds(pause));
     start = now();
@@ -83,33 +88,46 @@ int main(int argc, char** argv) {
   const std::string path = option(argc, argv, "--path", "host_row"), policy = option(argc, argv, "--policy", "static");
   const int ranks = static_cast<int>(number(argc, argv, "--ranks", 1));
   const int executors = static_cast<int>(number(argc, argv, "--executors", ranks));
-  const std::int64_t max_rows = std::min(rows, ranks * kMaxRows);
+  // By rows each rank has batches and a cache of its own for the same hot rows, as ranks have whose edges are random
+  // parts of the graph; else all have the joined batch.
+  const bool by_rows = number(argc, argv, "--by_rows", 0) != 0, meets = number(argc, argv, "--meets", 0) != 0;
+  const int joined = by_rows ? 1 : ranks, plans = by_rows ? ranks : 1;
+  const std::int64_t max_rows = std::min(rows, joined * kMaxRows);
   std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
   for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
-  RowTrace trace = filling_trace(hot, max_rows);
-  const auto filled = static_cast<std::int64_t>(trace.size());
-  std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000), ranks), std::back_inserter(trace));
-  const auto steps = static_cast<std::int64_t>(trace.size()), warm = filled + (steps - filled) / 2;
+  std::vector<RowTrace> traces;
+  for (int plan = 0; plan < plans; ++plan) {
+    RowTrace& trace = traces.emplace_back(filling_trace(hot, max_rows));
+    // Not the same rows at a time, which no cache would take in.
+    std::ranges::rotate(trace, trace.begin() + std::ssize(trace) * plan / plans);
+    std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000), joined,
+                                 2 + static_cast<unsigned>(plan)), std::back_inserter(trace));
+  }
+  const RowTrace& trace = traces[0];
+  const auto steps = static_cast<std::int64_t>(trace.size());
+  const auto filled = steps - number(argc, argv, "--steps", 1000), warm = filled + (steps - filled) / 2;
   const RowLayout layout = RowLayout::for_dim(1);  // what is planned does not depend on it
   const SparseTable table(rows, layout);
   EngineConfig config;
   config.ranks = executors;
-  config.same_steps = executors > 1;
+  config.same_steps = executors > 1 && !by_rows;
+  config.meets = meets;
   config.planner_threads = static_cast<int>(number(argc, argv, "--threads", 0));
   config.value_path = path == "staging" ? ValuePath::kStaging : ValuePath::kHostRow;
   config.layout = layout;
   config.rows = rows;
   config.host_rows = table.data();
   config.max_rows_per_step = max_rows;
-  config.in_flight_steps = 3;  // as with a device
+  config.in_flight_steps = meets ? 0 : 3;  // as with a device
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
-  config.caches = {make_policy(policy, rows, hot)};
+  for (int plan = 0; plan < plans; ++plan) config.caches.push_back(make_policy(policy, rows, hot));
   config.horizon = config.caches[0]->wants_next_use() ? config.lookahead - 1 : 0;
   Engine engine(config);
   std::int64_t planned_rows = 0, planned_before = 0, planning_before = 0;
   RankStatistics before{};
   const auto run = [&](int rank, auto before_step) {
-    return train(engine.port(rank), trace, config.lookahead, filled, warm, pause, before_step);
+    return train(engine.port(rank), traces[by_rows ? static_cast<std::size_t>(rank) : 0], by_rows ? config.entries : 0,
+                 config.lookahead, filled, warm, pause, before_step);
   };
   for (int rank = 0; rank < executors; ++rank) engine.port(rank);  // made here, before any other thread asks
   std::vector<std::thread> others;
@@ -131,10 +149,10 @@ int main(int argc, char** argv) {
   const double reads = static_cast<double>(after.cache_reads - before.cache_reads) +
                        static_cast<double>(after.host_reads - before.host_reads);
   std::printf(
-      "{\"ranks\": %d, \"executors\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", "
+      "{\"ranks\": %d, \"executors\": %d, \"by_rows\": %d, \"meets\": %d, \"threads\": %d, \"rows\": %ld, \"path\": \"%s\", "
       "\"policy\": \"%s\", \"slots\": %ld, \"rows_per_step\": %.5g, \"hit_share\": %.4g, \"rows_per_second\": %.4g, "
       "\"planning_us\": %.4g, \"register_us\": %.4g, \"run_us\": %.4g, \"engine_bytes\": %ld}\n",
-      ranks, executors, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(),
+      ranks, executors, by_rows, meets, config.planner_threads, static_cast<long>(rows), path.c_str(), policy.c_str(),
       static_cast<long>(slots),
       static_cast<double>(planned_rows) / planned,
       static_cast<double>(after.cache_reads - before.cache_reads) / reads, static_cast<double>(planned_rows) / seconds,

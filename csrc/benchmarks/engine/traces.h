@@ -63,8 +63,9 @@ inline std::int64_t zipf_row(std::uint64_t rank, std::int64_t entities) {
 // Positives by a zipf law with exponent a < 1 (share of the k most frequent of n rows: (k/n)^(1-a); a = 0.8 gives the
 // top percent 40 % of the positives' accesses, as large graphs have), negatives uniform.
 // ranks: whose batches a step joins.
-inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps, int ranks = 1) {
-  std::mt19937_64 random(2);
+inline RowTrace zipf_trace(std::int64_t entities, double exponent, std::int64_t steps, int ranks = 1,
+                           unsigned seed = 2) {
+  std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform;
   RowTrace trace;
   for (std::int64_t s = 0; s < steps; ++s) {

@@ -1,0 +1,65 @@
+// Which rows ranks that meet have changed lately, so that a step does not read them too early.
+//
+// A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the value
+// in a slot of its own. Each row of a step has an entry in a ring of steps; the place of a changed row (row_cells.h) is
+// that of its entry, until another row has that or its step is long ago.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/plan.h"
+
+namespace frugal {
+
+class RecentChanges {
+ public:
+  static constexpr std::int64_t kSteps = kLateSteps + 1;  // of the ring: one is being planned
+
+  // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0.
+  RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows)
+      : first_place_(static_cast<std::int32_t>(first_place)),
+        max_rows_(max_rows),
+        entries_(static_cast<std::uint32_t>(ranks * kSteps * max_rows)),
+        row_(entries_ + std::size_t{1}, kNone) {}
+
+  bool any() const { return entries_ > 0; }
+
+  // Before the step is planned: forgets what changed kSteps before it.
+  void begin(std::int64_t step, int ranks) {
+    for (int rank = 0; rank < ranks && any(); ++rank)
+      std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(entry(step, rank)), max_rows_, kNone);
+  }
+
+  // Of the first row of a rank's list; the others follow.
+  std::int32_t first_place(std::int64_t step, int rank) const {
+    return any() ? first_place_ + static_cast<std::int32_t>(entry(step, rank)) : kFromHost;
+  }
+
+  // When all rows of the step have been found: it changes `row`, whose place is that of the list's `index`.
+  void set(std::int64_t step, int rank, std::int64_t index, std::int64_t row) {
+    row_[static_cast<std::size_t>(entry(step, rank) + index)] = row;
+  }
+
+  // Where the row at `place`, which is not cached, is read. Without a branch on the data, which nobody could predict.
+  std::int32_t source(std::int32_t place, std::int64_t row) const {
+    const std::uint32_t at = static_cast<std::uint32_t>(place) - static_cast<std::uint32_t>(first_place_);
+    return row_[std::min(at, entries_)] == row ? kFromHostLate : kFromHost;
+  }
+
+  std::size_t bytes() const { return row_.size() * sizeof(std::int64_t); }
+
+ private:
+  static constexpr std::int64_t kNone = -1;
+
+  std::int64_t entry(std::int64_t step, int rank) const { return (rank * kSteps + step % kSteps) * max_rows_; }
+
+  const std::int32_t first_place_;
+  const std::int64_t max_rows_;
+  const std::uint32_t entries_;
+  std::vector<std::int64_t> row_;  // that the entry tells of; kNone, also behind the last one
+};
+
+}  // namespace frugal
