@@ -11,6 +11,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/column_exchange.h"
+#include "bindings/named.h"
 #include "bindings/row_arrays.h"
 #include "kernels/cpu/plan_kernels.h"
 #include "step/batch_packer.h"
@@ -61,7 +62,8 @@ cuda::RecordReads reads(const Reads& given, const Matrix& records) {
 void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
              const Matrix& relations, const Reads& entity_reads, const Reads& relation_reads, const Matrix& positive,
              const Matrix& negative, const Matrix& relation, const Squares& squares, const Sums& losses,
-             const std::optional<Floats>& workspace, std::uintptr_t stream, ColumnExchange* exchange) {
+             const std::optional<Floats>& workspace, std::uintptr_t stream, ColumnExchange* exchange,
+             const std::string& products) {
   const ModelSpec& spec = step.model().spec();
   const BatchSizes& sizes = layout.sizes();
   const std::int64_t most_entities = layout.tables()[0].rows, most_relations = layout.tables()[1].rows;
@@ -90,8 +92,11 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
           "each gradient needs room for its mean square");
   out.positive_square = of_positive.data(), out.negative_square = of_negative.data();
   out.relation_square = of_relation.data();
+  using cuda::Products;
+  const auto precision = named<Products>(
+      {{"fp32", Products::kFloat32}, {"tf32x3", Products::kTf32x3}, {"tf32", Products::kTf32}}, products, "product");
   cuda::compute_gradients(spec, step.loss(), step.degree_negatives(), batch, from, of, of_entities, of_relations, out,
-                          exchange ? &exchange->device() : nullptr, stream);
+                          precision, exchange ? &exchange->device() : nullptr, stream);
 }
 
 }  // namespace
@@ -169,12 +174,14 @@ void bind_step_block(nb::module_& module) {
       "compute_gradients", &compute, "step"_a, "layout"_a, "corrupt_head"_a, "block"_a, "entities"_a, "relations"_a,
       "entity_reads"_a.none(), "relation_reads"_a.none(), "positive"_a, "negative"_a, "relation"_a,
       "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
+      "products"_a = "fp32",
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
       "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
       "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "
-      "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows.");
+      "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows. "
+      "products: fp32, or on a CUDA device tf32x3 or tf32, which are rounded and have other bits.");
 }
 
 }  // namespace frugal

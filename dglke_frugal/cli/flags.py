@@ -13,7 +13,7 @@ from typing import Sequence, Union
 
 from ..config import (ALL, AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
                       LABELS, LOSSES, MATMULS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
-                      ROW_DTYPES, SUBSAMPLINGS, RunConfig, StoreConfig, TrainConfig)
+                      ROW_DTYPES, SUBSAMPLINGS, DeviceConfig, RunConfig, StoreConfig, TrainConfig)
 from ..errors import shown
 from ..models import model_names
 from ..nearest import or_nearest
@@ -134,9 +134,9 @@ def new_flags() -> argparse.ArgumentParser:
     gpu.add_argument(
         "--matmul",
         choices=MATMULS,
-        default="fp32",
-        help="precision of matrix products; tf32 and bf16 no longer give DGL-KE's numbers, and were measured slower than "
-        "the kernels for fp32 (%(default)s)",
+        default=DeviceConfig.matmul,
+        help="precision of matrix products on a GPU: fp32; tf32x3, on tensor cores in three passes, near fp32 but with "
+        "other bits; tf32 and bf16, which no longer give DGL-KE's numbers (%(default)s)",
     )
     gpu.add_argument("--cuda_graphs", type=switch, nargs="?", const=True, default=True, metavar="on|off",
                      help="launch a step as one CUDA graph (on)")

@@ -305,7 +305,8 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", s);
+  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, CompareTile<P>::kSharedFloats, stream,
+         "comparisons", s);
   if (exchange) {
     meet_and_fetch(s, *exchange, raw_values_of_others, stream);
     launch_losses<Program, P, Scores, JoinedValues<kThreads>>(s, stream);
@@ -316,10 +317,19 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
   else
-    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
+    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, pull_floats<P>(), stream,
+           "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
   launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", s);
+}
+
+template <typename Program, typename P, typename Scores>
+void run_products(Products products, const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
+  if (products == Products::kFloat32 || !runs_on_tensor_cores(compare_kernel<TensorPairs<P, 1>>))
+    return run<Program, P, Scores>(s, exchange, stream);
+  if (products == Products::kTf32) return run<Program, TensorPairs<P, 1>, Scores>(s, exchange, stream);
+  run<Program, TensorPairs<P, 3>, Scores>(s, exchange, stream);
 }
 
 int parts_of_rows(const ModelSpec& model) {
@@ -342,8 +352,8 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
-                       const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,
-                       std::uintptr_t stream_address) {
+                       const RecordReads& relation_reads, const DeviceGradients& out, Products products,
+                       const DeviceExchange* exchange, std::uintptr_t stream_address) {
   Step s = make_step(model, parts_of_rows(model), loss, degree_negatives, batch);
   s.entities = entities;
   s.relations = relations;
@@ -359,9 +369,12 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
   const bool found = RowModels::find(model.name, [&]<typename Program>() {
     constexpr Similarity kCompared = Program::kSimilarity;
-    if constexpr (kCompared == Similarity::kDot) run<Program, DotPairs, DotScores>(s, exchange, stream);
-    if constexpr (kCompared == Similarity::kClampedDot) run<Program, DotPairs, ClampedDotScores>(s, exchange, stream);
-    if constexpr (kCompared == Similarity::kL2) run<Program, L2Pairs, L2Scores>(s, exchange, stream);
+    if constexpr (kCompared == Similarity::kDot)
+      run_products<Program, DotPairs, DotScores>(products, s, exchange, stream);
+    if constexpr (kCompared == Similarity::kClampedDot)
+      run_products<Program, DotPairs, ClampedDotScores>(products, s, exchange, stream);
+    if constexpr (kCompared == Similarity::kL2)
+      run_products<Program, L2Pairs, L2Scores>(products, s, exchange, stream);
     if constexpr (kCompared == Similarity::kL1) run<Program, L1Pairs, DistanceScores>(s, exchange, stream);
     if constexpr (kCompared == Similarity::kModulus) run<Program, ModulusPairs, DistanceScores>(s, exchange, stream);
   });

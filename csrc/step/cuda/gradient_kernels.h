@@ -52,6 +52,10 @@ struct DeviceGradients {
   float *positive_square = nullptr, *negative_square = nullptr, *relation_square = nullptr;
 };
 
+// Of the products of queries, negatives and weights. kTf32x3, kTf32: on tensor cores, in three passes or one
+// (step/cuda/tensor_tiles.cuh); a device without them computes as for kFloat32, and so do models without products.
+enum class Products { kFloat32, kTf32x3, kTf32 };
+
 // Floats that ranks with columns exchange of a positive besides the weights of its pairs (device_step.cuh).
 inline constexpr std::int64_t kFactFloats = 8;
 
@@ -66,7 +70,7 @@ std::int64_t workspace_floats(const ModelSpec& model, bool degree_negatives, std
 // std::invalid_argument for a model without kernels or a chunk that does not fit, DeviceError if a launch fails.
 void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree_negatives, const DeviceBatch& batch,
                        DeviceRows entities, DeviceRows relations, const RecordReads& entity_reads,
-                       const RecordReads& relation_reads, const DeviceGradients& out, const DeviceExchange* exchange,
-                       std::uintptr_t stream);
+                       const RecordReads& relation_reads, const DeviceGradients& out, Products products,
+                       const DeviceExchange* exchange, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

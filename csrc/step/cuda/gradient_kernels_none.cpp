@@ -7,8 +7,8 @@ namespace frugal::cuda {
 std::int64_t workspace_floats(const ModelSpec&, bool, std::int64_t, std::int64_t, std::int64_t) { return 0; }
 
 void compute_gradients(const ModelSpec&, const LossSpec&, bool, const DeviceBatch&, DeviceRows, DeviceRows,
-                       const RecordReads&, const RecordReads&, const DeviceGradients&, const DeviceExchange*,
-                       std::uintptr_t) {
+                       const RecordReads&, const RecordReads&, const DeviceGradients&, Products,
+                       const DeviceExchange*, std::uintptr_t) {
   throw DeviceError("this build of dglke_frugal has no CUDA kernels; reinstall it where nvcc is found");
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "step/cuda/device_step.cuh"
+#include "step/cuda/tensor_tiles.cuh"
 #include "step/regularization.h"
 
 namespace frugal::cuda {
@@ -30,15 +31,43 @@ struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
   using CompareShape = Shape<2, 32, 4, 8, 16>;  // more warps, since roots are far apart from what they are for
 };
 
+// The products of P on tensor cores, in so many passes.
+template <typename P, int kPassesOf>
+struct TensorPairs : P {
+  static constexpr int kPasses = kPassesOf;
+  using CompareShape = TensorShape<2, 4, 2, 1, 4, 64, 16, 3>;
+  using PullShape = TensorShape<2, 4, 2, 1, 4, 64, 16, 3>;
+};
+
 template <typename P>
-using CompareTile = Tile<typename P::Compare, typename P::CompareShape, false, false>;
+struct Tiles {
+  using Compare = Tile<typename P::Compare, typename P::CompareShape, false, false>;
+  template <bool kOfNegatives>
+  using Pull = Tile<typename P::Pull, typename P::PullShape, kOfNegatives, true>;
+};
+template <typename P, int kPasses>
+struct Tiles<TensorPairs<P, kPasses>> {
+  using Pairs = TensorPairs<P, kPasses>;
+  using Compare = TensorTile<kPasses, typename Pairs::CompareShape, false, false>;
+  template <bool kOfNegatives>
+  using Pull = TensorTile<kPasses, typename Pairs::PullShape, kOfNegatives, true>;
+};
+
+template <typename P>
+using CompareTile = typename Tiles<P>::Compare;
 template <typename P, bool kOfNegatives>
-using PullTile = Tile<typename P::Pull, typename P::PullShape, kOfNegatives, true>;
+using PullTile = typename Tiles<P>::template Pull<kOfNegatives>;
+
+// Floats of shared memory of a block of pull_kernel.
+template <typename P>
+constexpr int pull_floats() {
+  return std::max(PullTile<P, false>::kSharedFloats, PullTile<P, true>::kSharedFloats);
+}
 
 template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
   using T = CompareTile<P>;
-  __shared__ alignas(16) float shared[T::kSharedFloats];
+  extern __shared__ __align__(16) float shared[];
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
@@ -50,6 +79,19 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   const auto place = [&](int row, int column) {
     return s.comparison + (static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column;
   };
+  // Columns beyond the last one are padding.
+  const auto put_four = [&](int row, int column, float4 x) {
+    if (row >= queries || column >= columns) return;
+    float* at = place(row, column);
+    if (s.shares.ranks > 0) at = s.raw_place(s.owner(static_cast<std::int64_t>(chunk) * queries + row), at);
+    *reinterpret_cast<float4*>(at) = x;
+  };
+  if constexpr (T::kFours) {
+#pragma unroll
+    for (int i = 0; i < T::kMicroRows; ++i)
+      put_four(first_row + T::row(i), first_column + T::column(0), {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+    return s.finish_stores();
+  }
   if (s.shares.ranks > 0) {  // over a link whole lines travel best
     static_assert(T::kSharedFloats >= T::kRows * T::kColumns && T::kColumns % 4 == 0);
     __syncthreads();  // the last slabs have been folded
@@ -58,14 +100,9 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 #pragma unroll
       for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(j)] = sum[i][j];
     __syncthreads();
-    for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads) {
-      const int row = first_row + i / T::kColumns, column = first_column + i % T::kColumns;
-      if (row >= queries || column >= columns) continue;
-      const std::int64_t edge = static_cast<std::int64_t>(chunk) * queries + row;
-      // Columns beyond the last one are padding.
-      *reinterpret_cast<float4*>(s.raw_place(s.owner(edge), place(row, column))) =
-          *reinterpret_cast<const float4*>(shared + i);
-    }
+    for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads)
+      put_four(first_row + i / T::kColumns, first_column + i % T::kColumns,
+               *reinterpret_cast<const float4*>(shared + i));
     return s.finish_stores();
   }
 #pragma unroll
@@ -96,23 +133,31 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
         if (first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part)
           own[i][j] = row_of(i)[first_column + T::column(j)];
   }
-  float column_sum = 0.0f;  // of a negative's weights, one thread each
+  float column_sum = 0.0f;  // of a negative's weights; of a thread's share of each slab
+  constexpr int kShare = T::kDepth / T::kSummers;
+  const int index = threadIdx.x % T::kRows, first = threadIdx.x / T::kRows * kShare;
   T::fold(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum, [&](const float* slab, int count) {
     if constexpr (P::kSquared && kOfNegatives)
-      if (threadIdx.x < T::kRows) {
-        float weight[T::kDepth];
+      if (threadIdx.x < T::kSummers * T::kRows) {
+        float weight[kShare];
 #pragma unroll
-        for (int depth = 0; depth < T::kDepth; ++depth) weight[depth] = T::Left::at(slab, 0, threadIdx.x, depth);
+        for (int d = 0; d < kShare; ++d) weight[d] = T::Left::at(slab, 0, index, first + d);
 #pragma unroll
-        for (int depth = 0; depth < T::kDepth; ++depth)
-          if (depth < count) column_sum += weight[depth];
+        for (int d = 0; d < kShare; ++d)
+          if (first + d < count) column_sum += weight[d];
       }
   });
   if constexpr (P::kSquared && kOfNegatives) {
     __syncthreads();
-    if (threadIdx.x < T::kRows) shared[threadIdx.x] = column_sum;
+    if (threadIdx.x < T::kSummers * T::kRows) shared[threadIdx.x] = column_sum;
     __syncthreads();
   }
+  const auto sum_of_weights = [&](int row) {
+    float total = shared[row];
+#pragma unroll
+    for (int share = 1; share < T::kSummers; ++share) total += shared[share * T::kRows + row];
+    return total;
+  };
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
@@ -122,7 +167,7 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
       const float* own_row = row_of(i) + column;
       float4 x = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
       if constexpr (P::kSquared) {
-        const float total = kOfNegatives ? shared[T::row(i)] : facts[row].weight_sum;
+        const float total = kOfNegatives ? sum_of_weights(T::row(i)) : facts[row].weight_sum;
         const float4 m = *reinterpret_cast<const float4*>(own_row);
         x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
         x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
@@ -162,9 +207,7 @@ template <typename P>
 __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
-  constexpr int kFloats =
-      OfQueries::kSharedFloats > OfNegatives::kSharedFloats ? OfQueries::kSharedFloats : OfNegatives::kSharedFloats;
-  __shared__ alignas(16) float shared[kFloats];
+  extern __shared__ __align__(16) float shared[];
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);

@@ -190,6 +190,8 @@ struct Tile : S {
   using S::kDepth, S::kMicroColumns, S::kMicroRows, S::kThreadColumns, S::kThreadRows;
   static constexpr int kThreads = kThreadRows * kThreadColumns, kStages = 3;
   static constexpr int kRows = kMicroRows * kThreadRows, kColumns = kMicroColumns * kThreadColumns;
+  static constexpr bool kFours = false;  // whether a thread's results of a row are four neighbours, whatever operands
+  static constexpr int kSummers = 1;     // threads that add up what a left operand's index has in a slab
   using Left = Slab<kLeftDepthMajor, Op::kLeft, kMicroRows, kThreadRows, kDepth>;
   using Right = Slab<kRightDepthMajor, Op::kRight, kMicroColumns, kThreadColumns, kDepth>;
   static constexpr int kSlabFloats = Left::kFloats + Right::kFloats, kSharedFloats = kStages * kSlabFloats;

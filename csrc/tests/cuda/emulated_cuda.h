@@ -29,6 +29,9 @@
 struct dim3 {
   unsigned x = 0, y = 0, z = 0;
 };
+struct float2 {
+  float x, y;
+};
 struct float4 {
   float x, y, z, w;
 };

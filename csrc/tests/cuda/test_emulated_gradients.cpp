@@ -73,6 +73,7 @@ void meet(const DeviceExchange& exchange, std::uintptr_t) { turns.meet(exchange.
 namespace frugal {
 namespace {
 
+constexpr float kUntouched = 7.0f;
 constexpr int kEntities = 40, kTails = 5, kRelations = 4;  // few tails, so that a row has many occurrences
 
 struct Sizes {
@@ -102,9 +103,9 @@ struct Gradients {
   std::array<double, 4> losses{};
 
   Gradients(std::int64_t dim, std::int64_t relation_dim, std::int64_t edges, std::int64_t negatives)
-      : positive(kEntities * dim, 7.0f),
-        negative(negatives * dim, 7.0f),
-        relation(edges * relation_dim, 7.0f),
+      : positive(kEntities * dim, kUntouched),
+        negative(negatives * dim, kUntouched),
+        relation(edges * relation_dim, kUntouched),
         squares{std::vector<float>(kEntities), std::vector<float>(negatives), std::vector<float>(edges)} {}
   cuda::DeviceGradients pointers(std::int64_t dim, std::int64_t relation_dim, float* workspace) {
     return {{positive.data(), dim}, {negative.data(), dim}, {relation.data(), relation_dim}, losses.data(), workspace,
@@ -122,6 +123,18 @@ struct Gradients {
     for (std::size_t i = 0; i < squares[2].size(); ++i) expect(relation, relation_dim, i, squares[2][i]);
   }
 };
+
+// Over the length of `expected` where it has been written; 0: no bit differs.
+double difference(const std::vector<float>& actual, const std::vector<float>& expected) {
+  if (actual == expected) return 0.0;
+  double square = 0, all = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double x = expected[i] == kUntouched ? 0.0 : expected[i];
+    square += (actual[i] - static_cast<double>(expected[i])) * (actual[i] - expected[i]);
+    all += x * x;
+  }
+  return all > 0 && square >= 0 ? std::sqrt(square / all) : INFINITY;
+}
 
 // Records of which some still lie elsewhere: row u in slot (or row) count - 1 - u.
 class Gathered {
@@ -227,10 +240,11 @@ class KnownSums final : public ColumnRanks {
 class Case {
  public:
   Case(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
-       std::mt19937& random)
+       std::mt19937& random, cuda::Products products = cuda::Products::kFloat32)
       : model{name, sizes.dim, name == "RotatE" ? sizes.dim / 2 : sizes.dim, 12.0f, 2.0f},
         sizes(sizes),
         loss(loss),
+        products(products),
         edges(sizes.chunk * sizes.chunks),
         sampled(sizes.chunks * sizes.negatives),
         head_(draw(edges, kEntities, random)),
@@ -273,6 +287,7 @@ class Case {
   const ModelSpec model;
   const Sizes sizes;
   const LossSpec loss;
+  const cuda::Products products;
   const std::int64_t edges, sampled;
   std::vector<std::int32_t> positive_offset;
   cuda::DeviceBatch batch;
@@ -318,7 +333,7 @@ class OneDevice {
       float* workspace = memory_.data();
       while (reinterpret_cast<std::uintptr_t>(workspace) / sizeof(float) % kAlignment != 0) ++workspace;
       cuda::compute_gradients(case_.model, case_.loss, case_.sizes.degree_negatives, case_.batch, from, of, of_entities,
-                              of_relations, to.pointers(dim, relation_dim, workspace),
+                              of_relations, to.pointers(dim, relation_dim, workspace), case_.products,
                               ranks ? &(*ranks)[rank] : nullptr, 0);
       if (!ranks) return;
       ranks->take_squares(rank, to);
@@ -333,12 +348,17 @@ class OneDevice {
     EXPECT_TRUE(gathered.relation == actual.relation && gathered.losses == actual.losses);
     entity_rows.expect_all();
     relation_rows.expect_all();
-    EXPECT_TRUE(actual.positive == expected.positive);
-    EXPECT_TRUE(actual.negative == expected.negative);
-    EXPECT_TRUE(actual.relation == expected.relation);
     actual.expect_squares(dim, relation_dim, case_.positive_offset);
+    const bool exact = case_.products == cuda::Products::kFloat32;
+    const double of_losses = case_.products == cuda::Products::kTf32 ? 1e-3 : 2e-6;
     for (int part = 0; part < 4; ++part)
-      EXPECT_NEAR(actual.losses[part], expected.losses[part], 2e-6 * std::abs(expected.losses[part]) + 1e-30);
+      EXPECT_NEAR(actual.losses[part], expected.losses[part], of_losses * std::abs(expected.losses[part]) + 1e-30);
+    const double bound = exact ? 0.0 : of_losses;
+    EXPECT_LE(difference(actual.positive, expected.positive), bound);
+    EXPECT_LE(difference(actual.negative, expected.negative), bound);
+    EXPECT_LE(difference(actual.relation, expected.relation), bound);
+    if (case_.products == cuda::Products::kTf32)
+      EXPECT_GT(difference(actual.negative, expected.negative), 2e-6);  // otherwise nothing was rounded
   }
 
  private:
@@ -353,16 +373,16 @@ class OneDevice {
 };
 
 void expect_same(const std::string& name, const Sizes& sizes, const LossSpec& loss, float scale, bool weighted,
-                 std::mt19937& random) {
-  const Case at(name, sizes, loss, scale, weighted, random);
+                 std::mt19937& random, cuda::Products products = cuda::Products::kFloat32) {
+  const Case at(name, sizes, loss, scale, weighted, random, products);
   OneDevice device(at, random);
   device.expect(device.expected(nullptr), nullptr, 0);
 }
 
 // Ranks with other columns each, sizes.dim of them.
 void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const LossSpec& loss, int ranks, bool near,
-                          std::mt19937& random) {
-  const Case at(name, sizes, loss, 1.0f, false, random);
+                          std::mt19937& random, cuda::Products products = cuda::Products::kFloat32) {
+  const Case at(name, sizes, loss, 1.0f, false, random, products);
   std::vector<std::unique_ptr<OneDevice>> devices;
   KnownSums sums;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -414,6 +434,24 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   expect_same(name, {680, 1, 260, 6, false}, adversarial, 1.0f, false, random);
 }
 
+class EmulatedTensorGradients : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedTensorGradients, AreNearThoseOfTheCpu) {
+  std::mt19937 random(7);
+  LossSpec adversarial;
+  adversarial.adversarial = true;
+  adversarial.regularization_coefficient = 1e-3f;
+  for (const cuda::Products products : {cuda::Products::kTf32x3, cuda::Products::kTf32}) {
+    for (const Sizes& sizes : {Sizes{5, 2, 130, 50, false}, Sizes{33, 1, 40, 402, true}})
+      expect_same(GetParam(), sizes, adversarial, 1.0f, false, random, products);
+    for (const bool near : {false, true})
+      expect_same_of_ranks(GetParam(), {70, 2, 37, 18, near}, adversarial, 2, near, random, products);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EmulatedTensorGradients,
+                         testing::Values("TransE_l2", "ComplEx", "SimplE"),
+                         [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Models, EmulatedGradients,
                          testing::Values("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RotatE"),
                          [](const auto& info) { return std::string(info.param); });

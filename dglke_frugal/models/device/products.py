@@ -7,7 +7,7 @@ from ...config import MATMULS
 
 
 def set_matmul(matmul: str) -> None:
-    """Let float32 products of this process use TF32, or not. Of the three, only fp32 agrees with DGL-KE to rounding."""
+    """Let float32 products of this process use TF32, or not. tf32x3 means float32 here: torch has no such product."""
     torch.set_float32_matmul_precision("high" if matmul == "tf32" else "highest")
 
 
@@ -19,7 +19,7 @@ class Products:
     """
 
     def __init__(self, matmul: str = "fp32", stream: int = 0):
-        """matmul: "bf16" rounds the factors to bfloat16; "fp32" and "tf32" leave them (see set_matmul)."""
+        """matmul: "bf16" rounds the factors to bfloat16; the others leave them (see set_matmul)."""
         self.stream = stream
         if matmul not in MATMULS:
             raise ValueError(f"there is no matrix product '{matmul}'; there are {', '.join(MATMULS)}")

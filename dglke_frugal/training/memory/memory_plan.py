@@ -13,7 +13,7 @@ from ..columns.column_config import own_config
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
 from ..start_values import table_dims
-from ..step.step_config import KERNEL_MODELS
+from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
 from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
 from .row_bytes import FLOAT, row_bytes
@@ -297,7 +297,7 @@ def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, r
     those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
-    if model.name in KERNEL_MODELS and config.device.matmul == "fp32":
+    if model.name in KERNEL_MODELS and config.device.matmul in KERNEL_MATMULS:
         return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive

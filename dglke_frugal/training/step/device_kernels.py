@@ -1,4 +1,5 @@
-"""The gradients of a step by this package's own kernels (csrc/step): on a device the CPU's bits, in six launches."""
+"""The gradients of a step by this package's own kernels (csrc/step): on a device in six launches, with the CPU's bits unless
+products are rounded."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence, Tuple
@@ -14,10 +15,11 @@ from .step_config import StepConfig
 class KernelGradients:
     """Computes the gradients of built-in models; to be used as TorchGradients is."""
 
-    def __init__(self, config: StepConfig, device: Device, sums):
-        """sums: (4,) float64 in device memory, to which losses are added."""
+    def __init__(self, config: StepConfig, device: Device, sums, matmul: str = "fp32"):
+        """sums: (4,) float64 in device memory, to which losses are added. matmul: one of KERNEL_MATMULS; the CPU's
+        products are always exact to float32."""
         self._on_cpu = device.torch_device.type == "cpu"
-        self._config, self._device, self._sums = config, device, sums
+        self._config, self._device, self._sums, self._matmul = config, device, sums, matmul
         self._columns = None  # the exchange of a rank that has some columns (device_columns.py)
         self._step = native_step(config, threads=None if self._on_cpu else 1)  # elsewhere only asked what it computes
         self._buffers: Dict[BatchForm, Tuple] = {}  # steps run one by one, so those of one shape share theirs
@@ -42,7 +44,7 @@ class KernelGradients:
                 if known is None:
                     rows.gather(plan, records)
             _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, *reads, *gradients,
-                                      squares, self._sums, workspace, self._device.stream, self._columns)
+                                      squares, self._sums, workspace, self._device.stream, self._columns, self._matmul)
             return [[of_positive, of_negative], [of_relation]]
 
         return compute

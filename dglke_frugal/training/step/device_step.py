@@ -20,7 +20,7 @@ from .device_batch import BatchForm, BatchSizes, BlockTransfer, DeviceBlock, Pac
 from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import Step
-from .step_config import KERNEL_MODELS, StepConfig
+from .step_config import KERNEL_MATMULS, KERNEL_MODELS, StepConfig
 from .summed_updates import OptimizerRule, update_from_entries
 
 
@@ -29,7 +29,7 @@ class DeviceStep(Step):
 
     def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None,
                  make_gradients: Optional[Callable] = None):
-        """matmul: "fp32", "tf32" or "bf16", see models.device.products. exchange: the StepExchange of a rank that has
+        """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
         instead of what suits `config`, with the methods of KernelGradients."""
         self._device, self._matmul = device, matmul
@@ -53,9 +53,9 @@ class DeviceStep(Step):
         elif exchange is not None:
             from ..columns.device_columns import ColumnGradients  # here, because others do not need it
 
-            self._gradients = ColumnGradients(config, device, sums, exchange)
-        elif config.model in KERNEL_MODELS and matmul == "fp32":
-            self._gradients = KernelGradients(config, device, sums)
+            self._gradients = ColumnGradients(config, device, sums, exchange, matmul)
+        elif config.model in KERNEL_MODELS and matmul in KERNEL_MATMULS:
+            self._gradients = KernelGradients(config, device, sums, matmul)
         else:
             from .device_torch import TorchGradients  # here, because others do not need it
 

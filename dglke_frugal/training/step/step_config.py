@@ -12,6 +12,7 @@ from ..start_values import table_dims
 NO_SCORE = -1e30  # low enough that a softmax gives no share of it
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = tuple(_native.ROW_MODELS)
+KERNEL_MATMULS = ("fp32", "tf32x3", "tf32")  # and for which values of --matmul
 
 
 @dataclass(frozen=True)
