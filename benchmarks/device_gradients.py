@@ -1,6 +1,6 @@
 """Times the CUDA kernels of a training step, each in a captured graph, beside their floors.
 
-    python -m benchmarks.device_gradients [--json FILE] [--models TransE_l2 ...]
+    python -m benchmarks.device_gradients [--json FILE] [--models TransE_l2 ...] [--matmul fp32 tf32x3 tf32]
 
 The batches are those of benchmarks/train_step.py, on random tables that lie on the device. Microseconds, medians:
 
@@ -11,12 +11,15 @@ The batches are those of benchmarks/train_step.py, on random tables that lie on 
                          distinct rows read and written once at the measured copy rate
 
 The arithmetic is that of the CPU's formulas: a multiply-add per pair and column in each of three products for the dot
-and L2 models, and as many times more instructions as OPERATIONS says for the others.
+and L2 models, and as many times more instructions as OPERATIONS says for the others. Products of another precision
+than fp32 are measured beside it, as MODEL_PRECISION, with what their losses and gradients of negatives are off from
+fp32's: loss_off, gradient_off, relative (the gradients' lengths as vectors).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 
 import numpy as np
@@ -27,7 +30,7 @@ from dglke_frugal.models import find_model
 from dglke_frugal.store.device import CudaDevice
 from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, update_tables
 from dglke_frugal.training.step.native_step import native_step
-from dglke_frugal.training.step.step_config import LossConfig, StepConfig
+from dglke_frugal.training.step.step_config import KERNEL_MATMULS, LossConfig, StepConfig
 
 from . import result_file
 from .device_step import kernel_microseconds, rates
@@ -41,8 +44,8 @@ REPEATS, CALLS = 20, 8
 class Case:
     """One batch on the device, with all that its kernels read and write."""
 
-    def __init__(self, config, step, batch, tables, device):
-        self.dims, self.tables = (config.entity_dim, config.relation_dim), tables
+    def __init__(self, config, step, batch, tables, device, matmul):
+        self.matmul, self.dims, self.tables = matmul, (config.entity_dim, config.relation_dim), tables
         self.step, self.corrupt_head = step, batch.corrupt_head
         self.layout = _native.StepBlock(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, [
             ("entity", len(batch.entities), 0, False), ("relation", len(batch.relations), 0, False)])
@@ -71,7 +74,13 @@ class Case:
 
     def gradients(self):
         _native.compute_gradients(self.step, self.layout, self.corrupt_head, self.block, *self.records, *self.reads,
-                                  *self.gradients_of, self.squares, self.sums, self.workspace, self._stream())
+                                  *self.gradients_of, self.squares, self.sums, self.workspace, self._stream(), None, self.matmul)
+
+    def found(self):
+        """The losses, and the gradients of negatives, in float64."""
+        self.sums.zero_()
+        self.gradients()
+        return self.sums.cpu(), self.gradients_of[1].double().cpu()
 
     def update(self):
         each = zip(self.dims, self.tables, self.leave, self.ids, self.records, self.entries)
@@ -110,7 +119,12 @@ def microseconds(cases, part):
     return statistics.median(times[2:])
 
 
-def measure(model, batches, peak, device):
+def off(found, exact):
+    """How far vectors are from the exact ones, relative."""
+    return ((found - exact).norm() / exact.norm()).item()
+
+
+def measure(model, matmul, batches, peak, device):
     dims = find_model(model).dims(*FLAGS.get(model, (HIDDEN, False, False)))
     config = StepConfig(model, dims.entity, dims.relation, 12.0, 0.1, 0.01, LossConfig(adversarial=True))
     random = np.random.default_rng(1)
@@ -120,28 +134,34 @@ def measure(model, batches, peak, device):
         table[:, :dim] = random.uniform(-0.1, 0.1, (rows, dim))
         tables.append(torch.from_numpy(table).cuda())
     step = native_step(config)
-    cases = [Case(config, step, batch, tables, device) for batch in batches]
+    exact = Case(config, step, batches[0], tables, device, "fp32").found()
+    cases = [Case(config, step, batch, tables, device, matmul) for batch in batches]
+    loss_off, gradient_off = (off(*pair) for pair in zip(cases[0].found(), exact))
     found = {part: microseconds(cases, part) for part in PARTS}
     products = 3 * 2 * BATCH * NEGATIVES * dims.entity * OPERATIONS.get(model, 1.0)
     rows = statistics.mean(len(b.entities) * dims.entity + len(b.relations) * dims.relation for b in batches)
     found["floor"] = 1e6 * max(products / peak["product"], 8 * rows / peak["copy"])
     kernels = kernel_microseconds(lambda: [cases[i % len(cases)].all() for i in range(CALLS)], CALLS)
-    return {**found, "all_over_floor": found["all"] / found["floor"], "kernels": kernels}
+    rounded = {"loss_off": loss_off, "gradient_off": gradient_off} if matmul != "fp32" else {}
+    return {**found, "all_over_floor": found["all"] / found["floor"], **rounded, "kernels": kernels}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=result_file.result_file, help="write the results here")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    parser.add_argument("--matmul", nargs="+", default=["fp32"], choices=KERNEL_MATMULS)
     options = parser.parse_args()
     device = CudaDevice(0)
     peak = rates(device)
     batches = make_batches(np.random.default_rng(0), 4)
     report = {"rates": peak, "models": {}}
-    for model in options.models:
-        found = report["models"][model] = measure(model, batches, peak, device)
-        print(f"{model:10s} " + "".join(f"{part} {found[part]:7.1f}  " for part in (*PARTS, "floor"))
-              + f"ratio {found['all_over_floor']:.1f}")
+    for model, matmul in itertools.product(options.models, options.matmul):
+        name = model if matmul == "fp32" else f"{model}_{matmul}"
+        found = report["models"][name] = measure(model, matmul, batches, peak, device)
+        rounded = "".join(f"  {kind} {found[kind]:.1e}" for kind in ("loss_off", "gradient_off") if kind in found)
+        print(f"{name:10s} " + "".join(f"{part} {found[part]:7.1f}  " for part in (*PARTS, "floor"))
+              + f"ratio {found['all_over_floor']:.1f}{rounded}")
         print("           " + ", ".join(f"{name} {us}" for name, us in found["kernels"].items()), flush=True)
     if options.json:
         result_file.write(options.json, report)

@@ -5,9 +5,9 @@
 
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
-with the table on the device [step_us_on_device], and behind 5 % without graphs, with values staged, with host rows
-copied, with tf32 and bf16, and with rows in halves [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it
-on the device, by torch.compile and a CUDA graph (compiled_torch.py), over ours there [device_step_over_compiled_torch].
+with the table on the device [step_us_on_device], there with tf32x3 [step_us_on_device_tf32x3], and behind 5 % without
+graphs, with values staged, with host rows copied, with tf32x3, tf32 and bf16, and with rows in halves
+[step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph (compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
 resident, behind 5 % and with the default, rows in float32 and in halves.
@@ -40,10 +40,12 @@ FRUGAL = {
     "frugal_default": [],
     "frugal_all_cached": ["--flush", "p2f", "--cache_ratio", "1"],
     "frugal_on_device": ["--flush", "none"],
+    "frugal_on_device_tf32x3": ["--flush", "none", "--matmul", "tf32x3"],
     "frugal_no_graphs": [*CACHED, "--cuda_graphs", "off"],
     "frugal_staged": [*CACHED, "--host_write", "staged"],
     "frugal_copy": [*CACHED, "--host_read", "copy"],
     "frugal_sync": [*CACHED, "--flush", "sync"],
+    "frugal_tf32x3": [*CACHED, "--matmul", "tf32x3"],
     "frugal_tf32": [*CACHED, "--matmul", "tf32"],
     "frugal_bf16": [*CACHED, "--matmul", "bf16"],
     "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
@@ -52,7 +54,7 @@ FRUGAL = {
 PARTS = ("fb15k", "memory", "models", "large")
 MEMORY = ("frugal_on_device", "frugal", "frugal_default")  # legs of that part
 KEYS = ("frugal_over_vanilla_gpu", "default_over_vanilla_gpu", "frugal_over_vanilla_mix", "step_us_on_device",
-        "step_us_fb15k_5", "step_us_fb15k_5_fp16", "step_us_20m_5", "step_us_20m_5_fp16",
+        "step_us_on_device_tf32x3", "step_us_fb15k_5", "step_us_fb15k_5_fp16", "step_us_20m_5", "step_us_20m_5_fp16",
         "device_step_over_compiled_torch", "device_peak_over_plan", "stall_share")
 
 
@@ -147,6 +149,7 @@ def main():
             report["default_over_vanilla_gpu"] = over(legs, "frugal_default", "vanilla")
             report["device_step_over_compiled_torch"] = over(legs, "frugal_on_device", "compiled_torch")
             report["step_us_on_device"] = microseconds(legs, "frugal_on_device")
+            report["step_us_on_device_tf32x3"] = microseconds(legs, "frugal_on_device_tf32x3")
             report["step_us_fb15k_5"] = microseconds(legs, "frugal")
             report["step_us_fb15k_5_fp16"] = microseconds(legs, "frugal_fp16_rows")
             report["stall_share"] = report["fb15k"].get("frugal", {}).get("metrics", {}).get("train/stall_share")

@@ -124,30 +124,35 @@ def penalty_of(config, batch, tables):
     return config.loss.regularization_coefficient * rows
 
 
-def assert_same_bits(config, batch, tables, device):
-    """The gradients of `batch` on `device` against the CPU's, twice: a used workspace is as good as a new one."""
+def differentiate_twice(config, batch, tables, device, matmul="fp32"):
+    """Gradients of positives' rows, negatives and relations, and the losses of both times together: a used workspace
+    is as good as a new one."""
     layout = layout_for(batch, len(batch.entities) + 5, len(batch.relations) + 3)
     given = [GivenRows(table, device, 0) for table in tables[:2]]
     transfer = BlockTransfer(device, layout, given)
     sums, found = device.zeros(4, dtype=np.float64), []
     form = BatchForm(len(batch), batch.chunks, batch.negatives_per_chunk, False, batch.weighted)
-    compute = KernelGradients(config, device, sums).of_block(form, transfer.blocks[transfer.send(batch)], given)
+    compute = KernelGradients(config, device, sums, matmul).of_block(form, transfer.blocks[transfer.send(batch)], given)
     for _ in range(2):
         device.submit(lambda: found.append(compute(batch.corrupt_head)))
     device.synchronize()
-    ((rows, *_), (negative, *_)), ((relation, *_),) = found[1]
+    of_entities, of_relations = found[1]
+    return [gradient.cpu().numpy() for gradient, *_ in (*of_entities, *of_relations)], np.array(sums.tolist())
 
+
+def assert_same_bits(config, batch, tables, device):
+    """The gradients of `batch` on `device` against the CPU's."""
+    (rows, negative, relation), sums = differentiate_twice(config, batch, tables, device)
     losses, expected_positive, expected_negative, expected_relation = cpu_gradients(config, batch, tables)
-    rows = rows.cpu().numpy()
     for u, expected in expected_positive.items():
         assert np.array_equal(rows[u], expected), f"row {u}"
     untouched = [u for u in range(len(rows)) if u not in expected_positive]
     assert not rows[untouched].any()
-    assert np.array_equal(negative.cpu().numpy(), expected_negative)
-    assert np.array_equal(relation.cpu().numpy(), expected_relation)
+    assert np.array_equal(negative, expected_negative)
+    assert np.array_equal(relation, expected_relation)
     penalty = penalty_of(config, batch, tables)
     expected_sums = 2 * np.array([losses.positive, losses.negative, penalty, losses.total + penalty])
-    np.testing.assert_allclose(sums.tolist(), expected_sums, rtol=2e-6, atol=1e-30)
+    np.testing.assert_allclose(sums, expected_sums, rtol=2e-6, atol=1e-30)
 
 
 @pytest.mark.parametrize("degree_negatives", [False, True], ids=["sampled", "degree"])

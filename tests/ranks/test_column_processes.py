@@ -127,6 +127,11 @@ def test_saved_tables_and_metrics_are_those_of_whole_rows(columns):
     assert found == pytest.approx(wanted, rel=1e-2)
 
 
+def test_products_on_tensor_cores_go_with_columns(columns):
+    """On the CPU, where nothing is rounded."""
+    assert_same(trained(columns.run(*DIMS, "--matmul", "tf32x3")[0]), alone(columns, 2))
+
+
 @pytest.mark.parametrize("given, sentence", [
     (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
     (["--rel_part"], "leave --partition and --rel_part out"), (["--matmul", "bf16"], "does not go with --matmul bf16"),

@@ -42,7 +42,7 @@ def planned(config):
 
 @pytest.mark.parametrize("element, flags", [
     *((element, flags) for element in ("fp32", "fp16") for flags in SETTINGS),
-    ("fp32", ["--neg_chunk_size", 4]), ("fp32", ["--optimizer", "adam"])], ids=str)
+    ("fp32", ["--matmul", "tf32x3"]), ("fp32", ["--neg_chunk_size", 4]), ("fp32", ["--optimizer", "adam"])], ids=str)
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
 def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, element):
     """Mean squares, the workspace of gradient kernels and rows on their way home are a GPU's alone: they are added."""

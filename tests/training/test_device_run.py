@@ -95,6 +95,23 @@ def test_graphs_leave_the_numbers_alone(on_device):
         assert tables(on_device("cuda-no-graphs", *flags)) == tables(on_device("cuda", *flags)), flags
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("matmul", ["tf32x3", "tf32"])
+def test_no_setting_changes_a_bit_of_products_on_tensor_cores(on_device, matmul):
+    """Other bits than those of float32, but the same wherever rows lie."""
+    expected = tables(on_device("cuda", "--matmul", matmul, "--flush", "none"))
+    assert expected != tables(on_device("cuda", "--flush", "none"))
+    for ratio, lookahead, write in itertools.product((0, 0.05, 1), (1, 10), ("direct", "staged")):
+        flags = ["--flush", "p2f", "--cache_ratio", ratio, "--lookahead", lookahead, "--host_write", write]
+        assert tables(on_device("cuda", "--matmul", matmul, *flags)) == expected, flags
+    assert tables(on_device("cuda-no-graphs", "--matmul", matmul, "--flush", "p2f")) == expected
+
+
+@pytest.mark.cuda
+def test_products_on_tensor_cores_learn_what_float32_learns(on_device):
+    assert_near(on_device("cuda", "--matmul", "tf32x3"), on_device("cuda"))
+
+
 MODELS = {
     "TransE_l1": ["-adv"], "TransE_l2": ["--loss_genre", "Hinge", "-pw"], "DistMult": ["--neg_deg_sample"],
     "ComplEx": ["-rn", "2", "-rc", "1e-5"], "RotatE": ["-de", "-adv", "-a", "0.5"],
