@@ -7,7 +7,8 @@ fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and o
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
 with the table on the device [step_us_on_device], there with tf32x3 [step_us_on_device_tf32x3], and behind 5 % without
 graphs, with values staged, with host rows copied, with tf32x3, tf32 and bf16, and with rows in halves
-[step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph (compiled_torch.py), over ours there [device_step_over_compiled_torch].
+[step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph
+(compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
 memory: what torch held on the device at most over the device part of the plan [device_peak_over_plan], for the table
 resident, behind 5 % and with the default, rows in float32 and in halves.
