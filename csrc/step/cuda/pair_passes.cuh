@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
   typename T::Sums sum = {};
   const typename T::Sums own = {};
-  T::fold(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column, static_cast<int>(s.part),
-          own, sum, [](const float*, int) {});
+  T::template fold<false>(shared, s.queries(chunk, s.query), first_row, s.negatives(chunk), first_column,
+                          static_cast<int>(s.part), own, sum);
   const auto place = [&](int row, int column) {
     return s.comparison + (static_cast<std::int64_t>(chunk) * queries + row) * s.weight_stride + column;
   };
@@ -133,31 +133,8 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
         if (first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part)
           own[i][j] = row_of(i)[first_column + T::column(j)];
   }
-  float column_sum = 0.0f;  // of a negative's weights; of a thread's share of each slab
-  constexpr int kShare = T::kDepth / T::kSummers;
-  const int index = threadIdx.x % T::kRows, first = threadIdx.x / T::kRows * kShare;
-  T::fold(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum, [&](const float* slab, int count) {
-    if constexpr (P::kSquared && kOfNegatives)
-      if (threadIdx.x < T::kSummers * T::kRows) {
-        float weight[kShare];
-#pragma unroll
-        for (int d = 0; d < kShare; ++d) weight[d] = T::Left::at(slab, 0, index, first + d);
-#pragma unroll
-        for (int d = 0; d < kShare; ++d)
-          if (first + d < count) column_sum += weight[d];
-      }
-  });
-  if constexpr (P::kSquared && kOfNegatives) {
-    __syncthreads();
-    if (threadIdx.x < T::kSummers * T::kRows) shared[threadIdx.x] = column_sum;
-    __syncthreads();
-  }
-  const auto sum_of_weights = [&](int row) {
-    float total = shared[row];
-#pragma unroll
-    for (int share = 1; share < T::kSummers; ++share) total += shared[share * T::kRows + row];
-    return total;
-  };
+  constexpr bool kColumnSums = P::kSquared && kOfNegatives;  // of a negative's weights
+  T::template fold<kColumnSums>(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum);
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
@@ -167,7 +144,7 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
       const float* own_row = row_of(i) + column;
       float4 x = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
       if constexpr (P::kSquared) {
-        const float total = kOfNegatives ? sum_of_weights(T::row(i)) : facts[row].weight_sum;
+        const float total = kOfNegatives ? T::left_sum(shared, T::row(i)) : facts[row].weight_sum;
         const float4 m = *reinterpret_cast<const float4*>(own_row);
         x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
         x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);

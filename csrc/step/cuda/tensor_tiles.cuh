@@ -61,32 +61,34 @@ struct FragmentSlab {
     }
   }
 
-  // A thread's share of the copies from device memory, as in Slab.
+  // A thread's share of the copies from device memory, of one slab after the other. What lies beyond an operand's last
+  // index is replaced by what is before it, and not used; what is beyond its last depth becomes zero.
   template <int kBlock>
   class Copies {
    public:
-    __device__ Copies(const Operand& from, int first) : from_(from) {
+    __device__ Copies(const Operand& from, int first, int depths)
+        : step_(kDepthMajor ? from.stride * kDepth : kDepth), left_(depths - (kDepthMajor ? row(0) : column())) {
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
         const int index = kDepthMajor ? first + column() : first + row(k);
-        const int last = kDepthMajor ? from.part - 4 : from.rows - 1;
-        fixed_[k] = (index < last ? index : last) * (kDepthMajor ? 1 : from.stride);
+        const int last = kDepthMajor ? from.part - 4 : from.rows - 1, depth = kDepthMajor ? row(k) : column();
+        from_[k] = from.data + (index < last ? index : last) * (kDepthMajor ? 1 : from.stride) +
+                   depth * (kDepthMajor ? from.stride : 1);
+        to_[k] = place(row(k), column());
       }
     }
-    // Depths from `end` on become zero.
-    __device__ void start(float* slab, int depth, int end) const {
+    // whole: whether the slab has all its depths.
+    __device__ void start(float* slab, bool whole) {
+      if (whole) {
 #pragma unroll
-      for (int k = 0; k < kCount; ++k) {
-        float* to = slab + place(row(k), column());
-        const int moving = depth + (kDepthMajor ? row(k) : column());
-        const float* from = from_.data + fixed_[k] + moving * (kDepthMajor ? from_.stride : 1);
-        if (moving + (kDepthMajor ? 1 : 4) <= end) {
-          __pipeline_memcpy_async(to, from, 16);
-        } else {
+        for (int k = 0; k < kCount; ++k) __pipeline_memcpy_async(slab + to_[k], from_[k], 16);
+      } else {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) to[i] = !kDepthMajor && moving + i < end ? from[i] : 0.0f;
-        }
+        for (int k = 0; k < kCount; ++k) copy_rest(slab + to_[k], from_[k], left_ - (kDepthMajor ? k * kRowsAtOnce : 0));
       }
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) from_[k] += step_;
+      left_ -= kDepth;
     }
 
    private:
@@ -95,9 +97,14 @@ struct FragmentSlab {
 
     static __device__ int column() { return threadIdx.x % kWords * 4; }
     static __device__ int row(int k) { return k * kRowsAtOnce + threadIdx.x / kWords; }
+    // left: depths from this word on.
+    static __device__ void copy_rest(float* to, const float* from, int left) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[i] = (kDepthMajor ? 0 : i) < left ? from[i] : 0.0f;
+    }
 
-    const Operand from_;
-    int fixed_[kCount];
+    const float* from_[kCount];
+    int to_[kCount], step_, left_;
   };
 };
 
@@ -124,7 +131,6 @@ struct TensorTile : S {
       kStages * kSlabFloats > kSplits * kPartFloats ? kStages * kSlabFloats : kSplits * kPartFloats;
   // A thread's results: four neighbours of some rows.
   static constexpr bool kFours = true;
-  static constexpr int kSummers = kThreads / kRows;
   static constexpr int kMicroColumns = 4, kThreadColumns = kColumns / 4, kThreadRows = kThreads / kThreadColumns;
   static constexpr int kMicroRows = kRows / kThreadRows;
   static_assert(kThreads % kThreadColumns == 0 && kRows % kThreadRows == 0);
@@ -133,38 +139,51 @@ struct TensorTile : S {
   static __device__ int row(int m) { return m * kThreadRows + threadIdx.x / kThreadColumns; }
   static __device__ int column(int m) { return threadIdx.x % kThreadColumns * 4 + m; }
 
+  // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier, but for what
+  // left_sum reads. kLeftSums: whether it is wanted.
+  template <bool kLeftSums>
   static __device__ void fold(float* shared, const Operand& left, int first_row, const Operand& right, int first_column,
-                              int depths, const Sums&, Sums& sum, auto each_slab) {
+                              int depths, const Sums&, Sums& sum) {
     const int slabs = (depths + kDepth - 1) / kDepth;
-    const typename Left::template Copies<kThreads> from_left(left, first_row);
-    const typename Right::template Copies<kThreads> from_right(right, first_column);
+    typename Left::template Copies<kThreads> from_left(left, first_row, depths);
+    typename Right::template Copies<kThreads> from_right(right, first_column, depths);
     const auto fetch = [&](int slab, float* to) {
       if (slab < slabs) {
-        from_left.start(to, slab * kDepth, depths);
-        from_right.start(to + Left::kFloats, slab * kDepth, depths);
+        const bool whole = (slab + 1) * kDepth <= depths;
+        from_left.start(to, whole);
+        from_right.start(to + Left::kFloats, whole);
       }
       __pipeline_commit();  // also of nothing, so that a slab's number tells how many are younger
     };
-    float *now = shared, *next = shared + (kStages - 1) * kSlabFloats;  // places of this slab, and of the youngest
-    const auto advance = [&](float* place) {
-      return place == shared + (kStages - 1) * kSlabFloats ? shared : place + kSlabFloats;
-    };
-    Warp warp;
-    for (int slab = 0; slab < kStages - 1; ++slab) fetch(slab, shared + slab * kSlabFloats);
-    for (int slab = 0; slab < slabs; ++slab, now = advance(now), next = advance(next)) {
-      __pipeline_wait_prior(kStages - 2);
-      __syncthreads();                  // everybody's part of this slab has come, and everybody is done with the one
-      fetch(slab + kStages - 1, next);  // before, whose place the youngest takes
-      const int count = depths - slab * kDepth < kDepth ? depths - slab * kDepth : kDepth;
-      each_slab(now, count);
+    Warp<kLeftSums> warp;
+#pragma unroll 1
+    for (int slab = 0; slab < kStages; ++slab) fetch(slab, shared + slab * kSlabFloats);
+    __pipeline_wait_prior(kStages - 1);
+    __syncthreads();
+    Fragments now;
+    warp.read(shared, 0, now);
+    float* place = shared;  // of this slab
+    for (int slab = 0; slab < slabs; ++slab) {
+      float* const next = place == shared + (kStages - 1) * kSlabFloats ? shared : place + kSlabFloats;
 #pragma unroll
-      for (int depth = 0; depth < kDepth; depth += kSplits * kGroup)
-        if (depth + warp.split * kGroup < count)
-          warp.add_group(now, now + Left::kFloats, depth + warp.split * kGroup);
+      for (int turn = 0; turn < kTurns; ++turn) {
+        Fragments ahead;
+        if (turn + 1 < kTurns) {
+          warp.read(place, turn + 1, ahead);
+        } else {
+          __pipeline_wait_prior(kStages - 2);
+          __syncthreads();               // everybody's part of the next slab has come, and everybody has read this one,
+          fetch(slab + kStages, place);  // whose place the youngest takes
+          if (slab + 1 < slabs) warp.read(next, 0, ahead);
+        }
+        warp.add(now);
+        now = ahead;
+      }
+      place = next;
     }
     __pipeline_wait_prior(0);
-    __syncthreads();  // all slabs have been folded
-    warp.write(shared + warp.split * kPartFloats);
+    __syncthreads();  // nobody reads a slab any more
+    warp.write(shared);
     __syncthreads();
 #pragma unroll
     for (int split = 0; split < kSplits; ++split)
@@ -176,37 +195,57 @@ struct TensorTile : S {
       }
   }
 
+  // Of a row of the left operand, over all depths; until the block's next barrier.
+  static __device__ float left_sum(const float* shared, int row) {
+    float sum = shared[row * kPartPitch + kColumns];
+#pragma unroll
+    for (int split = 1; split < kSplits; ++split) sum += shared[split * kPartFloats + row * kPartPitch + kColumns];
+    return sum;
+  }
+
  private:
+  static constexpr int kOwn = Left::kOwn, kTurns = kDepth / (kGroup * kSplits);
+
+  // A lane's share of a group of depths.
+  struct Fragments {
+    float a[2 * kTall][kOwn], b[kWide][kOwn];
+  };
+
   static __device__ std::uint32_t high_of(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
   static __device__ std::uint32_t low_of(float x, std::uint32_t high) {
     return __float_as_uint(x - __uint_as_float(high));
   }
 
+  template <bool kLeftSums>
   struct Warp {
     const int number = threadIdx.x / 32, split = number / (kDown * kAcross);
     const int first_row = number / kAcross % kDown * 16 * kTall, first_column = number % kAcross * 8 * kWide;
-    float sum[kTall][kWide][4] = {};
+    float sum[kTall][kWide][4] = {}, left_sum[2 * kTall] = {};
 
-    __device__ void add_group(const float* left, const float* right, int depth) {
-      float a[2 * kTall][Left::kOwn], b[kWide][Left::kOwn];
-      Left::read(left, first_row, depth, a);
-      Right::read(right, first_column, depth, b);
+    __device__ void read(const float* slab, int turn, Fragments& to) const {
+      const int depth = (turn * kSplits + split) * kGroup;
+      Left::read(slab, first_row, depth, to.a);
+      Right::read(slab + Left::kFloats, first_column, depth, to.b);
+    }
+
+    __device__ void add(const Fragments& from) {
       float part[kTall][kWide][4] = {};
 #pragma unroll
-      for (int d = 0; d < Left::kOwn; d += 2) {
+      for (int d = 0; d < kOwn; d += 2) {
         std::uint32_t high_a[kTall][4], low_a[kTall][4], high_b[kWide][2], low_b[kWide][2];
 #pragma unroll
         for (int i = 0; i < kTall; ++i)
 #pragma unroll
           for (int k = 0; k < 4; ++k) {
-            const float x = a[2 * i + k % 2][d + k / 2];
+            const float x = from.a[2 * i + k % 2][d + k / 2];
             high_a[i][k] = high_of(x), low_a[i][k] = low_of(x, high_a[i][k]);
+            if constexpr (kLeftSums) left_sum[2 * i + k % 2] += x;
           }
 #pragma unroll
         for (int j = 0; j < kWide; ++j)
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
-            const float x = b[j][d + k];
+            const float x = from.b[j][d + k];
             high_b[j][k] = high_of(x), low_b[j][k] = low_of(x, high_b[j][k]);
           }
         if constexpr (kPasses == 3) {
@@ -231,18 +270,35 @@ struct TensorTile : S {
         for (int j = 0; j < kWide; ++j) multiply_add(c[i][j], a[i], b[j]);
     }
 
-    __device__ void write(float* to) const {
+    // Sums of this share of the depths, and behind each row the left operand's.
+    __device__ void write(float* shared) {
       const int g = threadIdx.x / 4 % 8, t = threadIdx.x % 4;
+      float* const part = shared + split * kPartFloats;
 #pragma unroll
-      for (int i = 0; i < kTall; ++i)
+      for (int octet = 0; octet < 2 * kTall; ++octet) {
+        float* const row = part + (first_row + Left::index(octet, g)) * kPartPitch;
+        const auto& mine = sum[octet / 2];
+        const int half = octet % 2 * 2;
+        if constexpr (kRightDepthMajor) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float* row = to + (first_row + Left::index(2 * i + half, g)) * kPartPitch + first_column;
+          for (int j = 0; j < kWide; j += 4)
+#pragma unroll
+            for (int k = half; k < half + 2; ++k)
+              *reinterpret_cast<float4*>(row + first_column + Right::index(j, 2 * t + k - half)) = {
+                  mine[j][k], mine[j + 1][k], mine[j + 2][k], mine[j + 3][k]};
+        } else {
 #pragma unroll
           for (int j = 0; j < kWide; ++j)
-#pragma unroll
-            for (int k = 0; k < 2; ++k) row[Right::index(j, 2 * t + k)] = sum[i][j][2 * half + k];
+            *reinterpret_cast<float2*>(row + first_column + Right::index(j, 2 * t)) = {mine[j][half],
+                                                                                         mine[j][half + 1]};
         }
+        if constexpr (kLeftSums) {
+          float all = left_sum[octet];
+          all += __shfl_xor_sync(~0u, all, 1);
+          all += __shfl_xor_sync(~0u, all, 2);
+          if (first_column == 0 && t == 0) row[kColumns] = all;
+        }
+      }
     }
   };
 };

@@ -191,7 +191,6 @@ struct Tile : S {
   static constexpr int kThreads = kThreadRows * kThreadColumns, kStages = 3;
   static constexpr int kRows = kMicroRows * kThreadRows, kColumns = kMicroColumns * kThreadColumns;
   static constexpr bool kFours = false;  // whether a thread's results of a row are four neighbours, whatever operands
-  static constexpr int kSummers = 1;     // threads that add up what a left operand's index has in a slab
   using Left = Slab<kLeftDepthMajor, Op::kLeft, kMicroRows, kThreadRows, kDepth>;
   using Right = Slab<kRightDepthMajor, Op::kRight, kMicroColumns, kThreadColumns, kDepth>;
   static constexpr int kSlabFloats = Left::kFloats + Right::kFloats, kSharedFloats = kStages * kSlabFloats;
@@ -217,11 +216,12 @@ struct Tile : S {
     for (int d = 0; d < 4; ++d) Op::fold(a[d], b[d], own, sum);
   }
 
-  // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier. each_slab(left,
-  // count) is called for each slab of the left operand, once it is in shared memory, with its number of depths.
-  template <typename EachSlab>
+  // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier, but for what
+  // left_sum reads. kLeftSums: whether it is wanted.
+  template <bool kLeftSums>
   static __device__ void fold(float* shared, const Operand& left, int first_row, const Operand& right, int first_column,
-                              int depths, const Sums& own, Sums& sum, EachSlab each_slab) {
+                              int depths, const Sums& own, Sums& sum) {
+    float left_sum = 0.0f;  // of a row each of the first threads
     const int slabs = (depths + kDepth - 1) / kDepth;
     const typename Left::template Copies<kThreads> from_left(left, first_row);
     const typename Right::template Copies<kThreads> from_right(right, first_column);
@@ -243,7 +243,15 @@ struct Tile : S {
       fetch(slab + kStages - 1, next);  // before, whose place the youngest takes
       const float *a = now, *b = now + Left::kFloats;
       const int count = depths - slab * kDepth < kDepth ? depths - slab * kDepth : kDepth;
-      each_slab(a, count);
+      if constexpr (kLeftSums)
+        if (threadIdx.x < kRows) {
+          float x[kDepth];
+#pragma unroll
+          for (int depth = 0; depth < kDepth; ++depth) x[depth] = Left::at(a, 0, threadIdx.x, depth);
+#pragma unroll
+          for (int depth = 0; depth < kDepth; ++depth)
+            if (depth < count) left_sum += x[depth];
+        }
       if (count == kDepth) {
 #pragma unroll Op::kUnroll
         for (int depth = 0; depth < kDepth; depth += 4) fold_four(a, b, depth, own, sum);
@@ -267,7 +275,15 @@ struct Tile : S {
       }
     }
     __pipeline_wait_prior(0);
+    if constexpr (kLeftSums) {
+      __syncthreads();
+      if (threadIdx.x < kRows) shared[threadIdx.x] = left_sum;
+      __syncthreads();
+    }
   }
+
+  // Of a row of the left operand, over all depths, in their order.
+  static __device__ float left_sum(const float* shared, int row) { return shared[row]; }
 };
 
 }  // namespace frugal::cuda
