@@ -36,7 +36,7 @@ template <typename P, int kPassesOf>
 struct TensorPairs : P {
   static constexpr int kPasses = kPassesOf;
   using CompareShape = TensorShape<2, 4, 2, 1, 4, 64, 16, 3>;
-  using PullShape = TensorShape<2, 4, 2, 1, 4, 64, 16, 3>;
+  using PullShape = TensorShape<2, 4, 4, 2, 1, 32, 16, 4>;
 };
 
 template <typename P>
