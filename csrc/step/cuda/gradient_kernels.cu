@@ -35,13 +35,12 @@ struct EdgeRows {
         relation(query + s.leaf_stride),
         relation_gradient(relation + relation_stride(s)) {}
 
-  // By so many threads; there once their copies are.
-  template <int kThreadsOf>
+  // By a half-warp; there once its copies are.
   __device__ void load(const Step& s, const float* from_head, const float* from_tail,
                        const float* from_relation) const {
-    start_copy<kThreadsOf>(head, from_head, s.model.entity_dim);
-    start_copy<kThreadsOf>(tail, from_tail, s.model.entity_dim);
-    start_copy<kThreadsOf>(relation, from_relation, s.model.relation_dim);
+    start_copy<kLanes>(head, from_head, s.model.entity_dim);
+    start_copy<kLanes>(tail, from_tail, s.model.entity_dim);
+    start_copy<kLanes>(relation, from_relation, s.model.relation_dim);
   }
   __device__ Triple triple() const { return {head, relation, tail}; }
 };
@@ -70,20 +69,19 @@ __device__ void write_parts(const Step& s, const float* from, float* to) {
     write_row(from + first, s.part, to + at);
 }
 
-// The query and the positive score of an edge, by a block.
+// Queries and positive scores of edges, a half-warp each.
 template <typename Program>
 __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   const EdgeRows rows(s, shared);
-  rows.load<kThreads>(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
-                      s.early_relation(s.batch.relation_slot[edge]));
-  finish_copies();
-  if (row_team() == 0)
-    s.put(edge, s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
-  meet_teams();
-  if (row_team() == 0 && Program::kSimilarity == Similarity::kL2)
-    s.put(edge, s.query_square + edge, dot(rows.query, rows.query, s.model.entity_dim));
-  if (row_team() == 1) write_parts(s, rows.query, s.query + edge * s.stride);
+  rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
+            s.early_relation(s.batch.relation_slot[edge]));
+  finish_copies(half_warp());
+  s.put(edge, s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
+  meet_lanes();
+  const std::int64_t dim = s.model.entity_dim;
+  if (Program::kSimilarity == Similarity::kL2) s.put(edge, s.query_square + edge, dot(rows.query, rows.query, dim));
   s.finish_stores();
+  write_parts(s, rows.query, s.query + edge * s.stride);
 }
 
 // One of the rows that are looked at one by one: a column of a chunk, a distinct entity or a distinct relation.
@@ -149,24 +147,30 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
   }
 }
 
-// Floats of shared memory of a row, and of a half-warp of prepare_kernel: a block has room for a row each or for an
-// edge, and little enough that all blocks run at once.
+__host__ __device__ std::int64_t edge_blocks(const Step& s) { return (s.batch.positives + kTeams - 1) / kTeams; }
+
+// Floats of shared memory that a half-warp of prepare_kernel has, and of one of its rows.
 __host__ __device__ std::int64_t row_floats(const Step& s) {
   const std::int64_t most = s.model.entity_dim > s.model.relation_dim ? s.model.entity_dim : s.model.relation_dim;
   return (most / 4 + 1) * 4;  // with the state
 }
 __host__ __device__ std::int64_t prepare_floats(const Step& s) {
-  const std::int64_t edge = EdgeRows::floats(s) - EdgeRows::relation_stride(s), rows = kTeams * row_floats(s);
-  return ((edge > rows ? edge : rows) / kTeams + 3) / 4 * 4;
+  const std::int64_t edge = EdgeRows::floats(s) - EdgeRows::relation_stride(s), rows = row_floats(s);
+  return ((edge > rows ? edge : rows) + 3) / 4 * 4;
 }
 
 // The first blocks take edges, the others single rows.
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  if (blockIdx.x < s.batch.positives) return prepare_edge<Program>(s, blockIdx.x, shared);
-  float* const mine = shared + row_team() * prepare_floats(s);
-  const SingleRow single(s, (blockIdx.x - s.batch.positives) * kTeams + row_team());
+  float* const mine = shared + threadIdx.x / kLanes * prepare_floats(s);
+  const std::int64_t team = threadIdx.x / kLanes, block = blockIdx.x - edge_blocks(s);
+  if (block < 0) {
+    const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + team;
+    if (edge < s.batch.positives) prepare_edge<Program>(s, edge, mine);
+    return;
+  }
+  const SingleRow single(s, block * kTeams + team);
   start_copy<kLanes>(mine, single.from, single.floats);
   finish_copies(half_warp());
   prepare_row<Program>(s, single, mine);
@@ -241,8 +245,8 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   const EdgeRows rows(s, shared + threadIdx.x / kLanes * EdgeRows::floats(s));
   for (std::int64_t first = 0, at = 0; first < s.model.entity_dim; first += s.part, at += s.part_stride)
     start_copy<kLanes>(rows.query + first, s.query_gradient + edge * s.stride + at, s.part);
-  rows.load<kLanes>(s, s.entity(s.batch.head_slot[edge]), s.entity(s.batch.tail_slot[edge]),
-                    s.relation(s.batch.relation_slot[edge]));
+  rows.load(s, s.entity(s.batch.head_slot[edge]), s.entity(s.batch.tail_slot[edge]),
+            s.relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
   float *head = s.leaf + edge * s.leaf_stride, *tail = head + s.batch.positives * s.leaf_stride;
   const Facts& facts = s.facts[edge];
@@ -299,7 +303,7 @@ void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_o
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
-  launch(prepare_kernel<Program>, positives + pieces(SingleRow::count(s), kTeams), kThreads,
+  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, CompareTile<P>::kSharedFloats, stream,
          "comparisons", s);
