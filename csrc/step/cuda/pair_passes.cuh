@@ -35,8 +35,8 @@ struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
 template <typename P, int kPassesOf>
 struct TensorPairs : P {
   static constexpr int kPasses = kPassesOf;
-  using CompareShape = TensorShape<2, 4, 2, 1, 4, 64, 16, 3>;
-  using PullShape = TensorShape<2, 4, 4, 2, 1, 32, 16, 4>;
+  using CompareShape = TensorShape<2, 4, 1, 1, 4, 64, 8, 3>;
+  using PullShape = TensorShape<2, 4, 2, 1, 2, 32, 8, 4>;
 };
 
 template <typename P>
@@ -67,7 +67,7 @@ constexpr int pull_floats() {
 template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
   using T = CompareTile<P>;
-  extern __shared__ __align__(16) float shared[];
+  __shared__ alignas(16) float shared[T::kSharedFloats];
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
@@ -184,7 +184,7 @@ template <typename P>
 __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
-  extern __shared__ __align__(16) float shared[];
+  __shared__ alignas(16) float shared[pull_floats<P>()];
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);
