@@ -32,12 +32,8 @@ struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
 };
 
 // The products of P on tensor cores, in so many passes.
-template <typename P, int kPassesOf>
-struct TensorPairs : P {
-  static constexpr int kPasses = kPassesOf;
-  using CompareShape = TensorShape<2, 4, 1, 1, 4, 64, 8, 3>;
-  using PullShape = TensorShape<2, 4, 2, 1, 2, 32, 8, 4>;
-};
+template <typename P, int kPasses>
+struct TensorPairs : P {};
 
 template <typename P>
 struct Tiles {
@@ -47,22 +43,15 @@ struct Tiles {
 };
 template <typename P, int kPasses>
 struct Tiles<TensorPairs<P, kPasses>> {
-  using Pairs = TensorPairs<P, kPasses>;
-  using Compare = TensorTile<kPasses, typename Pairs::CompareShape, false, false>;
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 8, 3>, false, false>;
   template <bool kOfNegatives>
-  using Pull = TensorTile<kPasses, typename Pairs::PullShape, kOfNegatives, true>;
+  using Pull = TensorTile<kPasses, TensorShape<2, 4, 2, 1, 2, 32, 8, 4>, kOfNegatives, true>;
 };
 
 template <typename P>
 using CompareTile = typename Tiles<P>::Compare;
 template <typename P, bool kOfNegatives>
 using PullTile = typename Tiles<P>::template Pull<kOfNegatives>;
-
-// Floats of shared memory of a block of pull_kernel.
-template <typename P>
-constexpr int pull_floats() {
-  return std::max(PullTile<P, false>::kSharedFloats, PullTile<P, true>::kSharedFloats);
-}
 
 template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
@@ -184,7 +173,9 @@ template <typename P>
 __global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
-  __shared__ alignas(16) float shared[pull_floats<P>()];
+  constexpr int kFloats =
+      OfQueries::kSharedFloats > OfNegatives::kSharedFloats ? OfQueries::kSharedFloats : OfNegatives::kSharedFloats;
+  __shared__ alignas(16) float shared[kFloats];
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);
