@@ -74,7 +74,8 @@ class Case:
 
     def gradients(self):
         _native.compute_gradients(self.step, self.layout, self.corrupt_head, self.block, *self.records, *self.reads,
-                                  *self.gradients_of, self.squares, self.sums, self.workspace, self._stream(), None, self.matmul)
+                                  *self.gradients_of, self.squares, self.sums, self.workspace, self._stream(),
+                                  products=self.matmul)
 
     def found(self):
         """The losses, and the gradients of negatives, in float64."""

@@ -180,8 +180,8 @@ void bind_step_block(nb::module_& module) {
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
       "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "
-      "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all rows. "
-      "products: fp32, or on a CUDA device tf32x3 or tf32, which are rounded and have other bits.");
+      "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all "
+      "rows. products: fp32, or on a CUDA device tf32x3 or tf32, which are rounded and have other bits.");
 }
 
 }  // namespace frugal

@@ -29,9 +29,6 @@ struct FragmentSlab {
     const int turn = kDepthMajor ? row / kOwn % 4 * 2 : kGroup == 16 ? row % 2 * 4 : row % 4 * 2;
     return row * kPitch + (column / 4 ^ turn) * 4 + column % 4;
   }
-  static __device__ float at(const float* slab, int, int index, int depth) {
-    return slab[kDepthMajor ? place(depth, index) : place(index, depth)];
-  }
 
   // Which of a warp's indices is number g of an octet.
   static __device__ int index(int octet, int g) {
@@ -84,7 +81,8 @@ struct FragmentSlab {
         for (int k = 0; k < kCount; ++k) __pipeline_memcpy_async(slab + to_[k], from_[k], 16);
       } else {
 #pragma unroll
-        for (int k = 0; k < kCount; ++k) copy_rest(slab + to_[k], from_[k], left_ - (kDepthMajor ? k * kRowsAtOnce : 0));
+        for (int k = 0; k < kCount; ++k)
+          copy_rest(slab + to_[k], from_[k], left_ - (kDepthMajor ? k * kRowsAtOnce : 0));
       }
 #pragma unroll
       for (int k = 0; k < kCount; ++k) from_[k] += step_;

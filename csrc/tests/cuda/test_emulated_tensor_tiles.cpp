@@ -25,7 +25,8 @@ struct Rows {
     float* data = memory.data();
     while (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) ++data;
     for (int row = 0; row < rows; ++row)
-      for (int column = 0; column < pitch; ++column) data[row * pitch + column] = column < columns ? normal(random) : NAN;
+      for (int column = 0; column < pitch; ++column)
+        data[row * pitch + column] = column < columns ? normal(random) : NAN;
     operand = {data, pitch, pitch, rows};
   }
   float at(bool depth_major, int index, int depth) const {
@@ -33,7 +34,7 @@ struct Rows {
   }
 };
 
-// Relative to the sum of absolute products; `weights` to the sum of a left operand's absolute numbers.
+// At most; relative to the sum of absolute products, `weights` to the sum of a left operand's absolute numbers.
 struct Errors {
   double results = 0, weights = 0;
 };
@@ -52,7 +53,8 @@ Errors errors_of(int rows, int columns, int depths) {
     float* shared = emulation::dynamic_shared();
     T::template fold<true>(shared, left.operand, first_row, right.operand, first_column, depths, sum, sum);
     for (int i = 0; i < T::kMicroRows; ++i)
-      if (first_column == 0 && first_row + T::row(i) < rows) sums[first_row + T::row(i)] = T::left_sum(shared, T::row(i));
+      if (first_column == 0 && first_row + T::row(i) < rows)
+        sums[first_row + T::row(i)] = T::left_sum(shared, T::row(i));
     for (int i = 0; i < T::kMicroRows; ++i)
       for (int j = 0; j < T::kMicroColumns; ++j) {
         const int row = first_row + T::row(i), column = first_column + T::column(j);
