@@ -140,17 +140,22 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
                               const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, int max_blocks,
-                              std::int64_t state) {
+                              std::int64_t state, std::uint8_t wanted) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
-                           static_cast<std::int64_t>(rows.size())};
+                           static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted)};
+  const auto first_of = [returns](std::int64_t count) {
+    RowReturns first = returns;
+    first.count = count;
+    return first;
+  };
   if (on_cuda(cache))
     return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::return_rows(memory, {returns.rows, returns.leave, returns.target, count}, {stream, max_blocks});
+              cuda::return_rows(memory, first_of(count), {stream, max_blocks});
             }};
   return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
-            const RowReturns first{returns.rows, returns.leave, returns.target, count};
+            const RowReturns first = first_of(count);
             check_returns(extent, first);
             cpu::return_rows(memory, first);
           }};
@@ -241,11 +246,12 @@ void bind_kernels(nb::module_& module) {
              nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
              "gather_rows with these arrays.");
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
-             "max_blocks"_a = 0, "state"_a = 1, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-             "Copies the records of the rows that leave for their host rows (leave[u] = 3) from slots target[u] of "
-             "`cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs where `cache` "
-             "lies.");
+             "max_blocks"_a = 0, "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
+             nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
+             nb::keep_alive<0, 6>(),
+             "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
+             "target[u] of `cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
+             "where `cache` lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",

@@ -32,8 +32,9 @@ struct EngineConfig {
   bool same_steps = false;  // all ranks run the same steps, each on columns of its own of every row: rank 0 registers
                             // the rows, one plan, by one cache policy, serves all. For kP2F with kHostRow
   bool meets = false;       // each executor waits, before it reads for a step, until all have done the step before, with
-                            // the write-backs asked for by then, and all gradients that they send in it are applied by
-                            // one of them (replicas/shared_rows.h). For kP2F with kHostRow
+                            // the write-backs asked for by then and what is handed over, and the departures of the one
+                            // before that; all gradients that they send in a step are applied by one of them
+                            // (replicas/shared_rows.h). For kP2F with kHostRow
   int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
   int planner_threads = 0;  // that look up the rows of a step; 0: by the cores of the process
   int flush_threads = 2;    // F >= 1: one thread is one flush worker, the only writer of its rows
@@ -46,7 +47,8 @@ struct EngineConfig {
   std::int64_t max_rows_per_step = 0;       // unique rows of one rank in one step, at most
   int in_flight_steps = 0;                  // > 0, where reads follow stores: a value that leaves for its host row
                                             // waits in one of so many times max_rows_per_step slots, which are used in
-                                            // turn; they lie behind the cache and one slot for padding
+                                            // turn; they lie behind the cache and one slot for padding. 3 at most with
+                                            // ranks that meet
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
   std::int64_t staging_bytes = 0;           // per rank; 0: 8 steps of max_rows_per_step values, if any
   int horizon = 0;                          // a step is planned when this many later ones are registered (for next_use),

@@ -41,11 +41,12 @@ class InFlightSlots {
   // When all rows of the step have been found: rows [begin, end) of its list that leave for their host rows leave for
   // slots, which become their targets. Threads may take parts of one step at once.
   void leave(std::int64_t step, const std::int64_t* rows, std::int64_t begin, std::int64_t end,
-             const RowDestination* leave, std::int64_t* target) {
+             RowDestination* leave, std::int64_t* target) {
     const std::int32_t first = first_slot(step);
     std::int64_t* const row_in_slot = row_in_slot_.data() + (first - first_slot_);
     for (std::int64_t i = begin; i < end; ++i) {
       const bool leaves = leave[i] == RowDestination::kHostRow;
+      leave[i] = leaves ? RowDestination::kInFlight : leave[i];
       target[i] = leaves ? first + i : target[i];
       row_in_slot[i] = leaves ? rows[i] : row_in_slot[i];
     }

@@ -11,7 +11,7 @@ namespace frugal {
 
 inline constexpr std::int32_t kFromHost = -1;  // StepPlan::source of a row that is read from host memory
 inline constexpr std::int32_t kFromHostLate = -2;  // the same, of ranks that meet: not before they have met
-inline constexpr std::int64_t kLateSteps = 3;      // a row is such if one of so many steps before has changed it
+inline constexpr std::int64_t kLateSteps = 4;      // a row is such if one of so many steps before has changed it
 
 // What happens to a row after a step has used it.
 enum class RowDestination : std::uint8_t {
@@ -19,9 +19,11 @@ enum class RowDestination : std::uint8_t {
   kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
                   // those of entry 1, ..., each layout.stride floats apart
-  kHostRow = 3,   // updated by the executor, which stores the record into its host row; nothing travels in staging.
-                  // target: that row, or with slots for values in flight (EngineConfig::in_flight_steps) the slot where
-                  // the executor leaves it in the meantime
+  kHostRow = 3,   // updated by the executor, which stores the record into its host row, `target`
+  kInFlight = 4,  // the same where there are slots for values in flight (EngineConfig::in_flight_steps), but the executor
+                  // leaves it in slot `target`, from where it departs beside the next steps
+  kHandedOver = 5,  // the same, but of ranks that meet, and another one reads the row in the next step: it is in its host
+                    // row before they meet for that
 };
 
 // Where the arrays of a plan lie in its cell of the segment, in bytes: one stretch, so that one copy takes it to a

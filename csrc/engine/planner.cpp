@@ -33,6 +33,9 @@ std::int64_t cache_slots(Segment& segment) {
   return slots;
 }
 
+// Whether a step must know which rows other ranks read in the next one.
+bool hands_over(Segment& segment) { return segment.shape().meets && segment.shape().in_flight_steps > 0; }
+
 }  // namespace
 
 Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes)
@@ -48,11 +51,14 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       meets_(segment_->shape().meets),
       wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       staging_floats_(segment_->shape().staging_floats),
-      horizon_(std::min(config.horizon, RowUses::kSteps - 1)),
+      horizon_(std::clamp<std::int64_t>(config.horizon, hands_over(*segment_) ? 1 : 0, RowUses::kSteps - 1)),
       parts_(static_cast<std::size_t>(plans_)),
-      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows, segment_->shape().in_flight_steps),
-      recent_(cache_slots(*segment_), meets_ ? plans_ : 0, segment_->shape().max_rows),
-      sharing_(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows) {
+      in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows,
+                 plans_ == 1 ? segment_->shape().in_flight_steps : 0),
+      recent_(cache_slots(*segment_), plans_ > 1 && meets_ ? plans_ : 0, segment_->shape().max_rows,
+              segment_->shape().in_flight_steps),
+      sharing_{RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows),
+               RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows)} {
   if (planner_threads(config) > 1 && caching_ && plans_ * segment_->shape().max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
@@ -121,7 +127,6 @@ void Planner::start(std::int64_t step) {
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
     mine.waiting.clear();
     if (wants_next_use_) see_registered(r);
-    if (plans_ > 1) sharing_.set_rows(r, {mine.rows, static_cast<std::size_t>(mine.count)});
   }
   candidates_.clear();
 }
@@ -154,6 +159,16 @@ void Planner::decide(std::int64_t step) {
   finish();
 }
 
+// Finds out which rows the ranks share in a step that all have registered.
+void Planner::see_sharing(std::int64_t step) {
+  RowSharing& seen = sharing(step);
+  if (seen.step() == step) return;
+  for (int r = 0; r < plans_; ++r)
+    seen.set_rows(r, {segment_->inbox_rows(r, step), static_cast<std::size_t>(segment_->inbox_count(r, step))});
+  in_tasks(plans_, [&seen](std::int64_t rank) { seen.filter_others(static_cast<int>(rank)); });
+  seen.set_step(step);
+}
+
 // Where the rows of the lists are: for all of them before any is visited. A visit moves no row but its own.
 void Planner::locate() {
   for (Part& mine : parts_) mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
@@ -175,9 +190,9 @@ void Planner::locate_alone() {
 
 void Planner::locate_among_ranks() {
   const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
-  RowSharing* const sharing = &sharing_;  // for the threads, while this one waits for them
+  see_sharing(step_);
+  const RowSharing* const sharing = &this->sharing(step_);  // for the threads, while this one waits for them
   const RecentChanges* const recent = &recent_;
-  in_tasks(plans_, [&](std::int64_t rank) { sharing->filter_others(static_cast<int>(rank)); });
   in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[range];
     lookup.locate_among_ranks(mine.rows, begin, end, rank, *sharing, *recent, mine.source, mine.leave, mine.target,
@@ -219,13 +234,30 @@ void Planner::leave_in_flight() {
       in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
     });
   }
-  if (recent_.any()) {
-    RecentChanges* const recent = &recent_;
-    in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        if (mine.leave[i] != RowDestination::kCache) recent->set(step, rank, i, mine.rows[i]);
-    });
-  }
+  if (recent_.any()) leave_among_ranks();
+}
+
+// The same for ranks that meet. What another one reads in the next step is handed over, and all if nobody knows that.
+void Planner::leave_among_ranks() {
+  bool known = hands_over(*segment_);
+  for (int r = 0; r < plans_; ++r)
+    known &= segment_->rank(r).registered.value.load(std::memory_order_acquire) > static_cast<std::uint64_t>(step_) + 1;
+  if (known) see_sharing(step_ + 1);
+  const RowSharing* const next = known ? &sharing(step_ + 1) : nullptr;
+  RecentChanges* const recent = &recent_;
+  const std::int64_t step = step_, max_rows = segment_->shape().max_rows, in_flight = segment_->shape().in_flight_steps;
+  in_ranges([&](Part& mine, int rank, std::size_t, std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = in_flight > 0 ? segment_->rank(rank).cache_slots + 1 + step % in_flight * max_rows : 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (mine.leave[i] == RowDestination::kCache) continue;
+      const bool leaves = in_flight > 0 && mine.leave[i] == RowDestination::kHostRow;
+      recent->set(step, rank, i, mine.rows[i], leaves ? static_cast<std::int32_t>(first + i) : kFromHost);
+      if (!leaves) continue;
+      const bool wanted = next == nullptr || next->others_have(rank, mine.rows[i]);
+      mine.plan(i, wanted && !mutated(Mutation::kNothingHandedOver) ? RowDestination::kHandedOver : RowDestination::kInFlight,
+                first + i);
+    }
+  });
 }
 
 // Merges what several ranks have, ascending: each row once, with its users in rank order.

@@ -88,11 +88,13 @@ class Planner {
   void locate() FRUGAL_REQUIRES(thread_);
   void locate_alone() FRUGAL_REQUIRES(thread_);
   void locate_among_ranks() FRUGAL_REQUIRES(thread_);
+  void see_sharing(std::int64_t step) FRUGAL_REQUIRES(thread_);
   std::int64_t ranges_of(const Part& mine) const;  // of its list, that threads may take
   template <class Work>
   void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by threads
   void in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const;
   void leave_in_flight() FRUGAL_REQUIRES(thread_);
+  void leave_among_ranks() FRUGAL_REQUIRES(thread_);
   void visit_rank(std::int32_t rank) FRUGAL_REQUIRES(thread_);
   void visit_found(std::int32_t rank, const LocatedRows& located) FRUGAL_REQUIRES(thread_);
   void visit_shared() FRUGAL_REQUIRES(thread_);
@@ -145,7 +147,9 @@ class Planner {
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
   RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // of ranks that meet
-  RowSharing sharing_ FRUGAL_GUARDED_BY(thread_);       // of ranks that each have steps of their own
+  // Of ranks that each have steps of their own: which rows they share, in this step and the next.
+  RowSharing sharing_[2] FRUGAL_GUARDED_BY(thread_);
+  RowSharing& sharing(std::int64_t step) FRUGAL_REQUIRES(thread_) { return sharing_[step % 2]; }
   std::atomic<std::int64_t> bytes_{0}, nanoseconds_{0};
 };
 

@@ -1,8 +1,8 @@
 // Which rows ranks that meet have changed lately, so that a step does not read them too early.
 //
 // A row that has changed in one of the kLateSteps steps before is read late, unless the rank that reads it has the value
-// in a slot of its own. Each row of a step has an entry in a ring of steps; the place of a changed row (row_cells.h) is
-// that of its entry, until another row has that or its step is long ago.
+// in a slot in flight of its own. Each row of a step has an entry in a ring of steps; the place of a changed row
+// (row_cells.h) is that of its entry, until its step is long ago.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "engine/testing.h"
 
 namespace frugal {
 
@@ -18,19 +19,25 @@ class RecentChanges {
  public:
   static constexpr std::int64_t kSteps = kLateSteps + 1;  // of the ring: one is being planned
 
-  // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0.
-  RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows)
+  // Places [first_place, first_place + ranks * kSteps * max_rows); ranks may be 0. A value is in its slot for in_flight
+  // steps, kLateSteps - 1 at most.
+  RecentChanges(std::int64_t first_place, int ranks, std::int64_t max_rows, std::int64_t in_flight)
       : first_place_(static_cast<std::int32_t>(first_place)),
         max_rows_(max_rows),
+        in_flight_(in_flight),
         entries_(static_cast<std::uint32_t>(ranks * kSteps * max_rows)),
-        row_(entries_ + std::size_t{1}, kNone) {}
+        row_(entries_ + std::size_t{1}, kNone),
+        slot_(row_.size(), kFromHost) {}
 
   bool any() const { return entries_ > 0; }
 
-  // Before the step is planned: forgets what changed kSteps before it.
+  // Before the step is planned: forgets what changed kSteps before it, and slots that are used again.
   void begin(std::int64_t step, int ranks) {
-    for (int rank = 0; rank < ranks && any(); ++rank)
+    for (int rank = 0; rank < ranks && any(); ++rank) {
       std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(entry(step, rank)), max_rows_, kNone);
+      if (step > in_flight_)
+        std::fill_n(slot_.begin() + static_cast<std::ptrdiff_t>(entry(step - in_flight_ - 1, rank)), max_rows_, kFromHost);
+    }
   }
 
   // Of the first row of a rank's list; the others follow.
@@ -38,18 +45,26 @@ class RecentChanges {
     return any() ? first_place_ + static_cast<std::int32_t>(entry(step, rank)) : kFromHost;
   }
 
-  // When all rows of the step have been found: it changes `row`, whose place is that of the list's `index`.
-  void set(std::int64_t step, int rank, std::int64_t index, std::int64_t row) {
-    row_[static_cast<std::size_t>(entry(step, rank) + index)] = row;
+  // When all rows of the step have been found: it changes `row`, whose place is that of the list's `index`, and leaves
+  // the value in the rank's `slot`, or at home.
+  void set(std::int64_t step, int rank, std::int64_t index, std::int64_t row, std::int32_t slot = kFromHost) {
+    const auto at = static_cast<std::size_t>(entry(step, rank) + index);
+    row_[at] = row;
+    slot_[at] = slot;
   }
 
-  // Where the row at `place`, which is not cached, is read. Without a branch on the data, which nobody could predict.
-  std::int32_t source(std::int32_t place, std::int64_t row) const {
-    const std::uint32_t at = static_cast<std::uint32_t>(place) - static_cast<std::uint32_t>(first_place_);
-    return row_[std::min(at, entries_)] == row ? kFromHostLate : kFromHost;
+  // Where the rank reads the row at `place`, which is not cached. Without a branch on the data, which nobody could
+  // predict.
+  std::int32_t source(std::int32_t place, std::int64_t row, int rank) const {
+    const std::uint32_t place_at = static_cast<std::uint32_t>(place) - static_cast<std::uint32_t>(first_place_);
+    const std::uint32_t at = std::min(place_at, entries_);
+    const auto of_rank = static_cast<std::uint32_t>(kSteps * max_rows_);
+    const bool here = at - static_cast<std::uint32_t>(rank) * of_rank < of_rank && slot_[at] != kFromHost;
+    const std::int32_t late = mutated(Mutation::kNothingLate) ? kFromHost : kFromHostLate;
+    return row_[at] != row ? kFromHost : here ? slot_[at] : late;
   }
 
-  std::size_t bytes() const { return row_.size() * sizeof(std::int64_t); }
+  std::size_t bytes() const { return row_.size() * (sizeof(std::int64_t) + sizeof(std::int32_t)); }
 
  private:
   static constexpr std::int64_t kNone = -1;
@@ -57,9 +72,10 @@ class RecentChanges {
   std::int64_t entry(std::int64_t step, int rank) const { return (rank * kSteps + step % kSteps) * max_rows_; }
 
   const std::int32_t first_place_;
-  const std::int64_t max_rows_;
+  const std::int64_t max_rows_, in_flight_;
   const std::uint32_t entries_;
-  std::vector<std::int64_t> row_;  // that the entry tells of; kNone, also behind the last one
+  std::vector<std::int64_t> row_;   // that the entry tells of; kNone, also behind the last one
+  std::vector<std::int32_t> slot_;  // where its rank has the value
 };
 
 }  // namespace frugal

@@ -80,7 +80,7 @@ class RowLookup {
       const bool alone = !sharing.others_have(rank, rows[i]);
       if (keeps_changes && alone && !cached) cells_.place(rows[i]) = first_change + static_cast<std::int32_t>(i);
       if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
-      source[i] = cached ? place : recent.source(place, rows[i]);
+      source[i] = cached ? place : recent.source(place, rows[i], rank);
       leave[i] = RowDestination::kHostRow;
       target[i] = rows[i];
       located.found[found] = located.missed[missed] = located.shared[shared] = i;

@@ -42,6 +42,9 @@ class RowSharing {
   RowSharing(int ranks, std::int64_t most_rows)
       : rows_(static_cast<std::size_t>(ranks)), others_(rows_.size(), RowFilter(std::max(0, ranks - 1) * most_rows)) {}
 
+  // Of which all rows are set; -1: of none.
+  std::int64_t step() const { return step_; }
+  void set_step(std::int64_t step) { step_ = step; }
   // The rank's rows of the step, ascending, which stay where they are until the next call.
   void set_rows(int rank, std::span<const std::int64_t> rows) { rows_[static_cast<std::size_t>(rank)] = rows; }
   // When those of all ranks are set; threads may do it for several ranks at once.
@@ -61,6 +64,7 @@ class RowSharing {
   }
 
  private:
+  std::int64_t step_ = -1;
   std::vector<std::span<const std::int64_t>> rows_;  // by rank
   std::vector<RowFilter> others_;                    // by rank: the rows of all others
 };

@@ -49,8 +49,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   require(!one_plan || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow),
           "Ranks that run the same steps store values into host rows themselves, in mode p2f.");
   require(!config.meets || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow &&
-                            config.in_flight_steps == 0),
-          "Ranks that meet store values into host rows themselves, in mode p2f, and at once.");
+                            config.in_flight_steps < kLateSteps),
+          "Ranks that meet store values into host rows themselves, in mode p2f, and after three steps at the latest.");
   SegmentShape shape{};
   shape.ranks = config.ranks;
   shape.plans = one_plan ? 1 : config.ranks;
@@ -79,8 +79,9 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
-  require(slots + 1 + shape.in_flight_steps * shape.max_rows <= std::numeric_limits<std::int32_t>::max(),
-          "A cache and the slots for values in flight have at most 2^31 - 1 slots.");
+  const std::int64_t more = (shape.meets ? kLateSteps + 1 : shape.in_flight_steps) * shape.max_rows;
+  require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
+          "The caches and the slots for values in flight have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
   shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.plans * shape.max_rows));

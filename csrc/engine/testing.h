@@ -24,6 +24,8 @@ enum class Mutation {
   kSharedBuffer,
   kArrivalOrder,
   kInfinityNeverDrained,
+  kNothingHandedOver,
+  kNothingLate,
 };
 
 #if defined(FRUGAL_ENGINE_TESTING)

@@ -16,6 +16,8 @@ void check_target(const RowMemory& memory, const MemoryExtent& extent, RowDestin
                   std::int64_t records, std::int64_t u) {
   switch (leave) {
     case RowDestination::kCache:
+    case RowDestination::kInFlight:
+    case RowDestination::kHandedOver:
       return require(within(target, extent.slots), u, "leaves to a slot outside the cache");
     case RowDestination::kHostRow:
       return require(within(target, extent.host_rows), u, "leaves to a row outside the table");
@@ -56,7 +58,7 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
 
 void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
   for (std::int64_t u = 0; u < returns.count; ++u) {
-    if (returns.leave[u] != RowDestination::kHostRow) continue;
+    if (returns.leave[u] != returns.wanted) continue;
     require(within(returns.rows[u], extent.host_rows), u, "returns to a row outside the table");
     require(within(returns.target[u], extent.slots), u, "returns from a slot outside the cache");
   }

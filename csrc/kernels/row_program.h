@@ -88,12 +88,13 @@ struct RowWrites {
 };
 
 // Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
-// (RowDestination::kHostRow).
+// (`wanted`: RowDestination::kInFlight or kHandedOver).
 struct RowReturns {
   const std::int64_t* rows;
   const RowDestination* leave;
   const std::int64_t* target;
   std::int64_t count;
+  RowDestination wanted = RowDestination::kInFlight;
 };
 
 // Records of a step for the ids that asked for them: id i has record inverse[i], or zeros where there is no row of that
@@ -144,6 +145,8 @@ FRUGAL_HOST_DEVICE inline const float* source_of(const RowMemory& memory, const 
 FRUGAL_HOST_DEVICE inline float* target_of(const RowMemory& memory, RowDestination leave, std::int64_t target) {
   switch (leave) {
     case RowDestination::kCache:
+    case RowDestination::kInFlight:
+    case RowDestination::kHandedOver:
       return memory.cache + target * memory.stride;
     case RowDestination::kHostRow:
       return memory.host_rows + target * memory.stride;

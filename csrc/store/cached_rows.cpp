@@ -52,6 +52,9 @@ void CachedRows::begin(std::int64_t step) {
         destination_[u] = nullptr;
         gradient_[u] = staging + plan_.target[u];
         break;
+      case RowDestination::kInFlight:
+      case RowDestination::kHandedOver:
+        throw std::logic_error("The CPU has no slots for values in flight.");
     }
   }
 }

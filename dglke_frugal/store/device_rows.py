@@ -143,6 +143,9 @@ class DeviceRows:
         """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
         return self._all(self._depart(plan), plan)
 
+    def hand_over(self, plan: Plan) -> None:
+        """When the running step is submitted, before its departure: submit what other ranks wait for behind it."""
+
     def leave(self, departed: Event) -> None:
         """The point behind the running step's departure."""
 

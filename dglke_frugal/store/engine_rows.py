@@ -18,7 +18,7 @@ from .. import _native
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 from .half_embeddings import Rounding
-from .plan_kernels import (FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
+from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
                            pack_host_rows, prepare_return, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
@@ -177,17 +177,16 @@ class DirectWriteRows(MappedRows):
             return None
         return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
 
-    def _places(self, plan):
-        """To the kernel the cache is the host table: rows that leave for it go to their slots."""
-        return self.cache, self.cache, None, plan.leave, plan.target
-
     def _publish(self, plan):
         return ()  # with the departure
 
     def _depart(self, plan):
-        home = prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target,
-                              state=self.state)
-        return [home, *super()._publish(plan)]
+        return [self._return(plan, IN_FLIGHT), *super()._publish(plan)]
+
+    def _return(self, plan, wanted, max_blocks=0):
+        """A kernel that brings home the rows of the plan that leave as `wanted`."""
+        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, max_blocks,
+                              self.state, wanted)
 
     def leave(self, departed):
         self._departed_before = self._departed
@@ -239,6 +238,7 @@ class CopiedRows(EngineRows):
     def _amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
         count, gradients = len(rows), self._gradients.popleft()
+        leave = np.where(leave == IN_FLIGHT, np.uint8(TO_HOST_ROW), leave)
         # Values in flight are at home: here a step begins when the one before has ended.
         source = np.where(source > self.scratch, np.int32(FROM_HOST), source)
         plan.source[:count] = source

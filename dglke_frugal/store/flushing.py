@@ -130,7 +130,7 @@ class FlushedRows(RankRows):
             from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
 
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
-            in_flight = 0 if config.meets else STEPS_ON_DEVICE
+            in_flight = STEPS_ON_DEVICE
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)

@@ -32,7 +32,7 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
     if way == "uva":
         try:
             if config.meets:
-                return MeetingRows(table, port, slots, lookahead, device, exchange)
+                return MeetingRows(table, port, slots, lookahead, device, max_rows, exchange)
             if port.reads_follow_stores:
                 return DirectWriteRows(table, port, slots, lookahead, device, max_rows, rounding)
             return MappedRows(table, port, slots, lookahead, device, rounding=rounding)

@@ -1,50 +1,66 @@
 """Rows of a host table that several ranks' devices train without flush threads: they meet in each step.
 
-Values go straight into host rows, and write-backs, too. A step begins with a meeting of all devices, whose steps before
-are then done; gradients of rows that several ranks change are applied behind a second one
-(csrc/replicas/shared_rows.h). So no gate waits, and the host runs ahead of its device. Rows that no rank has changed in
-the STEPS_ON_DEVICE steps before arrive while those compute: an arrival comes behind the step as many before, and so
-behind a meeting to which all ranks have come with their steps before that.
+What a rank has alone takes the way of one GPU alone (DirectWriteRows): it arrives beside the steps before, and departs
+from slots beside the next ones. Gradients of rows that several ranks change are applied inside the step, behind a
+meeting (csrc/replicas/shared_rows.h). What other ranks have changed lately is read behind another one, with which a step
+begins. So no gate waits, and the host runs ahead of its device.
+
+A device comes to the first meeting of step s behind its write-backs and what its step s - 1 has handed over, which
+comes behind its departure of s - 2. Handed over (HANDED_OVER) is what another rank reads in s, instead of being left to
+the departure of s - 1, which may still be under way. So behind that meeting each row that a rank reads and has not in a
+slot of its own is at home, and nothing older is on its way there, which could come behind what is stored in s.
+
+An arrival comes behind the departure of the step STEPS_ON_DEVICE before, and so behind the first meeting of that one:
+what changed kLateSteps (csrc/engine/plan.h) before the arrival's own step, or earlier, has departed. Of what changed later
+the plan says that it is read behind the meeting, or in a slot of the rank's own.
 """
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Callable, Dict, Optional
 
 from .. import _native
 from .device import Device
-from .engine_rows import MappedRows
+from .engine_rows import DirectWriteRows, MappedRows
+from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
+HANDING_BLOCKS = 512  # that look for rows which another device waits for: a warp for each row, nearly
 
 
-class MeetingRows(MappedRows):
+class MeetingRows(DirectWriteRows):
     """exchange: the _native.ColumnExchange of the ranks, whose first region has exchanged_floats of room."""
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 exchange: _native.ColumnExchange):
-        super().__init__(table, port, slots, lookahead, device)
+                 max_rows: int, exchange: _native.ColumnExchange):
+        super().__init__(table, port, slots, lookahead, device, max_rows)
         self._is_cuda = device.torch_device.type == "cuda"
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
                                            [port.staging_of(rank) for rank in range(port.ranks)])
+        self._hand_overs: Dict[int, Callable[[], None]] = {}  # by where the plan is
 
     @staticmethod
     def exchanged_floats(rows: int) -> int:
         """What a rank puts out for a step of so many rows at most."""
         return _native.SharedTable.floats(rows, ENTRIES)
 
-    def arrival(self, plan, records):
-        return self.device.repeated(super().arrival(plan, records))
+    def departure(self, plan):
+        home = self._return(plan, HANDED_OVER, HANDING_BLOCKS)
+        self._hand_overs[plan.rows.data_ptr()] = self.device.repeated(self._all([home], plan))
+        return super().departure(plan)
 
-    def _arrive(self, plan, records):
-        return super()._gather(plan, records, "host")
+    def hand_over(self, plan):
+        self.device.submit(self._hand_overs[plan.rows.data_ptr()], after=self._departed)
+
+    def reads(self, plan):
+        return None  # they are not read before the meeting
 
     def gather(self, plan, records):
         self._meet()
         super().gather(plan, records)
 
-    def _gather(self, plan, records, part="cache"):  # and what has been changed lately
-        return super()._gather(plan, records, part)
+    def _serve(self, write_backs):
+        MappedRows._serve(self, write_backs)  # behind what the step before has handed over; such rows are read late
 
     def update(self, plan, records, entries, used=None) -> Optional[tuple]:
         offsets = [offset for _, offset, *_ in entries]

@@ -5,7 +5,7 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.half_embeddings import HalfEmbeddings
-from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, TO_HOST_ROW, gather_rows, prepare_return, update_tables
+from dglke_frugal.store.plan_kernels import FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, gather_rows, prepare_return, update_tables
 
 ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]
@@ -83,7 +83,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns, el
     rounding = (element, seed, number, machine.put(np.array([step])), device_rows, columns)
     update_tables([(dim, host, cache, None, machine.put(leave), machine.put(target),
                     machine.put(records_of(table, rows)), entries, None, rounding)], LEARNING_RATE, machine.stream)
-    returned = np.where(leave == TO_CACHE, TO_HOST_ROW, TO_CACHE).astype(np.uint8)
+    returned = np.where(leave == TO_CACHE, IN_FLIGHT, TO_CACHE).astype(np.uint8)
     prepare_return(table.embedding_floats, host, cache, device_rows, machine.put(returned),
                    machine.put(np.arange(USED)))(USED, machine.stream)
     machine.get(cache)

@@ -76,7 +76,7 @@ void spread(const RowSpread& spread, float* out) {
 void return_rows(const RowMemory& memory, const RowReturns& returns) {
   default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
-      if (returns.leave[u] == RowDestination::kHostRow)
+      if (returns.leave[u] == returns.wanted)
         std::copy_n(memory.cache + returns.target[u] * memory.stride, memory.record_floats(),
                     memory.host_rows + returns.rows[u] * memory.stride);
   });

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) return_kernel(RowMemory memory, RowR
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
   for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
        u < returns.count; u += step)
-    if (returns.leave[u] == RowDestination::kHostRow)
+    if (returns.leave[u] == returns.wanted)
       copy_record(memory.host_rows + returns.rows[u] * memory.stride, memory.cache + returns.target[u] * memory.stride,
                   memory, lane, lanes);
 }

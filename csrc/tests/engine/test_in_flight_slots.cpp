@@ -85,7 +85,7 @@ class Machine {
           << "row " << rows[i] << " in step " << step;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       memory_[plan.target[i]] = newest_[rows[i]] = step + 1;
-      if (plan.leave[i] == RowDestination::kHostRow) {
+      if (plan.leave[i] == RowDestination::kInFlight) {
         EXPECT_GT(plan.target[i], setting_.slots);
         left_.push_back({step, rows[i], plan.target[i]});
       } else {

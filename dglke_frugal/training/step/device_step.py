@@ -158,6 +158,8 @@ class _ShapedStep:
         for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
         self._device.submit(self._works[block][batch.corrupt_head])
+        for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
+            rows.hand_over(plan)
         departed = self._device.depart(self._departures[block])
         for rows in self._tables:
             rows.leave(departed)

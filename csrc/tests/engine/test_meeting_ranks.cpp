@@ -1,0 +1,247 @@
+// Ranks that meet, each with streams of arrivals, computation and departures: in whatever order these run that their waits
+// allow, every step reads the newest values. And rules that are broken are seen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/simple_policies.h"
+#include "engine/testing.h"
+
+namespace frugal::testing {
+namespace {
+
+constexpr int kSteps = 60, kInFlight = 3;
+constexpr std::int64_t kMaxRows = 10, kSlots = 4;
+
+// What a device has to wait for, and a test may leave out.
+enum class Wait { kNone, kHandOverForDeparture, kArrivalForDeparture, kMeeting, kSecondMeeting };
+
+struct Planned {
+  std::vector<std::int64_t> rows, target;
+  std::vector<std::int32_t> source;
+  std::vector<RowDestination> leave;
+  std::vector<WriteBack> write_backs;
+};
+
+using Plans = std::vector<std::vector<Planned>>;  // [step][rank]
+
+Plans random_plans(int ranks, bool cached, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::int64_t rows = random() % 2 ? 40 : 16;
+  const int lookahead = 1 + static_cast<int>(random() % 5);
+  std::vector<std::vector<std::vector<std::int64_t>>> steps(kSteps);
+  for (auto& step : steps)
+    for (int r = 0; r < ranks; ++r) {
+      std::set<std::int64_t> list;
+      for (std::uint64_t size = random() % kMaxRows; list.size() < size;)
+        list.insert(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows)));
+      step.emplace_back(list.begin(), list.end());
+    }
+  const RowLayout layout = RowLayout::for_dim(1);
+  std::vector<float> table(static_cast<std::size_t>(rows * layout.stride));
+  EngineConfig config;
+  config.ranks = ranks;
+  config.meets = true;
+  config.lookahead = lookahead;
+  config.value_path = ValuePath::kHostRow;
+  config.in_flight_steps = kInFlight;
+  config.layout = layout;
+  config.rows = rows;
+  config.host_rows = table.data();
+  config.max_rows_per_step = kMaxRows;
+  config.update = std::make_shared<SgdUpdate>(0.1f);
+  for (int r = 0; cached && r < ranks; ++r)
+    config.caches.push_back(std::make_shared<RandomAdmission>(kSlots, 0.3, seed + static_cast<std::uint64_t>(r)));
+  Engine engine(config);
+  const std::vector<std::int32_t> once(2 * kMaxRows, 1);
+  Plans plans(kSteps, std::vector<Planned>(static_cast<std::size_t>(ranks)));
+  std::int64_t registered = 0;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    const auto step = static_cast<std::size_t>(s);
+    for (; registered < kSteps && registered <= s + lookahead; ++registered)
+      for (int r = 0; r < ranks; ++r) {
+        const auto& list = steps[static_cast<std::size_t>(registered)][static_cast<std::size_t>(r)];
+        engine.port(r).register_step(registered, list, {once.data(), 2 * list.size()});
+      }
+    for (int r = 0; r < ranks; ++r) {
+      RankPort& port = engine.port(r);
+      const StepPlan plan = port.plan(s);
+      Planned& made = plans[step][static_cast<std::size_t>(r)];
+      made.rows.assign(plan.rows.begin(), plan.rows.end());
+      made.source.assign(plan.source.begin(), plan.source.end());
+      made.leave.assign(plan.leave.begin(), plan.leave.end());
+      made.target.assign(plan.target.begin(), plan.target.end());
+      for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
+        made.write_backs.insert(made.write_backs.end(), requests.begin(), requests.end());
+        port.publish_write_backs(std::ssize(requests));
+      }
+      port.wait_gate(s);
+      port.publish(s);
+    }
+  }
+  return plans;
+}
+
+// The devices of all ranks, whose rows are versions: each step writes its number plus one into all of its rows.
+class Devices {
+ public:
+  Devices(const Plans& plans, Wait broken, std::uint64_t seed) : plans_(plans), broken_(broken), random_(seed) {
+    const std::size_t ranks = plans[0].size();
+    for (std::size_t r = 0; r < ranks; ++r) ranks_.emplace_back();
+    std::map<std::int64_t, std::int64_t> newest;
+    for (std::int64_t s = 0; s < kSteps; ++s) {
+      for (const Planned& plan : plans[static_cast<std::size_t>(s)])
+        for (const std::int64_t row : plan.rows) expected_[{s, row}] = newest[row];
+      for (const Planned& plan : plans[static_cast<std::size_t>(s)])
+        for (const std::int64_t row : plan.rows) newest[row] = s + 1;
+    }
+  }
+
+  // Returns how many reads were of other values than the newest.
+  int run() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) enqueue(r);
+    while (true) {
+      std::vector<std::pair<std::size_t, std::vector<Work>*>> ready;
+      for (std::size_t r = 0; r < ranks_.size(); ++r)
+        for (std::vector<Work>* stream : {&ranks_[r].arrivals, &ranks_[r].computation, &ranks_[r].departures})
+          if (!stream->empty() && stream->back().ready()) ready.emplace_back(r, stream);
+      if (ready.empty()) break;
+      // One stream is often far ahead of the others, or behind.
+      if (random_() % 8 == 0) favoured_ = random_();
+      auto* const stream = ready[(random_() % 4 ? favoured_ : random_()) % ready.size()].second;
+      const Work work = std::move(stream->back());
+      stream->pop_back();
+      work.run();
+    }
+    for (const Rank& rank : ranks_)
+      EXPECT_TRUE(rank.arrivals.empty() && rank.computation.empty() && rank.departures.empty()) << "nobody can go on";
+    return wrong_;
+  }
+
+ private:
+  struct Work {
+    std::function<bool()> ready;
+    std::function<void()> run;
+  };
+  struct Rank {
+    std::vector<Work> arrivals, computation, departures;    // the last one first
+    std::int64_t arrived = 0, departed = 0, computed = 0;   // steps
+    std::int64_t first_meetings = 0, second_meetings = 0;   // to which it has come
+    std::map<std::int64_t, std::int64_t> memory;            // versions by slot
+  };
+
+  void enqueue(std::size_t r) {
+    Rank& rank = ranks_[r];
+    const auto always = [] { return true; };
+    const auto departed = [&rank](std::int64_t step) { return [&rank, step] { return rank.departed > step; }; };
+    for (std::int64_t s = 0; s < kSteps; ++s) {
+      const Planned& plan = plans_[static_cast<std::size_t>(s)][r];
+      const auto read = [this, &rank, &plan, s](bool early) {
+        for (std::size_t i = 0; i < plan.rows.size(); ++i)
+          if ((plan.source[i] == kFromHost) == early)
+            wrong_ += (plan.source[i] < 0 ? home_[plan.rows[i]] : rank.memory[plan.source[i]]) !=
+                      expected_.at({s, plan.rows[i]});
+      };
+      const auto bring_home = [this, &rank, &plan](std::size_t i) { home_[plan.rows[i]] = rank.memory[plan.target[i]]; };
+      rank.arrivals.push_back({broken_ == Wait::kArrivalForDeparture ? always : std::function(departed(s - kInFlight)),
+                               [&rank, read] {
+                                 read(true);
+                                 ++rank.arrived;
+                               }});
+      for (const WriteBack& each : plan.write_backs)
+        rank.computation.push_back({always, [this, &rank, each] { home_[each.row] = rank.memory[each.slot]; }});
+      rank.computation.push_back({always, [&rank] { ++rank.first_meetings; }});
+      rank.computation.push_back({[this, &rank, s] {
+                                    return rank.arrived > s && (broken_ == Wait::kMeeting || met(&Rank::first_meetings, s));
+                                  },
+                                  [read] { read(false); }});
+      rank.computation.push_back({always, [&rank, &plan, s] {
+                                    for (std::size_t i = 0; i < plan.rows.size(); ++i)
+                                      if (plan.leave[i] != RowDestination::kGradient) rank.memory[plan.target[i]] = s + 1;
+                                    ++rank.second_meetings;
+                                  }});
+      rank.computation.push_back(
+          {[this, s] { return broken_ == Wait::kSecondMeeting || met(&Rank::second_meetings, s); },
+           [this, &plan, r, s] {
+             for (std::size_t i = 0; i < plan.rows.size(); ++i)
+               if (plan.leave[i] == RowDestination::kGradient && is_first(r, s, plan.rows[i])) home_[plan.rows[i]] = s + 1;
+           }});
+      const bool waits = broken_ != Wait::kHandOverForDeparture;
+      rank.computation.push_back({waits ? std::function(departed(s - 1)) : always, [&plan, bring_home, &rank] {
+                                    for (std::size_t i = 0; i < plan.rows.size(); ++i)
+                                      if (plan.leave[i] == RowDestination::kHandedOver) bring_home(i);
+                                    ++rank.computed;
+                                  }});
+      for (std::size_t i = 0; i < plan.rows.size(); ++i)  // row by row: others see half of a departure
+        if (plan.leave[i] == RowDestination::kInFlight)
+          rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [bring_home, i] { bring_home(i); }});
+      rank.departures.push_back({[&rank, s] { return rank.computed > s; }, [&rank] { ++rank.departed; }});
+    }
+    for (std::vector<Work>* stream : {&rank.arrivals, &rank.computation, &rank.departures}) std::ranges::reverse(*stream);
+  }
+
+  bool met(std::int64_t Rank::*meetings, std::int64_t step) const {
+    return std::ranges::all_of(ranks_, [&](const Rank& rank) { return rank.*meetings > step; });
+  }
+
+  bool is_first(std::size_t r, std::int64_t step, std::int64_t row) const {
+    const auto& plans = plans_[static_cast<std::size_t>(step)];
+    for (std::size_t other = 0; other < r; ++other)
+      if (std::ranges::binary_search(plans[other].rows, row)) return false;
+    return true;
+  }
+
+  const Plans& plans_;
+  const Wait broken_;
+  std::mt19937_64 random_;
+  std::uint64_t favoured_ = 0;
+  std::vector<Rank> ranks_;
+  std::map<std::int64_t, std::int64_t> home_;                                // versions of host rows
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> expected_;  // that a step reads, by step and row
+  int wrong_ = 0;
+};
+
+int wrong_reads(Wait broken, std::uint64_t seeds) {
+  int wrong = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const Plans plans = random_plans(2 + static_cast<int>(seed % 3), seed % 2, seed);
+    for (std::uint64_t order = 0; order < 4; ++order) wrong += Devices(plans, broken, 100 * seed + order).run();
+  }
+  return wrong;
+}
+
+TEST(MeetingRanks, EveryStepReadsTheNewestValues) { EXPECT_EQ(wrong_reads(Wait::kNone, 60), 0); }
+
+TEST(MeetingRanks, EachWaitIsNeeded) {
+  for (const Wait wait : {Wait::kHandOverForDeparture, Wait::kArrivalForDeparture, Wait::kMeeting, Wait::kSecondMeeting})
+    EXPECT_GT(wrong_reads(wait, 30), 0) << static_cast<int>(wait);
+}
+
+TEST(MeetingRanks, EachMarkIsNeeded) {
+  for (const Mutation mutation : {Mutation::kNothingHandedOver, Mutation::kNothingLate}) {
+    set_mutation(mutation);
+    EXPECT_GT(wrong_reads(Wait::kNone, 30), 0) << static_cast<int>(mutation);
+    set_mutation(Mutation::kNone);
+  }
+}
+
+TEST(MeetingRanks, MostValuesDepartBesideTheNextSteps) {
+  std::int64_t departing = 0, handed_over = 0;
+  for (const auto& step : random_plans(2, false, 7))
+    for (const Planned& plan : step) {
+      departing += std::ranges::count(plan.leave, RowDestination::kInFlight);
+      handed_over += std::ranges::count(plan.leave, RowDestination::kHandedOver);
+    }
+  EXPECT_GT(departing, handed_over);
+  EXPECT_GT(handed_over, 0);
+}
+
+}  // namespace
+}  // namespace frugal::testing
