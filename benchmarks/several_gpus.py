@@ -4,8 +4,8 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
-and with --peer off; and by rows behind 5 %, with --flush sync, with --peer off, and with GPUs that meet (--host_write
-direct), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
+and with --peer off; and by rows behind 5 %, with flush threads (--host_write staged), with --flush sync, with --peer off,
+and with GPUs that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
 intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit
 are not run again.
 
@@ -44,7 +44,8 @@ ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device":
 SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
-BY_ROWS = {"rows": CACHED, "rows_sync": [*CACHED, "--flush", "sync"], "rows_no_peer": [*CACHED, "--peer", "off"],
+STAGED = [*CACHED, "--host_write", "staged"]
+BY_ROWS = {"rows": STAGED, "rows_sync": [*CACHED, "--flush", "sync"], "rows_no_peer": [*STAGED, "--peer", "off"],
            "rows_meet": [*CACHED, "--host_write", "direct"],
            "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
            "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"]}

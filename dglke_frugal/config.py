@@ -239,8 +239,8 @@ class StoreConfig:
     table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
     cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
-    through staging and flush threads; auto is direct for one GPU and staged otherwise, and with direct several GPUs meet
-    (TrainConfig.meets). flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
+    through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
+    flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
     """
 
     cache_ratio: Union[float, str] = AUTO
@@ -302,14 +302,19 @@ class TrainConfig:
     def writes_host_rows(self) -> bool:
         """Whether a step stores new values into host rows itself, rather than handing them to flush threads."""
         device, wanted = self.device, self.store.host_write
-        alone_on_a_gpu = device.gpu[0] >= 0 and device.ranks == 1
-        return alone_on_a_gpu if wanted == "auto" else wanted == "direct"
+        if wanted == "auto":
+            return device.gpu[0] >= 0 and (device.ranks == 1 or self._can_meet)
+        return wanted == "direct"
 
     @property
     def meets(self) -> bool:
         """Whether the GPUs of ranks that train by rows meet in each step, so that none waits for flush threads."""
+        return self._can_meet and self.writes_host_rows
+
+    @property
+    def _can_meet(self) -> bool:
         device, store = self.device, self.store
-        return (device.gpu[0] >= 0 and device.ranks > 1 and self.writes_host_rows and store.flush in (None, "p2f")
+        return (device.gpu[0] >= 0 and device.ranks > 1 and store.flush in (None, "p2f")
                 and store.host_read != "copy" and not self.model.in_halves)
 
     @classmethod

@@ -168,7 +168,8 @@ def new_flags() -> argparse.ArgumentParser:
         choices=HOST_WRITES,
         default=default.host_write,
         help="how new values of such rows come home: direct, stored into the host row by the step itself, "
-        "or staged, brought there by flush threads; auto: direct for one GPU (%(default)s)",
+        "or staged, brought there by flush threads; auto: direct for GPUs, but for rows that are read by copies, in halves, "
+        "or flushed by sync, with several of them (%(default)s)",
     )
     return parser
 

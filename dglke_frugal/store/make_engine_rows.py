@@ -25,6 +25,9 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
     try:
         way = device.host_read(table, max_rows, host_read)
     except InputError as error:
+        if config.meets:
+            raise InputError("GPUs that meet read host rows in place; use --host_read copy, with which flush threads "
+                             f"bring values home, since that is refused: {error}") from error
         if rounding is None:
             raise
         raise InputError(f"--row_dtype {rounding.element} needs host rows that the device reads in place; use "

@@ -16,9 +16,9 @@ STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 SETTINGS = {
     2: [["--cache_ratio", 0.3, "--cache_policy", "lru", "--host_read", "copy", "--flush", "sync"],
-        ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1],
-        ["--cache_ratio", 0.1, "--cache_policy", "next_use", "--host_write", "direct"]],
-    4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3],
+        ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--host_write", "staged"],
+        ["--cache_ratio", 0.1, "--cache_policy", "next_use"]],
+    4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--host_write", "staged"],
         ["--flush", "none", "--host_read", "copy"]],
 }
 
@@ -69,7 +69,7 @@ def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
 def test_devices_that_meet_change_nothing(gpu_ranks, count):
     """With delays, a validation, and a resumed run that waits at gates again."""
     expected = trained(gpu_ranks.run("--num_proc", count, "--max_step", STEPS)[0])
-    given = ["--gpu", *[0] * count, "--host_write", "direct"]
+    given = ["--gpu", *[0] * count]
     folder, output = gpu_ranks.run(*given, "--cache_ratio", 0.1, "--max_step", STEPS - 9, "--valid", "--eval_interval", 8,
                                    "--eval_percent", 0.05, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
@@ -85,7 +85,7 @@ def test_devices_that_meet_change_nothing(gpu_ranks, count):
 def test_a_gpu_for_each_rank(gpu_ranks):
     flags = ["--max_step", STEPS, "--cache_ratio", 0.1]
     expected = trained(gpu_ranks.run("--num_proc", 4, *flags)[0])
-    for more in ([], ["--peer", "off"], ["--host_write", "direct"], ["--host_write", "direct", "--peer", "off"]):
+    for more in ([], ["--peer", "off"], ["--host_write", "staged"], ["--host_write", "staged", "--peer", "off"]):
         assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags, *more)[0]), expected)
 
 
@@ -123,7 +123,7 @@ def last_line(process, others):
 
 
 @on_both
-@pytest.mark.parametrize("given", [[], ["--host_write", "direct"]], ids=" ".join)
+@pytest.mark.parametrize("given", [[], ["--host_write", "staged"]], ids=" ".join)
 def test_a_rank_that_is_killed_stops_all(running, given):
     process, others = running(given=given)
     os.kill(others[2], signal.SIGKILL)

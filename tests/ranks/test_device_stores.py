@@ -8,6 +8,7 @@ from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from halves_oracle import ELEMENTS
 from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
 
+from dglke_frugal.errors import InputError
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
@@ -70,6 +71,16 @@ def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
     arrays, statistics = on_devices(step_config(), ranks, {**flush, **MEETING}, entity_slots=slots, delay=delay)
     assert_same(arrays, run_oracle(step_config(), ranks))
     assert all(rank["gradients_sent"] > 0 and rank["gate_stall_nanoseconds"] == 0 for rank in statistics)
+
+
+def test_devices_that_cannot_read_host_rows_do_not_meet():
+    class Refusing(QueuedDevice):
+        def host_read(self, table, max_rows, wanted):
+            assert wanted == "uva"
+            raise InputError("--host_read uva is not possible: the system refuses")
+
+    with pytest.raises(InputError, match="use --host_read copy, .* since that is refused: .* the system refuses"):
+        ThreadRanks(step_config(), 2, MEETING, make_device=Refusing)
 
 
 @pytest.mark.parametrize("slots, policy", [(0, "static"), (10, "lru")])

@@ -234,5 +234,8 @@ def test_how_rows_cross_the_bus_is_what_the_flags_say():
 
     assert flushing(gpu=[0], host_read="copy").host_read == "copy"
     paths = [flushing(gpu=[0]), flushing(gpu=[0], host_write="staged"), flushing(flush="p2f"),
-             flushing(flush="p2f", host_write="direct"), flushing(gpu=[0, 1], num_proc=2)]
-    assert [config.value_path for config in paths] == ["host_row", "staging", "staging", "host_row", "staging"]
+             flushing(flush="p2f", host_write="direct"), flushing(gpu=[0, 1]), flushing(gpu=[0, 1], host_write="staged"),
+             flushing(gpu=[0, 1], flush="sync"), flushing(gpu=[0, 1], host_read="copy"),
+             flushing(gpu=[0, 1], row_dtype="fp16"), flushing(flush="p2f", num_proc=2)]
+    direct = [True, False, False, True, True, *[False] * 5]
+    assert [config.value_path for config in paths] == ["host_row" if each else "staging" for each in direct]
