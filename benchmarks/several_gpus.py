@@ -5,9 +5,9 @@
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
 and with --peer off; and by rows behind 5 %, with flush threads (--host_write staged), with --flush sync, with --peer off,
-and with GPUs that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
-intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this commit
-are not run again.
+and with GPUs that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the
+command; its number is the median over all intervals of its log but the first, added over ranks, times the batch of a
+rank. Legs that the file has from this commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the
@@ -15,8 +15,9 @@ legs by rows there. shares: what one of n GPUs has to do, but for the exchange: 
 times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer; _rows) and by the number of
 GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
-[frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs: [p2f_over_sync_two_gpus], and
-[stall_share_two_gpus], the share of its time that a rank's host waits for rows with P2F.
+[frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs without peer access:
+[p2f_over_sync_two_gpus], the better of the two ways to run P2F over sync, and [stall_share_two_gpus], the share of its
+time that a rank's host waits for rows where GPUs meet.
 """
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
 STAGED = [*CACHED, "--host_write", "staged"]
-BY_ROWS = {"rows": STAGED, "rows_sync": [*CACHED, "--flush", "sync"], "rows_no_peer": [*STAGED, "--peer", "off"],
+SYNC = [*CACHED, "--flush", "sync"]
+BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
+           "rows_sync_no_peer": [*SYNC, "--peer", "off"],
            "rows_meet": [*CACHED, "--host_write", "direct"],
            "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
            "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"]}
@@ -126,8 +129,8 @@ def ratios(report, counts):
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
         large = report.get("large", {})
-        found["p2f_over_sync_two_gpus"] = over(large, ("rows_2",), ("rows_sync_2",))
-        found["stall_share_two_gpus"] = large.get("rows_2", {}).get("stall_share")
+        found["p2f_over_sync_two_gpus"] = over(large, ("rows_meet_no_peer_2", "rows_no_peer_2"), ("rows_sync_no_peer_2",))
+        found["stall_share_two_gpus"] = large.get("rows_meet_no_peer_2", {}).get("stall_share")
     return found
 
 

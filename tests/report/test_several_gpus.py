@@ -23,7 +23,8 @@ def test_the_best_of_several_gpus_over_the_best_of_one_by_their_number():
 
 
 def test_what_p2f_gains_by_rows_and_what_it_waits_for():
-    report = {"large": {"one": leg(4.0), "rows_2": {**leg(5.0), "stall_share": 0.25}, "rows_sync_2": leg(2.5)}}
+    report = {"large": {"one": leg(4.0), "rows_meet_no_peer_2": {**leg(5.0), "stall_share": 0.25},
+                        "rows_no_peer_2": leg(4.0), "rows_sync_no_peer_2": leg(2.5)}}
     found = ratios(report, [2])
     assert found["p2f_over_sync_two_gpus"] == 2.0 and found["stall_share_two_gpus"] == 0.25
     assert found["two_gpus_over_one_20m_rows"] == 1.25 and found["two_gpus_over_one_fb15k_rows"] is None
