@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
+#include "tests/engine/random_rows.h"
 
 namespace frugal::testing {
 namespace {
@@ -28,16 +29,9 @@ struct Plan {
 // Steps from none to kMost rows, so that all numbers of threads from one on are woken.
 std::vector<std::vector<std::int64_t>> random_steps(unsigned seed) {
   std::mt19937_64 random(seed);
+  constexpr RandomRows rows{.table = kRows, .most = kMost, .small = 6, .again = 2, .share = 20};
   std::vector<std::vector<std::int64_t>> steps(kSteps);
-  for (auto& step : steps) {
-    std::set<std::int64_t> rows;
-    const auto size = random() % 6 == 0 ? random() % 3 : random() % kMost;
-    while (rows.size() < size) {
-      const auto uniform = static_cast<std::int64_t>(random() % kRows);
-      rows.insert(random() % 2 ? uniform : uniform / 20);  // some come again soon
-    }
-    step.assign(rows.begin(), rows.end());
-  }
+  for (auto& step : steps) step = rows(random);
   return steps;
 }
 

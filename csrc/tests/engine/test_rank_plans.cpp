@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/row_sharing.h"
 #include "engine/simple_policies.h"
+#include "tests/engine/random_rows.h"
 
 namespace frugal::testing {
 namespace {
@@ -31,17 +32,10 @@ using Plans = std::vector<std::vector<Plan>>;  // [step][rank]
 
 Steps random_steps(int ranks, unsigned seed) {
   std::mt19937_64 random(seed);
+  constexpr RandomRows rows{.table = kRows, .most = kMost, .small = 5, .again = 4, .share = 40};  // some often shared
   Steps steps(kSteps, std::vector<Rows>(static_cast<std::size_t>(ranks)));
   for (auto& step : steps)
-    for (Rows& of_rank : step) {
-      std::set<std::int64_t> rows;
-      const auto size = random() % 5 == 0 ? random() % 3 : random() % kMost;
-      while (rows.size() < size) {
-        const auto uniform = static_cast<std::int64_t>(random() % kRows);
-        rows.insert(random() % 4 ? uniform : uniform / 40);  // some are often shared
-      }
-      of_rank.assign(rows.begin(), rows.end());
-    }
+    for (Rows& of_rank : step) of_rank = rows(random);
   return steps;
 }
 
