@@ -2,8 +2,8 @@
 // otherwise changes those that it has alone.
 //
 // Each rank has written its gradients of such a row to its staging (RowDestination::kGradient, engine/plan.h), which all
-// ranks can read. It puts out where, and how many of each entry, through an exchange. When the ranks have met, the first
-// one that has the row applies the gradients of all, in the engine's order: entry by entry, in rank order, from the
+// ranks can read. It puts out where, and how many of each entry, through an exchange. When the ranks have met, one of
+// those that have the row applies the gradients of all, in the engine's order: entry by entry, in rank order, from the
 // value that all have read. When they have met again, everybody may read the row.
 //
 // cpu/shared_updates.h and cuda/shared_updates.h are twins, with the same bits.
@@ -25,6 +25,9 @@ struct SharedPart {
 
   std::int64_t rows;
   int entries = kMaxEntries;
+
+  // Of `ranks` ranks that have row `id`, counted from 0 in rank order: the one that applies all gradients.
+  FRUGAL_HOST_DEVICE static int turn(std::int64_t id, int ranks) { return static_cast<int>(id % ranks); }
 
   FRUGAL_HOST_DEVICE std::int64_t targets() const { return ReplicaPart::in_fours(rows); }
   FRUGAL_HOST_DEVICE std::int64_t counts(int entry) const { return ReplicaPart::in_fours(rows) * (2 + entry); }

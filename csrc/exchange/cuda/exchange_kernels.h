@@ -22,6 +22,7 @@ struct Mirrors {
 // A region of which each rank has a part that all others read.
 struct RankParts {
   const float* of[kMostRanks];  // where this rank reads that of each
+  float* here[kMostRanks];      // the same in this device's memory; what lies elsewhere can be fetched to there
   Mirrors own;
 };
 

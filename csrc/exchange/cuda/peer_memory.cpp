@@ -84,8 +84,8 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
   using enum ExchangeRegion;
   for (int each = 0; each < ranks; ++each) {
     x.part[each] = part_in(memory_, kScores, each);
-    x.scores.of[each] = x.part[each];
-    x.squares.of[each] = part_in(memory_, kSquares, each);
+    x.scores.of[each] = x.scores.here[each] = x.part[each];
+    x.squares.of[each] = x.squares.here[each] = part_in(memory_, kSquares, each);
   }
   x.to[rank] = x.part[rank];
   x.weights.own = part_in(memory_, kWeights, rank);

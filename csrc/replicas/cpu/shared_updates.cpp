@@ -20,24 +20,24 @@ void apply_shared(const SharedPart& part, int rank, const std::vector<const std:
                   const SharedRows& rows, const SharedMemory& memory, float learning_rate) {
   const RowAdagrad adagrad{learning_rate};
   struct Sender {
+    int rank;
     const std::int32_t* counts;  // of its entries, in_fours(rows) apart
     const float* next;           // its next gradient
   };
   std::vector<Sender> senders;
-  const auto first_of = [&](std::int32_t id) {
+  const auto applier_of = [&](std::int32_t id) {
     senders.clear();
-    int first = -1;
     for (int other = 0; other < static_cast<int>(of_ranks.size()); ++other) {
       const std::int32_t* const ids = of_ranks[other];
       const std::int32_t* const at = std::lower_bound(ids, ids + part.rows, id);
       if (at == ids + part.rows || *at != id) continue;
-      if (first < 0) first = other;
-      senders.push_back({at + part.counts(0), memory.staging[other] + at[part.targets()] * SharedPart::kTargetFloats});
+      senders.push_back({other, at + part.counts(0), memory.staging[other] + at[part.targets()] * SharedPart::kTargetFloats});
     }
-    return first;
+    return senders[SharedPart::turn(id, static_cast<int>(senders.size()))].rank;
   };
   for (std::int32_t u = 0; u < *rows.used; ++u) {
-    if (rows.leave[u] != RowDestination::kGradient || first_of(static_cast<std::int32_t>(rows.ids[u])) != rank) continue;
+    if (rows.leave[u] != RowDestination::kGradient || applier_of(static_cast<std::int32_t>(rows.ids[u])) != rank)
+      continue;
     float* const row = memory.host_rows + rows.ids[u] * memory.stride;
     std::copy_n(memory.records + u * memory.stride, memory.dim + 1, row);
     for (int e = 0; e < part.entries; ++e) {

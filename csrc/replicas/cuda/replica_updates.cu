@@ -13,7 +13,8 @@ namespace {
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
 constexpr std::int64_t kSendBlocks = 512;   // enough loads under way to fill a link
-constexpr std::int64_t kApplyBlocks = 128;  // that all have room on a device at once: they wait for other ranks
+constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
+constexpr std::int64_t kApplyBlocks = 128;  // the same
 constexpr int kVectors = 4;                 // of kLanes columns that a warp works on together
 
 // Regions take turns as in HostExchange::next_part.
@@ -66,6 +67,21 @@ __device__ void sum_row(const ReplicaPart& part, const EntryGradients& entry, in
   if (first_column == 0 && lane == 0) to.store(part.squares(e) + u, squares);
 }
 
+// By a warp: `floats` of them, up to the next multiple of four. Both places are multiples of 16 bytes.
+__device__ void copy_row(const float* from, std::int64_t floats, float* to) {
+  const std::int64_t words = (floats + 3) / 4;
+  const auto source = reinterpret_cast<const float4*>(from);
+  for (std::int64_t first = static_cast<int>(threadIdx.x) % kLanes; first < words; first += kVectors * kLanes) {
+    float4 x[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      if (first + v * kLanes < words) x[v] = __ldcv(source + first + v * kLanes);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      if (first + v * kLanes < words) reinterpret_cast<float4*>(to)[first + v * kLanes] = x[v];
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
     send_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part,
                 const __grid_constant__ ReplicaRows rows) {
@@ -89,6 +105,27 @@ __global__ void __launch_bounds__(kThreads)
   if (is_last) tell(x, number);
 }
 
+// Where parts lie in host memory: what the others have put out comes into this device's memory, a row by a warp, in
+// whole lines. To look ids up there, or to read a number here and there, would take a bus's latency each time.
+__global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part) {
+  const RankParts& parts = parts_of(x, next_number(x));
+  const std::int64_t others = x.ranks - 1, units = meet(x, false) ? others * part.rows : 0;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (std::int64_t unit = warp_number(); unit < units; unit += gridDim.x * kWarps) {
+    const auto other = static_cast<int>((x.rank + 1 + unit % others) % x.ranks);
+    const std::int64_t u = unit / others;
+    const float* const from = parts.of[other];
+    float* const to = parts.here[other];
+    const float id = __ldcv(from + u);
+    if (lane == 0) to[u] = id;
+    if (__float_as_int(id) == ReplicaPart::kNoRow) continue;
+    for (int e = 0; e < part.entries; ++e) {
+      if (lane == 0) to[part.squares(e) + u] = __ldcv(from + part.squares(e) + u);
+      copy_row(from + part.sum(e, u), part.dim, to + part.sum(e, u));
+    }
+  }
+}
+
 // Parts are read past the first cache: they have been written while this kernel ran.
 __device__ int load_id(const float* part, std::int64_t u) { return __float_as_int(__ldcv(part + u)); }
 
@@ -101,7 +138,7 @@ __device__ void update_row(const RankParts& parts, const ReplicaPart& part, unsi
   for (int e = 0; e < part.entries; ++e) {
     for (unsigned left = have; left != 0; left &= left - 1) {
       const int rank = __ffs(static_cast<int>(left)) - 1;
-      state += __ldcv(parts.of[rank] + part.squares(e) + __shfl_sync(kAll, place, rank));
+      state += __ldcv(parts.here[rank] + part.squares(e) + __shfl_sync(kAll, place, rank));
     }
     const float deviation = __fsqrt_rn(state) + 1e-10f;
     for (std::int64_t first = lane; first < part.dim + lane; first += kVectors * kLanes) {
@@ -111,7 +148,7 @@ __device__ void update_row(const RankParts& parts, const ReplicaPart& part, unsi
         value[v] = first + v * kLanes < part.dim ? record[first + v * kLanes] : 0.0f;
       for (unsigned left = have; left != 0; left &= left - 1) {
         const int rank = __ffs(static_cast<int>(left)) - 1;
-        const float* const sum = parts.of[rank] + part.sum(e, __shfl_sync(kAll, place, rank)) + first;
+        const float* const sum = parts.here[rank] + part.sum(e, __shfl_sync(kAll, place, rank)) + first;
         float gradient[kVectors];
 #pragma unroll
         for (int v = 0; v < kVectors; ++v)
@@ -137,11 +174,11 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t unit = warp_number(); unit < units; unit += gridDim.x * kWarps) {
     const int rank = static_cast<int>(unit % x.ranks);
     const std::int64_t u = unit / x.ranks;
-    const int id = load_id(parts.of[rank], u);
+    const int id = load_id(parts.here[rank], u);
     if (id == ReplicaPart::kNoRow) continue;
     int place = -1;
     if (lane < x.ranks) {
-      const auto id_at = [&](std::int64_t i) { return load_id(parts.of[lane], i); };
+      const auto id_at = [&](std::int64_t i) { return load_id(parts.here[lane], i); };
       place = lane == rank ? static_cast<int>(u) : place_of(id, part.rows, id_at);
     }
     const unsigned have = __ballot_sync(kAll, place >= 0);
@@ -168,6 +205,10 @@ void send_sums(const DeviceExchange& exchange, const ReplicaPart& part, const Re
 void apply_sums(const DeviceExchange& exchange, const ReplicaPart& part, float* rows, std::int64_t stride,
                 float learning_rate, std::uintptr_t stream_address) {
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
+  if (!exchange.near && exchange.ranks > 1) {
+    fetch_kernel<<<blocks_of((exchange.ranks - 1) * part.rows, kFetchBlocks), kThreads, 0, stream>>>(exchange, part);
+    cuda_check(cudaGetLastError(), "launching the fetch of " + std::to_string(part.rows) + " rows of each rank");
+  }
   const unsigned blocks = blocks_of(exchange.ranks * part.rows, kApplyBlocks);
   const float negative_rate = -learning_rate;
   apply_kernel<<<blocks, kThreads, 0, stream>>>(exchange, part, rows, stride, negative_rate);

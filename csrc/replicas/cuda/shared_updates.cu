@@ -29,6 +29,15 @@ __global__ void __launch_bounds__(kThreads)
   for (int e = 0; e < part.entries; ++e) store(part.counts(e) + u, rows.offset[e][u + 1] - rows.offset[e][u]);
 }
 
+// Where parts lie in host memory: those of the others come into this device's memory, in whole lines.
+__global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words) {
+  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+  if (i >= words) return;
+  for (int other = 0; other < x.ranks; ++other)
+    if (other != x.rank)
+      reinterpret_cast<float4*>(x.scores.here[other])[i] = reinterpret_cast<const float4*>(x.scores.of[other])[i];
+}
+
 __device__ std::int32_t load_int(const float* part, std::int64_t at) { return __float_as_int(part[at]); }
 
 // The gradients of a shared row, as a warp knows them: lane r those of rank r.
@@ -64,13 +73,14 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t id = rows.ids[u], dim = memory.dim;
   int place = -1;
   if (lane < x.ranks) {
-    const auto id_at = [&](std::int64_t i) { return load_int(x.scores.of[lane], i); };
+    const auto id_at = [&](std::int64_t i) { return load_int(x.scores.here[lane], i); };
     place = lane == x.rank ? static_cast<int>(u) : place_of(static_cast<std::int32_t>(id), part.rows, id_at);
   }
   Senders senders{__ballot_sync(DeviceWarp::kAll, place >= 0), nullptr, {}};
-  if (__ffs(static_cast<int>(senders.have)) - 1 != x.rank) return;  // it is the work of the first rank that has it
+  const int before = __popc(senders.have & ((1u << x.rank) - 1));
+  if (SharedPart::turn(id, __popc(senders.have)) != before) return;
   if (place >= 0) {
-    const float* const of_rank = x.scores.of[lane];
+    const float* const of_rank = x.scores.here[lane];
     senders.from = memory.staging[lane] + load_int(of_rank, part.targets() + place) * SharedPart::kTargetFloats;
     for (int e = 0; e < part.entries; ++e) senders.count[e] = load_int(of_rank, part.counts(e) + place);
   }
@@ -126,6 +136,11 @@ void put_shared(const DeviceExchange& exchange, const SharedPart& part, const Sh
 void apply_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows,
                   const SharedMemory& memory, float learning_rate, std::uintptr_t stream_address) {
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
+  if (!exchange.near && exchange.ranks > 1) {
+    const std::int64_t words = part.floats() / 4;
+    fetch_kernel<<<blocks_of(words, kThreads), kThreads, 0, stream>>>(exchange, words);
+    cuda_check(cudaGetLastError(), "launching the fetch of " + std::to_string(words) + " words of each rank");
+  }
   const unsigned blocks = blocks_of(part.rows, kWarps);
   const int power = sum_level_power(memory.dim / kSumPartials);
   const float negative_rate = -learning_rate;

@@ -2,6 +2,7 @@
 // apply.
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <vector>
 
 #include "replicas/cuda/replica_updates.h"
@@ -12,36 +13,50 @@ namespace {
 
 using namespace replica_steps;
 
-// A device's memory: the parts of all ranks in two regions, words, counters and a replica.
+// A device's memory: the parts of all ranks in two regions, words, counters and a replica; and the rank's part in host
+// memory.
 struct Device {
   std::vector<std::vector<float>> parts;
+  std::vector<float> far;
   std::vector<std::uint64_t> heard;
   std::uint64_t posted = 0;
   unsigned blocks_sent = 0, blocks_done = 0;
   std::vector<float> table;
 
   Device(int ranks, const ReplicaPart& part)
-      : parts(ranks, std::vector<float>(2 * part.floats(), 7.0f)), heard(ranks), table(first_table(part)) {}
+      : parts(ranks, std::vector<float>(2 * part.floats(), 7.0f)),
+        far(parts[0]),
+        heard(ranks),
+        table(first_table(part)) {}
 };
 
 struct Devices {
   std::uint32_t failed = 0;
   ReplicaPart part;
+  bool near;  // whether devices reach each other
   std::vector<Device> of_rank;
 
-  Devices(int ranks, const ReplicaPart& part) : part(part), of_rank(ranks, Device(ranks, part)) {}
+  Devices(int ranks, const ReplicaPart& part, bool near)
+      : part(part), near(near), of_rank(ranks, Device(ranks, part)) {}
 
   cuda::DeviceExchange exchange(int rank) {
     const auto ranks = static_cast<int>(of_rank.size());
     Device& own = of_rank[rank];
     cuda::DeviceExchange x{};
-    x.rank = rank, x.ranks = ranks, x.near = true;
+    x.rank = rank, x.ranks = ranks, x.near = near;
+    const auto mirror = [&](std::vector<float>& to) {
+      x.scores.own.at[x.scores.own.count++] = to.data();
+      x.squares.own.at[x.squares.own.count++] = to.data() + part.floats();
+    };
+    if (!near && ranks > 1) mirror(own.far);
     for (int other = 0; other < ranks; ++other) {
-      x.scores.of[other] = own.parts[other].data();
-      x.squares.of[other] = own.parts[other].data() + part.floats();
+      x.scores.here[other] = own.parts[other].data();
+      x.squares.here[other] = own.parts[other].data() + part.floats();
+      const float* const read = near || other == rank ? own.parts[other].data() : of_rank[other].far.data();
+      x.scores.of[other] = read;
+      x.squares.of[other] = read + part.floats();
       if (other == rank) continue;
-      x.scores.own.at[x.scores.own.count++] = of_rank[other].parts[rank].data();
-      x.squares.own.at[x.squares.own.count++] = of_rank[other].parts[rank].data() + part.floats();
+      if (near) mirror(of_rank[other].parts[rank]);
       x.tell[other] = &of_rank[other].heard[rank];
       x.hear[other] = &own.heard[other];
     }
@@ -63,14 +78,15 @@ struct Devices {
   }
 };
 
-class EmulatedReplicas : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedReplicas, testing::Values(1, 2, 4));
+class EmulatedReplicas : public testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedReplicas, testing::Combine(testing::Values(1, 2, 4), testing::Bool()));
 
 TEST_P(EmulatedReplicas, AreThoseOfPlainLoops) {
-  const int ranks = GetParam(), steps = 4;
+  const auto [ranks, near] = GetParam();
+  const int steps = 4;
   for (const int entries : {1, 2})
     for (const std::int64_t dim : {3, 32, 150}) {
-      Devices devices(ranks, {11, dim, entries});
+      Devices devices(ranks, {11, dim, entries}, near);
       for (int step = 0; step < steps; ++step) {
         for (int rank = ranks - 1; rank >= 0; --rank) devices.send(rank, step);
         for (int rank = 0; rank < ranks; ++rank) devices.apply(rank);
@@ -85,7 +101,7 @@ TEST_P(EmulatedReplicas, AreThoseOfPlainLoops) {
 }
 
 TEST(EmulatedReplicas, StayAsTheyAreOnceARankHasFailed) {
-  Devices devices(2, {11, 20, 1});
+  Devices devices(2, {11, 20, 1}, false);
   devices.failed = 1;
   devices.send(0, 0);
   devices.apply(0);

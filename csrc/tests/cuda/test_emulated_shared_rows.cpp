@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "optim/row_adagrad.h"
@@ -94,22 +95,27 @@ struct Step {
   }
 };
 
-class EmulatedSharedRows : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedSharedRows, testing::Values(2, 3, 8));
+class EmulatedSharedRows : public testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedSharedRows, testing::Combine(testing::Values(2, 3, 8), testing::Bool()));
 
 TEST_P(EmulatedSharedRows, AreThoseOfPlainLoops) {
-  const int count = GetParam();
+  const auto [count, near] = GetParam();
   const SharedPart part{kRows};
   std::mt19937 random(count);
   for (const std::int64_t dim : {3, 32, 150}) {
     Step step(count, dim, random);
     std::vector<std::vector<float>> parts(count, std::vector<float>(part.floats(), 7.0f));
     std::vector<std::vector<std::int32_t>> on_cpu(count, std::vector<std::int32_t>(part.floats()));
+    std::vector<std::vector<float>> fetched(count * count, std::vector<float>(part.floats(), 9.0f));
     std::vector<cuda::DeviceExchange> exchanges(count);
     std::vector<const std::int32_t*> of_ranks;
     for (int rank = 0; rank < count; ++rank) {
-      exchanges[rank].rank = rank, exchanges[rank].ranks = count;
-      for (int other = 0; other < count; ++other) exchanges[rank].scores.of[other] = parts[other].data();
+      exchanges[rank].rank = rank, exchanges[rank].ranks = count, exchanges[rank].near = near;
+      for (int other = 0; other < count; ++other) {
+        exchanges[rank].scores.of[other] = parts[other].data();
+        exchanges[rank].scores.here[other] =
+            near || other == rank ? parts[other].data() : fetched[rank * count + other].data();
+      }
       exchanges[rank].scores.own.own = parts[rank].data();
       of_ranks.push_back(on_cpu[rank].data());
       cuda::put_shared(exchanges[rank], part, step.ranks[rank].rows(), 0);
