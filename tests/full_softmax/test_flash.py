@@ -70,6 +70,7 @@ def test_against_float64(matmul, precision, queries, rows, dim, monkeypatch):
         table = held.clone()
         softmax = FlashSoftmax(CudaDevice(0), matmul, TableShape(queries, rows, dim, len(batch)),
                                ("adagrad", RATE, EPSILON, None))
+        torch.cuda.synchronize()  # the device's memory is filled on another stream
         softmax.query.copy_(query)
         found.append([*softmax.meet(table, batch, (target,), scale, None, weight), softmax.aside[:12], table])
     torch.cuda.synchronize()

@@ -68,7 +68,9 @@ def test_a_graph_gives_the_bits_of_single_launches(device):
         return a.cpu().numpy().tobytes()
 
     device.synchronize()
-    start = a.clone()
+    start = a.clone()  # on another stream than the device's
+    if a.is_cuda:
+        torch.cuda.synchronize()
     assert run(device.repeated(step)) == run(step)
 
 
