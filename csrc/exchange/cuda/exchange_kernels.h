@@ -42,6 +42,8 @@ struct DeviceExchange {
   const std::uint64_t* hear[kMostRanks];  // and theirs by this one
   const std::uint32_t* failed;            // in host memory
   std::uint64_t* posted;                  // in device memory: how many meetings this rank has been through
+  std::uint64_t* met;                     // there, unless near: twice the number of the last one that all have come to,
+                                          // and one more if somebody has failed
   unsigned *blocks_sent, *blocks_done;    // in device memory: 0 between kernels
 };
 

@@ -20,17 +20,33 @@ __device__ inline void tell(const DeviceExchange& x, std::uint64_t number) {
   store_release(x.tell[other], number);
 }
 
-// By all blocks of a kernel: waits until all ranks have come to the next meeting. The block that `posts` says so for
-// this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
-// down what runs beside them, and so the rank that is waited for next.
-__device__ inline bool meet(const DeviceExchange& x, bool posts) {
-  const std::uint64_t number = next_number(x);
+// By a block: asks the words of all ranks until these have come to the meeting. Whether somebody has failed.
+__device__ inline bool hear(const DeviceExchange& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
   bool failed = false;
-  if (posts) tell(x, number);
   if (other < x.ranks && other != x.rank)
     for (int spins = 1; !failed && load_acquire(x.hear[other]) < number; ++spins)
       failed = spins % kSpins == 0 && *static_cast<const volatile std::uint32_t*>(x.failed);
+  return __syncthreads_or(failed);
+}
+
+// By all blocks of a kernel: waits until all ranks have come to the next meeting. The block that `posts` says so for
+// this rank. False if somebody has failed: results are worthless then. Few blocks: hundreds that look at a word slow
+// down what runs beside them, and so the rank that is waited for next. Where words lie in host memory only the first
+// block asks, and tells the others: each look is a way over the bus, and looks at one word follow each other.
+__device__ inline bool meet(const DeviceExchange& x, bool posts) {
+  const std::uint64_t number = next_number(x);
+  if (posts) tell(x, number);
+  if (x.near) return !hear(x, number);
+  const bool is_first = blockIdx.x == 0 && load_acquire(x.met) / 2 < number;  // no block asks twice for a meeting
+  bool failed = is_first && hear(x, number);
+  if (threadIdx.x == 0 && is_first) store_release(x.met, 2 * number + failed);
+  if (threadIdx.x == 0 && !is_first) {
+    std::uint64_t met;
+    while ((met = load_acquire(x.met)) / 2 < number) {
+    }
+    failed = met % 2;
+  }
   return !__syncthreads_or(failed);
 }
 

@@ -69,14 +69,48 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Few threads have to keep the bus busy. So `lanes` of them look at the plan of as many rows, and then have words of
+// kTogether of the wanted ones under way.
 __global__ void __launch_bounds__(kThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
-  const int lane = threadIdx.x % lanes;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-       u < returns.count; u += step)
-    if (returns.leave[u] == returns.wanted)
-      copy_record(memory.host_rows + returns.rows[u] * memory.stride, memory.cache + returns.target[u] * memory.stride,
-                  memory, lane, lanes);
+  constexpr int kTogether = 4;
+  const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
+  const int first_lane = static_cast<int>(threadIdx.x) % kWarpLanes - lane;
+  const unsigned team = (0xffffffffu >> (kWarpLanes - lanes)) << first_lane;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t first = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x - lane;
+       first < returns.count; first += step) {
+    const std::int64_t u = first + lane;
+    const bool is_wanted = u < returns.count && returns.leave[u] == returns.wanted;
+    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
+    unsigned left = __ballot_sync(team, is_wanted) >> first_lane;
+    while (left != 0) {
+      int count = 0;
+      const Word* from[kTogether];
+      Word* to[kTogether];
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        const int of = left != 0 ? __ffs(static_cast<int>(left)) - 1 : 0;
+        count += left != 0;
+        left &= left - 1;
+        from[r] = reinterpret_cast<const Word*>(memory.cache + __shfl_sync(team, slot, of, lanes) * memory.stride);
+        to[r] = reinterpret_cast<Word*>(memory.host_rows + __shfl_sync(team, row, of, lanes) * memory.stride);
+      }
+      for (int begin = lane; begin < words; begin += kWordsInFlight * lanes) {
+        Word moved[kTogether][kWordsInFlight];
+        const auto each = [&](auto body) {
+#pragma unroll
+          for (int r = 0; r < kTogether; ++r)
+#pragma unroll
+            for (int k = 0; k < kWordsInFlight; ++k) {
+              const int i = begin + k * lanes;
+              if (r < count && i < words) body(r, i, moved[r][k]);
+            }
+        };
+        each([&](int r, int i, Word& word) { word = from[r][i]; });
+        each([&](int r, int i, Word& word) { to[r][i] = word; });
+      }
+    }
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -16,6 +16,8 @@ constexpr std::int64_t kSendBlocks = 512;   // enough loads under way to fill a 
 constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
 constexpr std::int64_t kApplyBlocks = 128;  // the same
 constexpr int kVectors = 4;                 // of kLanes columns that a warp works on together
+constexpr int kFetched = 16;                // rows that a block fetches together
+static_assert(kFetched <= kLanes && 1 + kMaxEntries <= kWarps);
 
 // Regions take turns as in HostExchange::next_part.
 __device__ const RankParts& parts_of(const DeviceExchange& x, std::uint64_t number) {
@@ -105,24 +107,34 @@ __global__ void __launch_bounds__(kThreads)
   if (is_last) tell(x, number);
 }
 
-// Where parts lie in host memory: what the others have put out comes into this device's memory, a row by a warp, in
-// whole lines. To look ids up there, or to read a number here and there, would take a bus's latency each time.
+FRUGAL_HOST_DEVICE std::int64_t fetched_pieces(const ReplicaPart& part) { return (part.rows + kFetched - 1) / kFetched; }
+
+// Where parts lie in host memory: what the others have put out comes into this device's memory, kFetched rows by a block,
+// in whole lines. To look ids up there, or to read a number here and there, would take a bus's latency each time, and
+// reads of one line follow each other.
 __global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part) {
+  __shared__ float ids[kFetched];
   const RankParts& parts = parts_of(x, next_number(x));
-  const std::int64_t others = x.ranks - 1, units = meet(x, false) ? others * part.rows : 0;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (std::int64_t unit = warp_number(); unit < units; unit += gridDim.x * kWarps) {
+  const std::int64_t others = x.ranks - 1, of_rank = fetched_pieces(part);
+  const std::int64_t units = meet(x, false) ? others * of_rank : 0;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
+  for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const auto other = static_cast<int>((x.rank + 1 + unit % others) % x.ranks);
-    const std::int64_t u = unit / others;
+    const std::int64_t first = unit / others * kFetched, u = first + lane;
     const float* const from = parts.of[other];
     float* const to = parts.here[other];
-    const float id = __ldcv(from + u);
-    if (lane == 0) to[u] = id;
-    if (__float_as_int(id) == ReplicaPart::kNoRow) continue;
-    for (int e = 0; e < part.entries; ++e) {
-      if (lane == 0) to[part.squares(e) + u] = __ldcv(from + part.squares(e) + u);
-      copy_row(from + part.sum(e, u), part.dim, to + part.sum(e, u));
+    const bool inside = lane < kFetched && u < part.rows;
+    if (warp == 0 && lane < kFetched) {
+      ids[lane] = inside ? __ldcv(from + u) : __int_as_float(ReplicaPart::kNoRow);
+      if (inside) to[u] = ids[lane];
+    } else if (warp <= part.entries && inside) {
+      to[part.squares(warp - 1) + u] = __ldcv(from + part.squares(warp - 1) + u);
     }
+    __syncthreads();
+    for (int r = warp; r < kFetched && __float_as_int(ids[r]) != ReplicaPart::kNoRow; r += kWarps)
+      for (int e = 0; e < part.entries; ++e)
+        copy_row(from + part.sum(e, first + r), part.dim, to + part.sum(e, first + r));
+    __syncthreads();
   }
 }
 
@@ -206,7 +218,8 @@ void apply_sums(const DeviceExchange& exchange, const ReplicaPart& part, float* 
                 float learning_rate, std::uintptr_t stream_address) {
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
   if (!exchange.near && exchange.ranks > 1) {
-    fetch_kernel<<<blocks_of((exchange.ranks - 1) * part.rows, kFetchBlocks), kThreads, 0, stream>>>(exchange, part);
+    const std::int64_t pieces = (exchange.ranks - 1) * fetched_pieces(part);
+    fetch_kernel<<<static_cast<unsigned>(std::min(pieces, kFetchBlocks)), kThreads, 0, stream>>>(exchange, part);
     cuda_check(cudaGetLastError(), "launching the fetch of " + std::to_string(part.rows) + " rows of each rank");
   }
   const unsigned blocks = blocks_of(exchange.ranks * part.rows, kApplyBlocks);

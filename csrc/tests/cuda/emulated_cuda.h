@@ -68,7 +68,7 @@ inline int alive;
 inline std::function<void()> kernel;
 inline Meeting block_meeting;
 inline std::map<std::pair<unsigned, unsigned>, Meeting> lane_meetings;  // by warp and mask
-inline std::vector<std::uint32_t> said;                                 // what each thread tells its warp
+inline std::vector<std::uint64_t> said;                                 // what each thread tells its warp
 inline std::vector<float> dynamic;
 
 inline float* dynamic_shared() {
@@ -103,7 +103,7 @@ inline void meet_lanes(unsigned mask) {
 // What lane `from` says.
 template <typename T>
 T exchange(unsigned mask, T value, unsigned from) {
-  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  static_assert(sizeof(T) <= sizeof(std::uint64_t));
   std::memcpy(&said[threadIdx.x], &value, sizeof(T));
   meet_lanes(mask);
   std::memcpy(&value, &said[threadIdx.x / kWarp * kWarp + from], sizeof(T));
@@ -186,8 +186,8 @@ T __ldcv(const T* from) {
 }
 
 template <typename T>
-T __shfl_sync(unsigned mask, T value, int lane, int = 32) {
-  return emulation::exchange(mask, value, lane);
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
+  return emulation::exchange(mask, value, threadIdx.x % emulation::kWarp / width * width + lane % width);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int other, int = 32) {
@@ -203,7 +203,8 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
   emulation::meet_lanes(mask);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < emulation::kWarp; ++lane)
-    votes |= (mask >> lane & emulation::said[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
+    if (mask >> lane & 1)  // others may say what is no vote
+      votes |= static_cast<unsigned>(emulation::said[threadIdx.x / emulation::kWarp * emulation::kWarp + lane]) << lane;
   emulation::meet_lanes(mask);
   return votes;
 }

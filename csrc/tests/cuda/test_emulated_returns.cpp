@@ -1,0 +1,47 @@
+// Rows that go from slots of a device to host memory: the kernel, run on a CPU, against the CPU's.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/cpu/plan_kernels.h"
+#include "kernels/cuda/plan_kernels.h"
+
+namespace frugal {
+namespace {
+
+TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
+  std::mt19937 random(1);
+  for (const std::int64_t dim : {1, 30, 64, 150, 400, 700})
+    for (const std::int64_t count : {1, 31, 100, 700}) {
+      const std::int64_t stride = (dim + 4) / 4 * 4;
+      std::vector<float> slots(count * stride), table(2 * count * stride, -1.0f);
+      for (float& value : slots) value = static_cast<float>(random() % 1000);
+      std::vector<std::int64_t> rows(count), target(count);
+      std::vector<RowDestination> leave(count);
+      for (std::int64_t u = 0; u < count; ++u) {
+        rows[u] = 2 * u + random() % 2;
+        target[u] = count - 1 - u;
+        leave[u] = random() % 3 == 0 ? RowDestination::kCache
+                                     : random() % 4 == 0 ? RowDestination::kHandedOver : RowDestination::kInFlight;
+      }
+      for (const RowDestination wanted : {RowDestination::kInFlight, RowDestination::kHandedOver}) {
+        const RowReturns returns{rows.data(), leave.data(), target.data(), count, wanted};
+        std::vector<float> found = table, expected = table;
+        RowMemory memory{dim, stride, expected.data(), slots.data()};
+        cpu::return_rows(memory, returns);
+        for (const int blocks : {1, 3, 0}) {
+          found = table;
+          memory.host_rows = found.data();
+          cuda::return_rows(memory, returns, {0, blocks});
+          ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, " << blocks << " blocks";
+        }
+        if (count == 700) {
+          ASSERT_NE(found, table);
+        }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace frugal
