@@ -59,7 +59,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
               segment_->shape().in_flight_steps),
       sharing_{RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows),
                RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows)} {
-  if (planner_threads(config) > 1 && caching_ && plans_ * segment_->shape().max_rows >= 2 * kGrain)
+  if (planner_threads(config) > 1 && (caching_ || meets_) && plans_ * segment_->shape().max_rows >= 2 * kGrain)
     lookups_ = std::make_unique<TaskTeam>(planner_threads(config));
   std::int64_t slots = 0;
   for (int r = 0; r < plans_; ++r) {

@@ -144,7 +144,7 @@ def new_flags() -> argparse.ArgumentParser:
     default = StoreConfig()
     store.add_argument("--cache_ratio", type=cache_share, default=default.cache_ratio, metavar="auto|SHARE",
                        help="share of the entity rows that a device caches; auto: as many as one GPU has room for, all "
-                            f"of them where they fit, and {DEFAULT_CACHE_RATIO} with several GPUs (%(default)s)")
+                            f"of them where they fit, with several GPUs {DEFAULT_CACHE_RATIO}, and by rows none (%(default)s)")
     store.add_argument("--cache_size", type=byte_count, help="the same in bytes, for instance 8GiB")
     store.add_argument("--cache_policy", choices=CACHE_POLICIES, default=default.cache_policy,
                        help="which rows are cached (%(default)s)")

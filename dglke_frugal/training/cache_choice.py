@@ -25,6 +25,8 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
     if store.cache_ratio != AUTO or store.cache_size is not None or not config.uses_engine:
         return config
     by_columns = device.ranks > 1 and device.parallel == "dims"
+    if config.meets and not by_columns:
+        return replace(config, store=replace(store, cache_ratio=0.0))
     free = available_memory.device_bytes(device.gpu[0]) if device.ranks == 1 or by_columns else None
     if free is None:
         return config

@@ -46,7 +46,14 @@ def test_where_nothing_fits_nothing_is_cached_and_the_plan_says_so(monkeypatch):
     assert "device memory" in plan_memory(config, SIZE).problem
 
 
-@pytest.mark.parametrize("flags", [{"gpu": [-1], "flush": "p2f"}, {"gpu": [0, 1]}, {"cache_ratio": 0.05},
+def test_gpus_that_have_rows_and_meet_cache_none(monkeypatch):
+    _, config = chosen(monkeypatch, 80 << 30, gpu=[0, 1], parallel="rows")
+    assert config.uses_engine and config.store.cache_slots(SIZE.entities, ROW) == 0
+    assert cache_line(config, SIZE) == "the device caches 0 of 1000000 entity rows"
+
+
+@pytest.mark.parametrize("flags", [{"gpu": [-1], "flush": "p2f"}, {"gpu": [0, 1], "host_write": "staged"},
+                                   {"gpu": [0, 1], "flush": "sync"}, {"cache_ratio": 0.05},
                                    {"cache_size": 10**6}, {"flush": "none"}], ids=str)
 def test_nothing_is_chosen_for_several_ranks_the_cpu_and_what_was_asked_for(monkeypatch, flags):
     config, same = chosen(monkeypatch, 80 << 30, **flags)
