@@ -15,7 +15,8 @@ constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
 constexpr std::int64_t kSendBlocks = 512;   // enough loads under way to fill a link
 constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
 constexpr std::int64_t kApplyBlocks = 128;  // the same
-constexpr int kVectors = 4;                 // of kLanes columns that a warp works on together
+constexpr int kVectors = 4;                 // words a lane copies together
+constexpr int kColumns = 16;                // of kLanes columns that a warp updates together
 constexpr int kFetched = 16;                // rows that a block fetches together
 static_assert(kFetched <= kLanes && 1 + kMaxEntries <= kWarps);
 
@@ -153,23 +154,23 @@ __device__ void update_row(const RankParts& parts, const ReplicaPart& part, unsi
       state += __ldcv(parts.here[rank] + part.squares(e) + __shfl_sync(kAll, place, rank));
     }
     const float deviation = __fsqrt_rn(state) + 1e-10f;
-    for (std::int64_t first = lane; first < part.dim + lane; first += kVectors * kLanes) {
-      float value[kVectors];
+    for (std::int64_t first = lane; first < part.dim + lane; first += kColumns * kLanes) {
+      float value[kColumns];
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v)
+      for (int v = 0; v < kColumns; ++v)
         value[v] = first + v * kLanes < part.dim ? record[first + v * kLanes] : 0.0f;
       for (unsigned left = have; left != 0; left &= left - 1) {
         const int rank = __ffs(static_cast<int>(left)) - 1;
         const float* const sum = parts.here[rank] + part.sum(e, __shfl_sync(kAll, place, rank)) + first;
-        float gradient[kVectors];
+        float gradient[kColumns];
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v)
+        for (int v = 0; v < kColumns; ++v)
           gradient[v] = first + v * kLanes < part.dim ? __ldcv(sum + v * kLanes) : 0.0f;
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v) value[v] += negative_rate * gradient[v] / deviation;
+        for (int v = 0; v < kColumns; ++v) value[v] += negative_rate * gradient[v] / deviation;
       }
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v)
+      for (int v = 0; v < kColumns; ++v)
         if (first + v * kLanes < part.dim) record[first + v * kLanes] = value[v];
     }
   }

@@ -11,7 +11,7 @@ namespace frugal::cuda {
 namespace {
 
 constexpr int kLanes = 32, kThreads = 128, kWarps = kThreads / kLanes;
-constexpr int kVectors = 4;  // of kLanes columns that a warp works on together
+constexpr int kVectors = 16;  // of kLanes columns that a warp works on together: most rows are on their way at once
 
 __global__ void __launch_bounds__(kThreads)
     put_kernel(const __grid_constant__ DeviceExchange x, const SharedPart part, const __grid_constant__ SharedRows rows) {
