@@ -18,7 +18,7 @@ the batch, products and rows are as many. x is the exchange: the bytes that a ra
 two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
 from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). "All to all": each rank sends all of its raw
 scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each its share of them and
-the weights of its own share to all, and there are three.
+the weights of its own share to all, and there are three. "Model over that" is of the way by which it was measured.
 """
 # What is compared: its name, the part, the leg of several GPUs, that of one.
 LEGS = [("FB15k, on the devices", "fb15k", "columns_on_device", "one_on_device"),
@@ -51,9 +51,11 @@ class ColumnModel:
 
     def __init__(self, result: Mapping[str, Any]):
         self._result = result
+        self.shares = result.get("exchange") == "shares"  # by which it was measured
         both = self.measured("fb15k", "columns_no_peer", 2)
         alone = self.measured("fb15k", "one_on_device", 1)
-        self.bus = over_bus(2, False) / (both - alone - 2 * MEETING) if both and alone else None
+        meetings = (3 if self.shares else 2) * MEETING
+        self.bus = over_bus(2, self.shares) / (both - alone - meetings) if both and alone else None
 
     def measured(self, part: str, leg: str, ranks: int) -> float | None:
         """A step of all ranks; None if it was not measured."""
@@ -78,13 +80,14 @@ def is_measured(result: Mapping[str, Any]) -> bool:
 def rows(result: Mapping[str, Any]) -> Tuple[List[str], List[list]]:
     """Heads and rows of a table: microseconds of a step by leg and number of GPUs."""
     model = ColumnModel(result)
-    heads = ["what, GPUs", "all to all, us", "shares, us", "measured, us", "shares, triples/s"]
+    heads = ["what, GPUs", "all to all, us", "shares, us", "measured, us", "model over that", "shares, triples/s"]
     table = []
     for name, part, leg, one in LEGS:
         for ranks in RANKS:
             before, after = (model.step(part, leg, one, ranks, shares) for shares in (False, True))
             if before is not None and after is not None:
                 measured = model.measured(part, leg, ranks)
+                of_model = after if model.shares else before
                 table.append([f"{name}, {ranks}", 1e6 * before, 1e6 * after, measured and 1e6 * measured,
-                              ranks * BATCH / after])
+                              measured and of_model / measured, ranks * BATCH / after])
     return heads, table
