@@ -3,7 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
-#include "bindings/column_exchange.h"
+#include "bindings/exchange.h"
 
 namespace frugal {
 namespace {
@@ -15,7 +15,7 @@ using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 
 // Mean squares over the columns of all ranks, from those over each rank's: on the CPU they are in `means`, on a device
 // compute_gradients has put them into the exchange.
-void exchange_mean_squares(ColumnExchange& exchange, const Floats& means, std::uintptr_t stream) {
+void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr_t stream) {
   const auto count = static_cast<std::int64_t>(means.size());
   if (count % 4 != 0 || count > exchange.host().floats().squares)
     throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
@@ -37,27 +37,26 @@ void bind_exchange(nb::module_& module) {
       },
       "ranks"_a, "scores"_a, "weights"_a, "squares"_a,
       "Bytes of the memory that ranks share for an exchange of so many floats.");
-  nb::class_<ColumnExchange>(module, "ColumnExchange",
-                             "Where ranks that own columns of all rows meet inside a step. See csrc/exchange.")
+  nb::class_<Exchange>(module, "Exchange", "Where ranks meet inside a step. See csrc/exchange.")
       .def(
           "__init__",
-          [](ColumnExchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores,
-             std::int64_t weights, std::int64_t squares) {
-            new (self) ColumnExchange(reinterpret_cast<std::byte*>(segment.data()), segment.nbytes(), rank, ranks,
-                                      {scores, weights, squares});
+          [](Exchange* self, const Segment& segment, int rank, int ranks, std::int64_t scores, std::int64_t weights,
+             std::int64_t squares) {
+            new (self) Exchange(reinterpret_cast<std::byte*>(segment.data()), segment.nbytes(), rank, ranks,
+                                {scores, weights, squares});
           },
           "segment"_a, "rank"_a, "ranks"_a, "scores"_a, "weights"_a, "squares"_a, nb::keep_alive<1, 2>(),
           "segment: (exchange_bytes,) uint8, shared by all ranks, zero at first.")
       .def(
           "handle",
-          [](ColumnExchange& self) {
+          [](Exchange& self) {
             const std::string handle = self.peer_memory().handle();
             return nb::bytes(handle.data(), handle.size());
           },
           "Of this rank's memory on the current CUDA device, for `connect` in the processes of the others.")
       .def(
           "connect",
-          [](ColumnExchange& self, const std::vector<nb::bytes>& handles) {
+          [](Exchange& self, const std::vector<nb::bytes>& handles) {
             std::vector<std::string> each;
             for (const nb::bytes& handle : handles) each.emplace_back(handle.c_str(), handle.size());
             self.peer_memory().connect(each);
@@ -65,9 +64,9 @@ void bind_exchange(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
-      .def("fail", [](ColumnExchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
+      .def("fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
            "End all waiting, with the first sentence that any rank gives.")
-      .def_prop_ro("sentence", [](ColumnExchange& self) { return self.host().sentence(); },
+      .def_prop_ro("sentence", [](Exchange& self) { return self.host().sentence(); },
                    "What ended it, or an empty string.");
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
              "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "

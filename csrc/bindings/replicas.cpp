@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "bindings/column_exchange.h"
+#include "bindings/exchange.h"
 #include "bindings/row_arrays.h"
 #include "memory/host_table.h"
 #include "replicas/cpu/replica_updates.h"
@@ -28,7 +28,7 @@ using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<s
 // This rank's side of a table that all ranks hold as a whole.
 class Replica {
  public:
-  Replica(ColumnExchange& exchange, const ReplicaPart& part) : exchange_(exchange), part_(part) {
+  Replica(Exchange& exchange, const ReplicaPart& part) : exchange_(exchange), part_(part) {
     require(part.rows >= 1 && part.dim >= 1 && part.entries >= 1 && part.entries <= kMaxEntries,
             "a replica has rows, and steps of one or two entries");
     const HostExchange& host = exchange.host();
@@ -81,7 +81,7 @@ class Replica {
   std::string sentence() { return exchange_.host().sentence(); }
 
  private:
-  ColumnExchange& exchange_;
+  Exchange& exchange_;
   const ReplicaPart part_;
 };
 
@@ -90,7 +90,7 @@ using PlannedRows = std::tuple<Vector<std::int64_t>, Vector<std::uint8_t>, Vecto
 // This rank's side of a table whose shared rows are changed where ranks meet.
 class SharedTable {
  public:
-  SharedTable(ColumnExchange& exchange, const SharedPart& part, std::vector<Floats> staging)
+  SharedTable(Exchange& exchange, const SharedPart& part, std::vector<Floats> staging)
       : exchange_(exchange), part_(part), staging_(std::move(staging)) {
     require(part.rows >= 1 && part.entries >= 1 && part.entries <= kMaxEntries && part.floats() <= host().floats().scores,
             "the exchange has too little room for the rows of a step");
@@ -146,7 +146,7 @@ class SharedTable {
     return {ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(), used.data(), {}};
   }
 
-  ColumnExchange& exchange_;
+  Exchange& exchange_;
   const SharedPart part_;
   const std::vector<Floats> staging_;
   bool met_ = true;
@@ -161,7 +161,7 @@ void bind_replicas(nb::module_& module) {
                           "uint8, target (U,) int64, used (1,) int32. Runs where the ids lie.")
       .def(
           "__init__",
-          [](SharedTable* self, ColumnExchange& exchange, std::int64_t rows, int entries, std::vector<Floats> staging) {
+          [](SharedTable* self, Exchange& exchange, std::int64_t rows, int entries, std::vector<Floats> staging) {
             new (self) SharedTable(exchange, {rows, entries}, std::move(staging));
           },
           "exchange"_a, "rows"_a, "entries"_a, "staging"_a, nb::keep_alive<1, 2>(),
@@ -184,7 +184,7 @@ void bind_replicas(nb::module_& module) {
                       "csrc/replicas.")
       .def(
           "__init__",
-          [](Replica* self, ColumnExchange& exchange, std::int64_t rows, std::int64_t dim, int entries) {
+          [](Replica* self, Exchange& exchange, std::int64_t rows, std::int64_t dim, int entries) {
             new (self) Replica(exchange, {rows, dim, entries});
           },
           "exchange"_a, "rows"_a, "dim"_a, "entries"_a, nb::keep_alive<1, 2>(),

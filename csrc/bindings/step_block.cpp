@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "bindings/bindings.h"
-#include "bindings/column_exchange.h"
+#include "bindings/exchange.h"
 #include "bindings/named.h"
 #include "bindings/row_arrays.h"
 #include "kernels/cpu/plan_kernels.h"
@@ -62,7 +62,7 @@ cuda::RecordReads reads(const Reads& given, const Matrix& records) {
 void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const Bytes& block, const Matrix& entities,
              const Matrix& relations, const Reads& entity_reads, const Reads& relation_reads, const Matrix& positive,
              const Matrix& negative, const Matrix& relation, const Squares& squares, const Sums& losses,
-             const std::optional<Floats>& workspace, std::uintptr_t stream, ColumnExchange* exchange,
+             const std::optional<Floats>& workspace, std::uintptr_t stream, Exchange* exchange,
              const std::string& products) {
   const ModelSpec& spec = step.model().spec();
   const BatchSizes& sizes = layout.sizes();

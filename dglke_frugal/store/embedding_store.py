@@ -37,7 +37,7 @@ class EmbeddingStore:
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
     many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
     update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
-    _native.ColumnExchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
+    _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
     the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
     caches and what travels; steps compute in float32 all the same.
 

@@ -122,7 +122,7 @@ class FlushedRows(RankRows):
 
         hot_rows: of each rank, ids by expected use, most used first, for the static policy. device: a
         store.device.Device that the cache and the step of rank 0 are on. rounding: of a table in halves. exchange: of
-        ranks that meet, a _native.ColumnExchange.
+        ranks that meet, a _native.Exchange.
         """
         lookahead, poll, in_flight = config.lookahead + (STEPS_APART if config.same_steps else 0), 0, 0
         if device is not None:

@@ -29,10 +29,10 @@ HANDING_BLOCKS = 512  # that look for rows which another device waits for: a war
 
 
 class MeetingRows(DirectWriteRows):
-    """exchange: the _native.ColumnExchange of the ranks, whose first region has exchanged_floats of room."""
+    """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
-                 max_rows: int, exchange: _native.ColumnExchange):
+                 max_rows: int, exchange: _native.Exchange):
         super().__init__(table, port, slots, lookahead, device, max_rows)
         self._is_cuda = device.torch_device.type == "cuda"
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,

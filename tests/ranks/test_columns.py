@@ -87,7 +87,7 @@ class ColumnThreads:
         self.segment = lines[-lines.ctypes.data % 128 :][: segment_bytes(size, ranks)]
         self.halves, self.initial = halves_of(config), initial_values(config, element)
         self.devices = [make_device(device) for _ in range(ranks)]
-        self.exchanges = [Exchange(_native.ColumnExchange(self.segment, rank, ranks, size.scores, size.weights,
+        self.exchanges = [Exchange(_native.Exchange(self.segment, rank, ranks, size.scores, size.weights,
                                                           size.squares))
                           for rank in range(ranks)]
         self.stores = [self._stores(rank, flush) for rank in range(ranks)]

@@ -78,7 +78,7 @@ class ThreadRanks:
             if flush.get("meets"):
                 floats = MeetingRows.exchanged_floats(48)
                 segment = shared_segment(ranks, floats, 1, 4)
-                exchanges = [_native.ColumnExchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
+                exchanges = [_native.Exchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]
             self.meetings = exchanges
             rounding = None if element == "fp32" else Rounding(element, *NOISE)
             slots = min(len(values), entity_slots)
@@ -99,7 +99,7 @@ class ThreadRanks:
         size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
         segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
-            exchange = _native.ColumnExchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
+            exchange = _native.Exchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
             stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
                                           device=self.devices[rank],

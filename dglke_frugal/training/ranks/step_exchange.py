@@ -70,7 +70,7 @@ class StepExchange:
     def __init__(self, segment: np.ndarray, size: ExchangeFloats, rank: int, ranks: int, device: Optional[Device]):
         self.rank, self.ranks, self._device = rank, ranks, device
         self._on_gpu = device is not None and device.torch_device.type == "cuda"
-        self.native = _native.ColumnExchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
+        self.native = _native.Exchange(device.share(segment) if self._on_gpu else segment, rank, ranks,
                                              size.scores, size.weights, size.squares)
         self.peer = False
         self._watch: Optional[_Watch] = None

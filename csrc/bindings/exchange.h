@@ -1,4 +1,4 @@
-// The exchange of a rank that owns columns, as Python holds it: on the CPU, or with a device's memory besides.
+// Where a rank meets the others inside a step, as Python holds it: on the CPU, or with a device's memory besides.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace frugal {
 
-class ColumnExchange final : public ColumnRanks {
+class Exchange final : public ColumnRanks {
  public:
-  ColumnExchange(std::byte* segment, std::size_t bytes, int rank, int ranks, const ExchangeFloats& floats)
+  Exchange(std::byte* segment, std::size_t bytes, int rank, int ranks, const ExchangeFloats& floats)
       : host_(segment, bytes, rank, ranks, floats) {}
 
   HostExchange& host() { return host_; }
