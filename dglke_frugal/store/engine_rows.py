@@ -22,6 +22,8 @@ from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_
                            pack_host_rows, prepare_return, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
+SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
+FEW_BLOCKS = 2  # of a departure to there: with more of them the computation beside it is slower
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
 
 
@@ -181,7 +183,11 @@ class DirectWriteRows(MappedRows):
         return ()  # with the departure
 
     def _depart(self, plan):
-        return [self._return(plan, IN_FLIGHT), *super()._publish(plan)]
+        return [self._return(plan, IN_FLIGHT, self._departure_blocks()), *super()._publish(plan)]
+
+    def _departure_blocks(self) -> int:
+        """At most so many blocks of a kernel bring values home; 0: as many as usual."""
+        return FEW_BLOCKS if self.table.records.nbytes <= SMALL_TABLE else 0
 
     def _return(self, plan, wanted, max_blocks=0):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""

@@ -25,7 +25,7 @@ from .engine_rows import DirectWriteRows, MappedRows
 from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
-HANDING_BLOCKS = 512  # that look for rows which another device waits for: a warp for each row, nearly
+HANDING_BLOCKS = 512  # that bring home what another device waits for: as many as there are rows for
 
 
 class MeetingRows(DirectWriteRows):
@@ -80,6 +80,9 @@ class MeetingRows(DirectWriteRows):
         self.device.synchronize()
         self._check()
         super().drain()
+
+    def _departure_blocks(self):
+        return 0  # others wait for what departs
 
     def _meet(self) -> None:
         self._shared.meet(self._is_cuda, self.device.stream)

@@ -172,7 +172,8 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
   if (returns.count == 0) return;
   const int lanes = lanes_for(memory), most = blocks_or(launch, kDepartureBlocks);
-  return_kernel<<<blocks_for(returns.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, returns, lanes);
+  const unsigned blocks = blocks_for(returns.count, 1, most);  // a thread looks at the plan of a row
+  return_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(memory, returns, lanes);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 
