@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 import torch
 
-from dglke_frugal.store.device import EVENTS, CudaDevice, Device, Event
+from dglke_frugal.store.device import EVENTS, Branch, CudaDevice, Device, Event
 from dglke_frugal.store.device_executor import CallersDevice
 
 
@@ -141,6 +141,9 @@ class StreamsDevice(CudaDevice):
         for stream in self._ahead:
             stream.run()
 
+    def branch(self):
+        return _LateBranch()
+
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
@@ -167,6 +170,20 @@ class CallersStreams(CallersDevice, StreamsDevice):
             yield
 
     zeros, share, host_read = Device.zeros, Device.share, Device.host_read
+
+
+class _LateBranch(Branch):
+    """One that does nothing until it must, where that of a Device is as early as it can be."""
+
+    def __init__(self):
+        self._works = []
+
+    def run(self, work):
+        self._works.append(work)
+
+    def join(self):
+        for work in self._works:
+            work()
 
 
 class _Stream:

@@ -38,6 +38,17 @@ class Event:
         """Return when all work before the event is done. Raises what went wrong in it."""
 
 
+class Branch:
+    """Part of submitted work that waits for nothing of the rest; on the CPU it runs at once."""
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Run `work`, which only enqueues, behind what has been run in this branch before."""
+        work()
+
+    def join(self) -> None:
+        """What follows in the submitted work comes behind the branch."""
+
+
 class Device:
     """The CPU as a device; CudaDevice overrides what differs.
 
@@ -74,6 +85,10 @@ class Device:
     def record(self) -> Event:
         """The point behind everything submitted so far, and so behind all arrivals."""
         return Event()
+
+    def branch(self) -> "Branch":
+        """In submitted work: what is run in it comes behind all work so far, and beside what follows until it joins."""
+        return Branch()
 
     def idle(self) -> bool:
         """Whether all submitted work is done; never waits. Raises what went wrong in it."""
@@ -159,6 +174,7 @@ class CudaDevice(Device):
         self._stream = torch.cuda.Stream(self.torch_device)
         self._arrivals, self._departures = (  # before what fills the device for long
             torch.cuda.Stream(self.torch_device, priority=-1) for _ in range(2))
+        self._beside = torch.cuda.Stream(self.torch_device)  # of branches
         self.stream = self._stream.cuda_stream
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
@@ -200,6 +216,9 @@ class CudaDevice(Device):
             work()
         finally:
             self.stream = self._stream.cuda_stream
+
+    def branch(self):
+        return _CudaBranch(self, self._stream, self._beside)
 
     def _record(self, stream: torch.cuda.Stream) -> Event:
         """One older than EVENTS others of its stream stands for a later point of it: what waits for it waits longer."""
@@ -278,6 +297,24 @@ def _no_garbage_collection():
     finally:
         if collects:
             gc.enable()
+
+
+class _CudaBranch(Branch):
+    """On a stream of its own; where work is captured, a branch of its graph."""
+
+    def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, beside: torch.cuda.Stream):
+        self._device, self._stream, self._beside = device, stream, beside
+        beside.wait_stream(stream)
+
+    def run(self, work):
+        self._device._enter(self._beside)
+        try:
+            work()
+        finally:
+            self._device._enter(self._stream)
+
+    def join(self):
+        self._stream.wait_stream(self._beside)
 
 
 class _CudaEvent(Event):

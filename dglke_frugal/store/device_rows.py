@@ -90,9 +90,11 @@ class DeviceRows:
         stalls: what the device has waited for rows.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
+        replicated: whether every rank has all rows, so that `update` and `receive` wait for nothing of other tables.
     """
 
     planned = True
+    replicated = False
     resident: Optional[torch.Tensor] = None
 
     def __init__(self, table: _native.HostTable, device: Device, slots: int, more: int = 0,

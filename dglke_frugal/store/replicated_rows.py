@@ -14,6 +14,8 @@ class ReplicatedRows(ResidentRows):
     The host table is the same for all ranks: they begin with what it holds, and rank 0 brings its replica home.
     """
 
+    replicated = True
+
     def __init__(self, table: _native.HostTable, replica: _native.Replica, device: Device):
         super().__init__(table, device)
         self.resident = None  # the others' gradients come as sums of rows

@@ -137,3 +137,26 @@ def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(InputError, match="--gpu 3 does not exist, this machine has 1"):
         CudaDevice(3)
+
+
+def test_a_branch_comes_behind_what_was_before_it_and_before_what_follows_its_end(device):
+    rows = 1 << 22
+    before, beside, after = (device.zeros(rows) for _ in range(3))
+
+    def work():
+        for _ in range(8):  # long enough that a branch that does not wait would be done first
+            before.add_(1)
+        branch = device.branch()
+        branch.run(lambda: beside.copy_(before))
+        before.add_(0)  # beside the branch
+        branch.run(lambda: beside.mul_(2))
+        for _ in range(8):
+            branch.run(lambda: beside.add_(1))
+        branch.join()
+        after.copy_(beside)
+
+    repeated = device.repeated(work)
+    for run in range(1, 6):  # as it is, captured, and replayed
+        device.submit(repeated)
+        device.synchronize()
+        assert (after == 16.0 * run + 8).all()

@@ -130,16 +130,23 @@ class _ShapedStep:
                 for rows, plan, entry, count in zip(self._tables, at.plans, entries, counts):
                     update_from_entries(rows, plan.rows, count, entry, self._rule)
                 return
-            updates = [rows.update(plan, records, entry, count)
-                       for rows, plan, records, entry, count in zip(self._tables, at.plans, at.records, entries, counts)
-                       if records is not None]
-            updates = [update for update in updates if update is not None]
+            of_tables = list(zip(self._tables, at.plans, at.records, entries, counts))
+            replicas = [each for each in of_tables if each[0].replicated]
+            others = [each for each in of_tables if not each[0].replicated and each[2] is not None]
+            branch = self._device.branch() if replicas else None
+            if replicas:  # their sums are on their way to other ranks, and back, while the other tables are updated
+                branch.run(lambda: [rows.update(plan, *rest) for rows, plan, *rest in replicas])
+            updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
-            for rows, plan, records, count in zip(self._tables, at.plans, at.records, counts):
+            for rows, plan, records, _, count in others:
                 rows.receive(plan, records, count, self._learning_rate)  # what others wait for has been published
+            if replicas:
+                branch.run(lambda: [rows.receive(plan, records, count, self._learning_rate)
+                                    for rows, plan, records, _, count in replicas])
+                branch.join()
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
