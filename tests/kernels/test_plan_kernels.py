@@ -292,6 +292,20 @@ def test_segment_sums_add_up_in_order(machine, dim, ordered):
     np.testing.assert_array_equal(machine.get(sums), expected)
 
 
+def test_segment_sums_of_few_long_rows_add_up_in_order(machine):
+    """As of matrices: on a GPU several blocks share such a row, with few gradients and with many."""
+    rng, dim = np.random.default_rng(0), 5000
+    offset = np.array([0, 200, 203, 203, 243], np.int32)
+    values = rng.normal(size=(offset[-1], dim)).astype(np.float32)
+    expected = np.zeros((4, dim), np.float32)
+    for u in range(4):
+        for row in values[offset[u] : offset[u + 1]]:
+            expected[u] += row
+    sums = machine.put(np.full((4, dim), 7, np.float32))
+    segment_sums(machine.put(values), machine.put(offset), None, sums, machine.stream)
+    np.testing.assert_array_equal(machine.get(sums), expected)
+
+
 def test_segments_that_point_outside_are_refused():
     values, sums = np.zeros((4, 3), np.float32), np.full((2, 3), 7, np.float32)
     with pytest.raises(IndexError, match="row 1 of the plan"):
