@@ -39,16 +39,17 @@ struct SummedElement {
   float value, gradient, state[2];
 };
 
-// Row `record` (embedding and state) leaves to `to`, which may be the record itself. The warp's lane `lane` of kLanes
-// does every kLanes-th element; on the CPU there is one that does all. sum: dim floats. power: sum_level_power.
+// Of a row of dim columns (and state) those from `record` on, `columns` of them, leave to `to`, which may be the record
+// itself; all of the row where its elements share a state. The warp's lane `lane` of kLanes does every kLanes-th
+// element; on the CPU there is one that does all. sum: as many floats. power: sum_level_power of the row.
 template <class Warp, int kLanes>
-FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const float* sum, std::int64_t dim,
-                                      const UpdateRule& rule, int power, int lane) {
+FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float* sum, std::int64_t columns,
+                                     std::int64_t dim, const UpdateRule& rule, int power, int lane) {
   const float negative_rate = -rule.learning_rate;
   switch (rule.optimizer) {
     case Optimizer::kSgd:
       for_elements<kLanes>(
-          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
           [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient; });
       return;
     case Optimizer::kRowwiseAdagrad: {
@@ -59,14 +60,14 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
       const float state = before + mean[0];
       const float deviation = Warp::square_root(state) + rule.epsilon;
       for_elements<kLanes>(
-          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
           [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient / deviation; });
       Warp::store_one(to + dim, state);
       return;
     }
     case Optimizer::kAdagrad:
       for_elements<kLanes>(
-          dim, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {record[dim + i]}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {record[dim + i]}}; },
           [&](std::int64_t i, const SummedElement& x) {
             const float state = x.state[0] + x.gradient * x.gradient;
             to[dim + i] = state;
@@ -75,7 +76,7 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
       return;
     case Optimizer::kAdam:
       for_elements<kLanes>(
-          dim, lane,
+          columns, lane,
           [&](std::int64_t i) {
             return SummedElement{record[i], sum[i], {record[dim + i], record[2 * dim + i]}};
           },
@@ -88,6 +89,13 @@ FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const floa
                     rule.corrections[0] * mean / (Warp::square_root(square) * rule.corrections[1] + rule.epsilon);
           });
   }
+}
+
+// Row `record` (embedding and state) leaves as a whole.
+template <class Warp, int kLanes>
+FRUGAL_WARP_CODE void update_from_sum(float* to, const float* record, const float* sum, std::int64_t dim,
+                                      const UpdateRule& rule, int power, int lane) {
+  update_columns<Warp, kLanes>(to, record, sum, dim, dim, rule, power, lane);
 }
 
 // Row u leaves as its plan says: updated, or as the sum of its gradients where other ranks use it too.

@@ -38,6 +38,8 @@ struct UpdateRule {
     if (optimizer == Optimizer::kAdam) return 2 * dim;
     return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kRowwiseAdagrad ? 1 : dim;
   }
+  // Whether an element's update needs no other element of its row.
+  bool by_element() const { return optimizer != Optimizer::kRowwiseAdagrad; }
 };
 
 class SummedUpdate final : public RowUpdate {

@@ -129,32 +129,47 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A warp per row.
+// How rows are divided among blocks: `count` neighbours share rows, of which each has so many columns, a warp per row.
+struct Pieces {
+  unsigned count;
+  std::int64_t columns;
+
+  __device__ std::int64_t first_column() const { return blockIdx.x % count * columns; }
+  __device__ std::int64_t columns_here(std::int64_t dim) const {
+    const std::int64_t left = dim - first_column();
+    return left < columns ? left : columns;
+  }
+  __device__ std::int64_t first_row() const {
+    return static_cast<std::int64_t>(blockIdx.x / count) * kWarps + threadIdx.x / kLanes;
+  }
+  __device__ std::int64_t rows_at_a_time() const { return static_cast<std::int64_t>(gridDim.x / count) * kWarps; }
+};
+
 __global__ void __launch_bounds__(kThreads)
-    update_tile_kernel(TableRows table, std::int64_t first, std::int64_t count, const float* gradients,
+    update_tile_kernel(TableRows table, std::int64_t first, std::int64_t count, Pieces pieces, const float* gradients,
                        std::int64_t stride, const std::int32_t* slot, float* aside, UpdateRule rule, int power) {
   const int lane = threadIdx.x % kLanes;
-  for (std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes; j < count;
-       j += static_cast<std::int64_t>(gridDim.x) * kWarps) {
-    const float* const gradient = gradients + j * stride;
+  const std::int64_t column = pieces.first_column(), columns = pieces.columns_here(table.dim);
+  for (std::int64_t j = pieces.first_row(); j < count; j += pieces.rows_at_a_time()) {
+    const float* const gradient = gradients + j * stride + column;
     const std::int32_t to = slot[first + j];
     if (to >= 0) {
-      copy_row<DeviceWarp>(aside + to * table.dim, gradient, table.dim);
+      copy_row<DeviceWarp>(aside + to * table.dim + column, gradient, columns);
       continue;
     }
-    float* const row = table.rows + (first + j) * table.stride;
-    update_from_sum<DeviceWarp, kLanes>(row, row, gradient, table.dim, rule, power, lane);
+    float* const row = table.rows + (first + j) * table.stride + column;
+    update_columns<DeviceWarp, kLanes>(row, row, gradient, columns, table.dim, rule, power, lane);
   }
 }
 
 __global__ void __launch_bounds__(kThreads) update_rows_kernel(TableRows table, const std::int64_t* ids,
-                                                               const std::int32_t* used, const float* gradients,
-                                                               UpdateRule rule, int power) {
-  const std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
+                                                               const std::int32_t* used, Pieces pieces,
+                                                               const float* gradients, UpdateRule rule, int power) {
+  const std::int64_t u = pieces.first_row(), column = pieces.first_column();
   if (u >= *used) return;
-  float* const row = table.rows + ids[u] * table.stride;
-  update_from_sum<DeviceWarp, kLanes>(row, row, gradients + u * table.dim, table.dim, rule, power,
-                                      threadIdx.x % kLanes);
+  float* const row = table.rows + ids[u] * table.stride + column;
+  update_columns<DeviceWarp, kLanes>(row, row, gradients + u * table.dim + column, pieces.columns_here(table.dim),
+                                     table.dim, rule, power, threadIdx.x % kLanes);
 }
 
 // A thread per four elements.
@@ -178,6 +193,13 @@ unsigned blocks_of(std::int64_t pieces, int per_block) {
   return static_cast<unsigned>(std::min((pieces + per_block - 1) / per_block, kMostBlocks));
 }
 
+// Few columns of each, so that few long rows keep more than a few warps busy; all where elements share a state.
+Pieces pieces_of(std::int64_t dim, const UpdateRule& rule) {
+  constexpr std::int64_t kColumns = 512;
+  if (!rule.by_element() || dim <= kColumns) return {1, dim};
+  return {static_cast<unsigned>((dim + kColumns - 1) / kColumns), kColumns};
+}
+
 cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
 }  // namespace
@@ -196,15 +218,18 @@ void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const flo
 void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
                  std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule,
                  std::uintptr_t stream) {
-  update_tile_kernel<<<blocks_of(count, kWarps), kThreads, 0, of(stream)>>>(
-      table, first, count, gradients, stride, slot, aside, rule, sum_level_power(table.dim / kSumPartials));
+  const Pieces pieces = pieces_of(table.dim, rule);
+  update_tile_kernel<<<blocks_of(count, kWarps) * pieces.count, kThreads, 0, of(stream)>>>(
+      table, first, count, pieces, gradients, stride, slot, aside, rule, sum_level_power(table.dim / kSumPartials));
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(count) + " rows");
 }
 
 void update_rows(const TableRows& table, const std::int64_t* ids, const std::int32_t* used, std::int64_t most,
                  const float* gradients, const UpdateRule& rule, std::uintptr_t stream) {
-  update_rows_kernel<<<static_cast<unsigned>((most + kWarps - 1) / kWarps), kThreads, 0, of(stream)>>>(
-      table, ids, used, gradients, rule, sum_level_power(table.dim / kSumPartials));
+  const Pieces pieces = pieces_of(table.dim, rule);
+  const auto blocks = static_cast<unsigned>((most + kWarps - 1) / kWarps);
+  update_rows_kernel<<<blocks * pieces.count, kThreads, 0, of(stream)>>>(
+      table, ids, used, pieces, gradients, rule, sum_level_power(table.dim / kSumPartials));
   cuda_check(cudaGetLastError(), "launching the update of rows");
 }
 
