@@ -39,23 +39,36 @@ class AllAnswers:
     def __init__(self, device: Device, queries: Sequence[Queries], entities: int, relations: int, smoothing: float):
         """queries: of tails, and of heads if steps ask for those. relations: rows of their table."""
         self._entities, self._relations, self._smoothing = entities, relations, smoothing
-        self._queries = []
-        for each in queries:
-            tensors = tuple(device.zeros(len(array), dtype=np.int64) for array in each[:3])
-            device.submit(lambda to=tensors, arrays=each[:3]: [
-                tensor.copy_(torch.from_numpy(array)) for tensor, array in zip(to, arrays)])
-            self._queries.append(tensors)
+        self._queries = [self._on_device(device, each) for each in queries]
+
+    def _on_device(self, device: Device, queries: Queries) -> Tuple:
+        """key, offset and ids, and shares (Q,): of each answer of a query, and of every entity besides (None: of none).
+
+        They are here for all queries, so that a step only has to look its own up.
+        """
+        tensors = tuple(device.zeros(len(array), dtype=np.int64) for array in queries[:3])
+        on, off = device.zeros(len(queries.key)), device.zeros(len(queries.key)) if self._smoothing else None
+
+        def fill():
+            for tensor, array in zip(tensors, queries):
+                tensor.copy_(torch.from_numpy(array))
+            answers, kept = tensors[1].diff().float(), 1 - self._smoothing
+            if off is None:
+                on.copy_(1 / answers)
+                return
+            whole = 1 / (kept * answers + 1)
+            on.copy_(kept * whole)
+            off.copy_(whole / self._entities)
+
+        device.submit(fill)
+        return (*tensors, on, off)
 
     def of(self, corrupt_head: bool, known: torch.Tensor, relation: torch.Tensor, answer: torch.Tensor) -> Tuple:
         """See OneAnswer.of."""
-        key, offset, ids = self._queries[corrupt_head]
+        key, offset, ids, on, off = self._queries[corrupt_head]
         query = torch.searchsorted(key, known * self._relations + relation)
-        begin, end = offset.index_select(0, query), offset.index_select(0, query + 1)
-        answers, kept = (end - begin).float(), 1 - self._smoothing
-        if not self._smoothing:
-            return ids, begin, end, 1 / answers, None
-        whole = 1 / (kept * answers + 1)
-        return ids, begin, end, kept * whole, whole / self._entities
+        begin, end = offset[:-1].index_select(0, query), offset[1:].index_select(0, query)
+        return ids, begin, end, on.index_select(0, query), None if off is None else off.index_select(0, query)
 
     def counts(self, heads, tails, corrupt_head):
         """See OneAnswer.counts. Of a query, the entity that it knows."""
