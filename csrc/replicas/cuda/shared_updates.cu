@@ -3,6 +3,7 @@
 #include <string>
 
 #include "device/cuda_check.h"
+#include "exchange/cuda/fetch.cuh"
 #include "kernels/cuda/device_warp.cuh"
 #include "optim/mean_square.h"
 #include "replicas/cuda/place_of.cuh"
@@ -27,15 +28,6 @@ __global__ void __launch_bounds__(kThreads)
   if (!there || rows.leave[u] != RowDestination::kGradient) return;
   store(part.targets() + u, static_cast<std::int32_t>(rows.target[u] / SharedPart::kTargetFloats));
   for (int e = 0; e < part.entries; ++e) store(part.counts(e) + u, rows.offset[e][u + 1] - rows.offset[e][u]);
-}
-
-// Where parts lie in host memory: those of the others come into this device's memory, in whole lines.
-__global__ void __launch_bounds__(kThreads) fetch_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words) {
-  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-  if (i >= words) return;
-  for (int other = 0; other < x.ranks; ++other)
-    if (other != x.rank)
-      reinterpret_cast<float4*>(x.scores.here[other])[i] = reinterpret_cast<const float4*>(x.scores.of[other])[i];
 }
 
 __device__ std::int32_t load_int(const float* part, std::int64_t at) { return __float_as_int(part[at]); }
@@ -136,11 +128,11 @@ void put_shared(const DeviceExchange& exchange, const SharedPart& part, const Sh
 void apply_shared(const DeviceExchange& exchange, const SharedPart& part, const SharedRows& rows,
                   const SharedMemory& memory, float learning_rate, std::uintptr_t stream_address) {
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);
-  if (!exchange.near && exchange.ranks > 1) {
-    const std::int64_t words = part.floats() / 4;
-    fetch_kernel<<<blocks_of(words, kThreads), kThreads, 0, stream>>>(exchange, words);
-    cuda_check(cudaGetLastError(), "launching the fetch of " + std::to_string(words) + " words of each rank");
-  }
+  Fetch fetch;
+  for (int other = 0; other < exchange.ranks; ++other)
+    if (!exchange.near && other != exchange.rank)
+      fetch.add(exchange.scores.of[other], exchange.scores.here[other], part.floats());
+  enqueue(fetch, stream);
   const unsigned blocks = blocks_of(part.rows, kWarps);
   const int power = sum_level_power(memory.dim / kSumPartials);
   const float negative_rate = -learning_rate;

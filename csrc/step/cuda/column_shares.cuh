@@ -2,8 +2,7 @@
 // weights of the sums, and these go to all.
 #pragma once
 
-#include <algorithm>
-
+#include "exchange/cuda/fetch.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/shared_copy.cuh"
 
@@ -48,31 +47,6 @@ struct JoinedValues {
   }
 };
 
-// What a rank fetches from host memory, where it reads it once, whole lines at a time.
-struct Fetch {
-  static constexpr int kThreads = 512, kBlocks = 64;  // of a piece, at most: enough loads under way to fill a link
-  static constexpr int kAhead = 4;                    // words that a thread asks for before it stores them
-  static constexpr int kMost = 2 * (kMostRanks - 1);
-  struct Piece {
-    const float4* from;
-    float4* to;
-    std::int64_t words;
-  };
-  int count = 0;
-  Piece piece[kMost];
-
-  // floats: a multiple of 4, and so are places.
-  void add(const float* from, float* to, std::int64_t floats) {
-    if (floats > 0)
-      piece[count++] = {reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), floats / 4};
-  }
-  std::int64_t blocks() const {
-    std::int64_t most = 0;
-    for (int i = 0; i < count; ++i) most = std::max(most, piece[i].words);
-    return count * std::min<std::int64_t>(kBlocks, pieces(most, kThreads));
-  }
-};
-
 // Of raw values: this rank's share of all other parts, and what concerns several positives or is short.
 inline Fetch raw_values_of_others(const Step& s, const DeviceExchange& x) {
   Fetch fetch;
@@ -98,22 +72,6 @@ inline Fetch weights_of_others(const Step& s, const DeviceExchange& x) {
   add(own.end * s.weight_stride, rows + own.first * kFactFloats);
   add(rows + own.end * kFactFloats, rows + facts);
   return fetch;
-}
-
-// Blocks take the pieces in turn.
-__global__ void __launch_bounds__(Fetch::kThreads) fetch_kernel(const __grid_constant__ Fetch fetch) {
-  const Fetch::Piece& piece = fetch.piece[blockIdx.x % fetch.count];
-  const std::int64_t step = gridDim.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads);
-  const std::int64_t mine = blockIdx.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads) + threadIdx.x;
-  for (std::int64_t i = mine; i < piece.words; i += Fetch::kAhead * step) {
-    float4 word[Fetch::kAhead];
-#pragma unroll
-    for (int k = 0; k < Fetch::kAhead; ++k)
-      if (i + k * step < piece.words) word[k] = piece.from[i + k * step];
-#pragma unroll
-    for (int k = 0; k < Fetch::kAhead; ++k)
-      if (i + k * step < piece.words) piece.to[i + k * step] = word[k];
-  }
 }
 
 }  // namespace frugal::cuda

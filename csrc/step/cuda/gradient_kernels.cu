@@ -293,11 +293,7 @@ template <typename OfOthers>
 void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
   meet(exchange, reinterpret_cast<std::uintptr_t>(stream));
   if (exchange.near || exchange.ranks == 1) return;
-  const Fetch fetch = of_others(s, exchange);
-  const auto blocks = static_cast<unsigned>(fetch.blocks());
-  constexpr int threads = Fetch::kThreads;
-  fetch_kernel<<<blocks, threads, 0, stream>>>(fetch);
-  cuda_check(cudaGetLastError(), "launching a fetch from host memory");
+  enqueue(of_others(s, exchange), stream);
 }
 
 template <typename Program, typename P, typename Scores>

@@ -1,0 +1,61 @@
+// What a rank reads of others brought into its device's memory, where parts of an exchange lie in host memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/cuda_check.h"
+#include "exchange/cuda/exchange_kernels.h"
+
+namespace frugal::cuda {
+
+// Pieces of host memory, read once, in whole lines.
+struct Fetch {
+  static constexpr int kThreads = 512, kBlocks = 64;  // of a piece, at most: enough loads under way to fill a link
+  static constexpr int kAhead = 4;                    // words that a thread asks for before it stores them
+  static constexpr int kMost = 2 * (kMostRanks - 1);
+  struct Piece {
+    const float4* from;
+    float4* to;
+    std::int64_t words;
+  };
+  int count = 0;
+  Piece piece[kMost];
+
+  // floats: a multiple of 4, and so are places.
+  void add(const float* from, float* to, std::int64_t floats) {
+    if (floats > 0)
+      piece[count++] = {reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), floats / 4};
+  }
+  std::int64_t blocks() const {
+    std::int64_t most = 0;
+    for (int i = 0; i < count; ++i) most = std::max(most, piece[i].words);
+    return count * std::min<std::int64_t>(kBlocks, (most + kThreads - 1) / kThreads);
+  }
+};
+
+// Blocks take the pieces in turn.
+static __global__ void __launch_bounds__(Fetch::kThreads) fetch_kernel(const __grid_constant__ Fetch fetch) {
+  const Fetch::Piece& piece = fetch.piece[blockIdx.x % fetch.count];
+  const std::int64_t step = gridDim.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads);
+  const std::int64_t mine = blockIdx.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads) + threadIdx.x;
+  for (std::int64_t i = mine; i < piece.words; i += Fetch::kAhead * step) {
+    float4 word[Fetch::kAhead];
+#pragma unroll
+    for (int k = 0; k < Fetch::kAhead; ++k)
+      if (i + k * step < piece.words) word[k] = piece.from[i + k * step];
+#pragma unroll
+    for (int k = 0; k < Fetch::kAhead; ++k)
+      if (i + k * step < piece.words) piece.to[i + k * step] = word[k];
+  }
+}
+
+inline void enqueue(const Fetch& fetch, cudaStream_t stream) {
+  if (fetch.count == 0) return;
+  const auto blocks = static_cast<unsigned>(fetch.blocks());
+  constexpr int threads = Fetch::kThreads;
+  fetch_kernel<<<blocks, threads, 0, stream>>>(fetch);
+  cuda_check(cudaGetLastError(), "launching a fetch from host memory");
+}
+
+}  // namespace frugal::cuda
