@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kLanes = 32, kThreads = 256, kWarps = kThreads / kLanes;
-constexpr std::int64_t kSendBlocks = 512;   // enough loads under way to fill a link
+constexpr std::int64_t kSendBlocks = 64;   // that fill a bus; with more, departures beside it wait longer
 constexpr std::int64_t kFetchBlocks = 64;   // that have room on a device beside others: they wait for other ranks
 constexpr std::int64_t kApplyBlocks = 128;  // the same
 constexpr int kVectors = 4;                 // words a lane copies together
