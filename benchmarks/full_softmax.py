@@ -15,6 +15,7 @@ CPU also GFLOP/s of the steps, beside those of a product of PyTorch's of a batch
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from pathlib import Path
 
@@ -222,6 +223,7 @@ def speed(options):
     figures = {}
     for size in options.sizes:
         entities, dim = SIZES[size]
+        gc.collect()  # graphs of the size before, and what they hold
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         ms, peak = our_step(entities, dim, options.matmul, options.gpu)
