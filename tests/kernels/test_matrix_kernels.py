@@ -64,21 +64,20 @@ def test_update(machine, shape, norm, factor):
     case, learning_rate, elements = Case(machine, *shape), 0.1, shape[0] * shape[1]
     rising = np.sign(case.table) * np.abs(case.table.astype(np.float64)) ** (norm - 1)
     penalty = factor * rising[ROWS, :elements].reshape(-1, *shape)[case.slot]
-    entries, means, gradients = [], [], []
+    entries, gradients = [], []
     for _ in range(2):
         arrays, gradient = case.factors()
         entries.append(tuple(map(machine.put, arrays)))
         gradients.append(gradient + penalty)
-        squares, amounts = case.empty(case.rows.tiles, case.edges), case.empty(case.rows.tiles, len(ROWS))
-        case.rows.squares(entries[-1], norm, factor, squares, amounts, machine.stream)
-        means.append(machine.get(squares).sum(0) / elements)
-        expected = (gradients[-1] ** 2).mean((1, 2))[case.occurrence]
-        np.testing.assert_allclose(means[-1], expected, rtol=1e-4)
-        expected = np.where(EDGES, (np.abs(case.table[ROWS, :elements].astype(np.float64)) ** norm).sum(1), 0)
-        np.testing.assert_allclose(machine.get(amounts).sum(0), expected, rtol=1e-4)
+    squares, amounts = case.empty(2, case.rows.tiles, case.edges), case.empty(case.rows.tiles, case.edges)
+    case.rows.squares(entries, norm, factor, squares, amounts, machine.stream)
+    means = machine.get(squares).sum(1) / elements
+    for mean, gradient in zip(means, gradients):
+        np.testing.assert_allclose(mean, (gradient**2).mean((1, 2))[case.occurrence], rtol=1e-4)
+    expected = (np.abs(case.table[ROWS, :elements].astype(np.float64)) ** norm).sum(1) @ EDGES
+    np.testing.assert_allclose(machine.get(amounts).sum(), expected, rtol=1e-4)
 
-    case.rows.update(entries, machine.put(np.stack(means)), norm, factor, learning_rate,
-                     case.empty(2, len(ROWS)), machine.stream)
+    case.rows.update(entries, squares, norm, factor, learning_rate, case.empty(2, len(ROWS)), machine.stream)
     expected = case.table.astype(np.float64)
     for gradient, mean in zip(gradients, means):
         for u, row in enumerate(ROWS[:5]):
@@ -117,11 +116,11 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="products must be"):
         case.rows.products(False, x, np.empty((case.edges, 1, 4), np.float32))
     left, right, dense = case.factors()[0]
-    squares = np.empty((case.rows.tiles, case.edges), np.float32)
+    squares = np.empty((1, case.rows.tiles, case.edges), np.float32)
     with pytest.raises(ValueError, match="factors must be"):
-        case.rows.squares((right, left, None), 3.0, 0.0, squares, None)
+        case.rows.squares([(right, left, None)], 3.0, 0.0, squares, None)
     with pytest.raises(ValueError, match="dense gradients"):
-        case.rows.squares((left, right, dense[1:]), 3.0, 0.0, squares, None)
+        case.rows.squares([(left, right, dense[1:])], 3.0, 0.0, squares, None)
     with pytest.raises(IndexError):
         MatrixRows(case.table, np.array([99] * 7), 3, 4, case.offset, case.occurrence, case.slot).products(
             False, x, np.empty((case.edges, 1, 3), np.float32))

@@ -85,16 +85,14 @@ class TableMatrices:
         """Row-wise Adagrad, in place, for entries one after the other.
 
         With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns the sum of |x|^norm
-        of each row of the step before it moved, (U,) float64; 0 for rows without edges.
+        over all edges' matrices before the step, () float64.
         """
         tiles, rows, edges = self._rows.tiles, len(self._ids), len(self._slot)
         new = self._table.new_empty
-        squares, amounts = new(len(entries), tiles, edges), new(tiles, rows) if factor else None
-        for entry, of_entry in zip(entries, squares):
-            self._rows.squares(entry, norm, factor, of_entry, amounts, self._stream)
-        means = squares.sum(1) / self._table.shape[1]
-        self._rows.update(entries, means, norm, factor, learning_rate, new(len(entries), rows), self._stream)
-        return None if amounts is None else amounts.sum(0, dtype=torch.float64)
+        squares, amounts = new(len(entries), tiles, edges), new(tiles, edges) if factor else None
+        self._rows.squares(entries, norm, factor, squares, amounts, self._stream)
+        self._rows.update(entries, squares, norm, factor, learning_rate, new(len(entries), rows), self._stream)
+        return None if amounts is None else amounts.sum(dtype=torch.float64)
 
 
 def matrices_of(rows, height: int, products: Products):

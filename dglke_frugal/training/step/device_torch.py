@@ -107,7 +107,7 @@ class TorchGradients:
             [gradients.projection, gradients.projection_of_negatives],
         ]
         if matrices is not None:
-            regularization += self._update(matrices, entries[at.in_place], batch, at.in_place == RELATIONS)
+            regularization += self._update(matrices, entries[at.in_place], at.in_place == RELATIONS)
         self._count(slopes, regularization)
         by_edge = batch["relation_offset"], batch["relation_occurrence"]
         return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
@@ -122,15 +122,14 @@ class TorchGradients:
             gradient += slopes if slots is None else slopes.index_select(0, slots)
         return (amounts.double() * times).sum()
 
-    def _update(self, matrices: TableMatrices, entries: List[Factors], batch, penalized: bool):
+    def _update(self, matrices: TableMatrices, entries: List[Factors], penalized: bool):
         """Updates the table that is in place, and returns its penalty: 0 or () float64."""
         loss, rate = self._config.loss, self._config.learning_rate
         if not (penalized and is_regularized(loss)):
             matrices.update(entries, rate)
             return 0.0
         norm, coefficient = float(loss.regularization_norm), loss.regularization_coefficient
-        amounts = matrices.update(entries, rate, norm, coefficient * norm)
-        return coefficient * (amounts * batch["relation_offset"].diff()).sum()
+        return coefficient * matrices.update(entries, rate, norm, coefficient * norm)
 
     def _count(self, slopes, regularization) -> None:
         if slopes.positive_loss is None:
