@@ -84,15 +84,15 @@ class TableMatrices:
                factor: float = 0.0) -> Optional[torch.Tensor]:
         """Row-wise Adagrad, in place, for entries one after the other.
 
-        With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns the sum of |x|^norm
-        over all edges' matrices before the step, () float64.
+        With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns numbers that add up
+        to the sum of |x|^norm over all edges' matrices before the step.
         """
         tiles, rows, edges = self._rows.tiles, len(self._ids), len(self._slot)
         new = self._table.new_empty
         squares, amounts = new(len(entries), tiles, edges), new(tiles, edges) if factor else None
         self._rows.squares(entries, norm, factor, squares, amounts, self._stream)
         self._rows.update(entries, squares, norm, factor, learning_rate, new(len(entries), rows), self._stream)
-        return None if amounts is None else amounts.sum(dtype=torch.float64)
+        return amounts
 
 
 def matrices_of(rows, height: int, products: Products):

@@ -2,10 +2,11 @@
 kernels (device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
 
+from ... import _native
 from ...models import TorchModel, built_in_model, find_model
 from ...models.device import make_device_model
 from ...models.device.matrices import Factors, TableMatrices
@@ -16,7 +17,7 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
-from .device_loss import is_regularized, penalty
+from .device_loss import is_regularized
 from .step_config import StepConfig
 
 ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
@@ -28,7 +29,7 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
-        return AutogradPass(model, config.loss, config.degree_negatives)
+        return AutogradPass(model, config.loss, config.degree_negatives, stream)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
     closed = make_device_model(model.name, shape, Products(matmul, stream))
@@ -88,54 +89,47 @@ class TorchGradients:
             leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
         gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
 
+        gradients = Leaves(*(g.contiguous() if isinstance(g, torch.Tensor) else g for g in gradients))
         sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
-        regularization = 0.0
-        if is_regularized(config.loss):
-            # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
-            reads = (batch["sum_offset"] + batch["negative_offset"]).diff()
-            regularization = self._penalize(rows[ENTITIES], reads,
-                                            [(sums, None), (gradients.negative, batch["negative_slot"])])
-            if at.in_place != RELATIONS:
-                regularization += self._penalize(rows[RELATIONS], batch["relation_offset"].diff(),
-                                                 [(gradients.relation, batch["relation_slot"])])
         entries = [
             [(sums, batch["sum_offset"], batch["sum_order"]),
              (gradients.negative, batch["negative_offset"], batch["negative_occurrence"])],
             [gradients.relation],
             [gradients.projection, gradients.projection_of_negatives],
         ]
+        # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
+        tables = [(rows[ENTITIES], None, batch["sum_offset"], sums),
+                  (rows[ENTITIES], batch["negative_slot"], None, gradients.negative)]
+        if at.in_place != RELATIONS:
+            tables.append((rows[RELATIONS], batch["relation_slot"], None, gradients.relation))
+        amounts = self._penalize(tables)
         if matrices is not None:
-            regularization += self._update(matrices, entries[at.in_place], at.in_place == RELATIONS)
-        self._count(slopes, regularization)
+            penalized = at.in_place == RELATIONS and amounts is not None
+            of_matrices = self._update(matrices, entries[at.in_place], penalized)
+            amounts = torch.cat([amounts, of_matrices.flatten()]) if penalized else amounts
+        _native.add_losses(config.loss, slopes.losses, amounts, self._sums, self._device.stream)
         by_edge = batch["relation_offset"], batch["relation_occurrence"]
         return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
 
-    def _penalize(self, rows: torch.Tensor, times: torch.Tensor, entries) -> torch.Tensor:
-        """Adds the penalty's gradient to entries (gradient, slots of its rows), and returns the penalty, () float64.
+    def _penalize(self, tables: List[Tuple]) -> Optional[torch.Tensor]:
+        """Adds the penalty's gradients, and returns amounts whose sum times the coefficient is the penalty.
 
-        times: how often each of `rows` counts.
+        tables: (rows, slots, offsets of reads, gradients), see _native.penalize.
         """
-        amounts, slopes = penalty(self._config.loss, rows)
-        for gradient, slots in entries:
-            gradient += slopes if slots is None else slopes.index_select(0, slots)
-        return (amounts.double() * times).sum()
+        loss = self._config.loss
+        if not is_regularized(loss):
+            return None
+        amounts = tables[0][0].new_empty(sum(len(gradients) for *_, gradients in tables))
+        shares = amounts.split([len(gradients) for *_, gradients in tables])
+        _native.penalize(loss, [(*table, share) for table, share in zip(tables, shares)], self._device.stream)
+        return amounts
 
-    def _update(self, matrices: TableMatrices, entries: List[Factors], penalized: bool):
-        """Updates the table that is in place, and returns its penalty: 0 or () float64."""
+    def _update(self, matrices: TableMatrices, entries: List[Factors], penalized: bool) -> Optional[torch.Tensor]:
+        """Updates the table that is in place, and returns amounts as _penalize does, if it is penalized."""
         loss, rate = self._config.loss, self._config.learning_rate
-        if not (penalized and is_regularized(loss)):
-            matrices.update(entries, rate)
-            return 0.0
-        norm, coefficient = float(loss.regularization_norm), loss.regularization_coefficient
-        return coefficient * matrices.update(entries, rate, norm, coefficient * norm)
-
-    def _count(self, slopes, regularization) -> None:
-        if slopes.positive_loss is None:
-            self._sums[3] += slopes.negative_loss + regularization
-        else:
-            self._sums[0] += slopes.positive_loss
-            self._sums[1] += slopes.negative_loss
-            self._sums[3] += 0.5 * (slopes.positive_loss + slopes.negative_loss) + regularization
-        self._sums[2] += regularization
+        if not penalized:
+            return matrices.update(entries, rate)
+        norm = float(loss.regularization_norm)
+        return matrices.update(entries, rate, norm, loss.regularization_coefficient * norm)
