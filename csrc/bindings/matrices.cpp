@@ -11,7 +11,9 @@
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
 #include "kernels/cpu/matrix_kernels.h"
+#include "kernels/cpu/projected_pairs.h"
 #include "kernels/cuda/matrix_kernels.h"
+#include "kernels/cuda/projected_pairs.h"
 
 namespace frugal {
 namespace {
@@ -97,8 +99,69 @@ class Matrices {
                          deviations.data());
   }
 
+  void project(const In<3>& candidates, const In<2>& query, const Out<3>& projected, const Out<2>& distances,
+               std::uintptr_t stream) const {
+    const ProjectedPairs pairs = pairs_of(size(candidates, 0), size(candidates, 1));
+    require(size(candidates, 2) == m_.height, "candidates must be (chunks, negatives, height)");
+    require_pairs(query, distances, pairs);
+    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width,
+            "projected negatives must be (edges, negatives, width)");
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::project(pairs, candidates.data(), query.data(), projected.data(), distances.data(), {stream, 0});
+    check();
+    cpu::project(pairs, candidates.data(), query.data(), projected.data(), distances.data());
+  }
+
+  void differentiate_projected(const In<2>& query, const In<2>& slope, const In<3>& projected, const Out<4>& gradients,
+                               const Out<2>& of_query, std::uintptr_t stream) const {
+    const ProjectedPairs pairs = require_gradients(gradients);
+    require_pairs(query, slope, pairs);
+    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width &&
+                of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
+            "projected negatives must be (edges, negatives, width), and gradients by queries as they are");
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
+                                           of_query.data(), {stream, 0});
+    check();
+    cpu::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
+                                 of_query.data());
+  }
+
+  void project_back(const In<4>& gradients, const Out<4>& of_candidates, std::uintptr_t stream) const {
+    const ProjectedPairs pairs = require_gradients(gradients);
+    require(size(of_candidates, 0) == pairs.chunks() && size(of_candidates, 1) == pairs.stripes() &&
+                size(of_candidates, 2) == pairs.negatives && size(of_candidates, 3) == m_.height,
+            "gradients by candidates must be (chunks, stripes, negatives, height)");
+    const nb::gil_scoped_release release;
+    if (on_cuda()) return cuda::project_back(pairs, gradients.data(), of_candidates.data(), {stream, 0});
+    check();
+    cpu::project_back(pairs, gradients.data(), of_candidates.data());
+  }
+
+  std::int64_t stripes() const { return ProjectedPairs{m_, 1, 0}.stripes(); }
+
  private:
   bool on_cuda() const { return table_.device_type() == nb::device::cuda::value; }
+
+  ProjectedPairs pairs_of(std::int64_t chunks, std::int64_t negatives) const {
+    require(chunks >= 1 && m_.edges % chunks == 0, "edges must be whole chunks");
+    return {m_, m_.edges / chunks, negatives};
+  }
+  template <class Gradients>
+  ProjectedPairs require_gradients(const Gradients& gradients) const {
+    const ProjectedPairs pairs = pairs_of(size(gradients, 0), size(gradients, 1));
+    require(size(gradients, 2) == pairs.chunk_size && size(gradients, 3) == m_.width,
+            "gradients must be (chunks, negatives, chunk size, width)");
+    return pairs;
+  }
+  template <class ByPair>
+  void require_pairs(const In<2>& query, const ByPair& by_pair, const ProjectedPairs& pairs) const {
+    require(size(query, 0) == m_.edges && size(query, 1) == m_.width && size(by_pair, 0) == m_.edges &&
+                size(by_pair, 1) == pairs.negatives,
+            "queries must be (edges, width), and distances and slopes (edges, negatives)");
+  }
 
   template <class Squares>
   void require_squares(const Squares& squares, const std::vector<MatrixGradients>& entries) const {
@@ -161,6 +224,18 @@ void bind_matrices(nb::module_& module) {
       .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
            "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
            "for x (B, v, height).")
+      .def_prop_ro("stripes", &Matrices::stripes, "Stripes of occurrences, over which `project_back` does not sum.")
+      .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
+           "distances"_a.noconvert(), "stream"_a = 0,
+           "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, width), "
+           "distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for differentiate_projected alone: "
+           "edges of a chunk that share a matrix share what it made, and the rest is left alone.")
+      .def("differentiate_projected", &Matrices::differentiate_projected, "query"_a, "slope"_a, "projected"_a,
+           "gradients"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
+           "slope (B, n) = d loss / d score, a score being a constant less the distance. gradients (c, n, B / c, width) "
+           "by what each edge made of the negatives, 0 where it equals the query; of_query (B, width).")
+      .def("project_back", &Matrices::project_back, "gradients"_a, "of_candidates"_a.noconvert(), "stream"_a = 0,
+           "of_candidates (c, stripes, n, height): those gradients times transposed matrices, summed over each stripe.")
       .def("squares", &Matrices::squares, "entries"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
            "stream"_a = 0,
            "squares (entries, tiles, B): for each of at most two entries of factors, each tile and each occurrence (in "

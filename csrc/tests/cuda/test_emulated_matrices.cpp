@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "kernels/cpu/matrix_kernels.h"
@@ -114,23 +116,51 @@ TEST(EmulatedMatrices, AgreeWithEveryPenalty) {
   }
 }
 
+// Two chunks, whose edges ascend within a row.
 TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
   std::mt19937 random(2);
-  for (const ProjectedShape& s : {ProjectedShape{1, 1, 1, 1}, {3, 5, 2, 7}, {2, 19, 8, 100}, {5, 8, 1, 33}}) {
-    const std::int64_t edges = s.groups * s.edges;
-    const Floats query = random_floats(edges * s.columns, random), weight = random_floats(edges * s.negatives, random);
-    Floats projected = random_floats(s.rows() * s.columns, random), expected_projected;
-    std::copy_n(query.begin(), s.columns, projected.begin());  // of equal rows, which have no slope
-    expected_projected = projected;
-    Floats found(edges * s.negatives, NAN), expected(found), of_query(query.size(), NAN), expected_of_query(of_query);
-    cuda::projected_distances(s, query.data(), projected.data(), found.data(), {});
-    cpu::projected_distances(s, query.data(), projected.data(), expected.data());
-    expect_near(found, expected);
-    cuda::projected_gradients(s, query.data(), weight.data(), projected.data(), of_query.data(), {});
-    cpu::projected_gradients(s, query.data(), weight.data(), expected_projected.data(), expected_of_query.data());
-    EXPECT_EQ(projected, expected_projected);
-    EXPECT_EQ(of_query, expected_of_query);
-    EXPECT_EQ(std::count(projected.begin(), projected.begin() + s.columns, 0.0f), s.columns);
+  for (const auto& [height, width, negatives] :
+       {std::array{1, 1, 1}, {5, 8, 3}, {33, 20, 140}, {12, 110, 5}, {107, 3, 19}}) {
+    Case c(height, width, random);
+    for (std::int64_t u = 0; u < c.m.count; ++u)
+      std::sort(c.occurrence.begin() + c.offset[u], c.occurrence.begin() + c.offset[u + 1]);
+    const ProjectedPairs p{c.m, c.m.edges / 2, negatives};
+    const Floats candidates = random_floats(2 * negatives * height, random);
+    const Floats slope = random_floats(c.m.edges * negatives, random), gradients = random_floats(slope.size() * width, random);
+    const Floats query = random_floats(c.m.edges * width, random);
+    Floats found(slope.size() * width, NAN), expected(found), distances(slope.size(), NAN), far(distances);
+    cuda::project(p, candidates.data(), query.data(), found.data(), distances.data(), {});
+    cpu::project(p, candidates.data(), query.data(), expected.data(), far.data());
+    expect_near(distances, far);
+    std::size_t runs = 0;
+    std::set<std::pair<std::int32_t, std::int32_t>> distinct;
+    for (std::int64_t o = 0; o < c.m.edges; ++o) {
+      runs += p.begins(o);
+      distinct.insert({p.chunk(o), c.slot[c.occurrence[o]]});
+      for (std::int64_t i = o * negatives * width; i < (o + 1) * negatives * width; ++i) {
+        ASSERT_EQ(std::isnan(found[i]), !p.begins(o));
+        if (!std::isnan(found[i])) {
+          ASSERT_NEAR(found[i], expected[i], 1e-4f);
+        }
+      }
+    }
+    EXPECT_EQ(runs, distinct.size());
+
+    Floats own = query;
+    for (std::int64_t j = 0; j < width; ++j)  // equal rows, which have no slope
+      own[c.occurrence[0] * width + j] = expected[j];
+    Floats of_pairs(found.size(), NAN), of_pairs_too(of_pairs), of_query(query.size(), NAN), of_query_too(of_query);
+    cuda::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs.data(), of_query.data(), {});
+    cpu::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs_too.data(),
+                                 of_query_too.data());
+    EXPECT_EQ(of_pairs, of_pairs_too);
+    expect_near(of_query, of_query_too);
+    EXPECT_EQ(of_pairs[p.place(c.occurrence[0], 0)], 0.0f);
+
+    Floats back(2 * p.stripes() * negatives * height, NAN), back_too(back);
+    cuda::project_back(p, gradients.data(), back.data(), {});
+    cpu::project_back(p, gradients.data(), back_too.data());
+    expect_near(back, back_too);
   }
 }
 

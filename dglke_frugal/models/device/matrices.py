@@ -35,9 +35,12 @@ class EdgeMatrices:
         """M^T x for x (B, k, height): (B, k, width)."""
         return self._products.bmm(x, self._matrices)
 
-    def side_by_side(self, group: int) -> torch.Tensor:
-        """(B / group, height, group * width): those of `group` edges as one matrix."""
-        return self._matrices.unflatten(0, (-1, group)).transpose(1, 2).flatten(2)
+    def in_rows(self) -> _native.MatrixRows:
+        """As `projected` takes them: a table in which each edge has a row, with room for a state."""
+        edges, height, width = self._matrices.shape
+        table = torch.nn.functional.pad(self._matrices.flatten(1), (0, 1))
+        counts = torch.arange(edges + 1, dtype=torch.int32, device=table.device)
+        return _native.MatrixRows(table, counts[:-1].long(), height, width, counts, counts[:-1], counts[:-1])
 
     def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None):
         """Gradients by the matrices, see Factors, as they are kept: here (B, height * width)."""
@@ -48,7 +51,7 @@ class EdgeMatrices:
 
 
 class TableMatrices:
-    """Where their table lies in device memory; nothing of an edge's is copied but by `side_by_side`."""
+    """Where their table lies in device memory; nothing of an edge's is copied."""
 
     def __init__(self, table: torch.Tensor, rows: torch.Tensor, shape: Tuple[int, int], offset: torch.Tensor,
                  occurrence: torch.Tensor, slot: torch.Tensor, stream: int):
@@ -70,11 +73,9 @@ class TableMatrices:
         self._rows.products(transposed, x.contiguous(), y, self._stream)
         return y
 
-    def side_by_side(self, group: int) -> torch.Tensor:
-        """See EdgeMatrices.side_by_side."""
-        edges = self._ids.index_select(0, self._slot).view(-1, 1, group)
-        rows = torch.arange(self._shape[0], device=edges.device)[:, None]
-        return self._table.unflatten(1, self._shape)[edges, rows].flatten(2)
+    def in_rows(self) -> _native.MatrixRows:
+        """See EdgeMatrices.in_rows; here those of the table."""
+        return self._rows
 
     def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None) -> Factors:
         """See EdgeMatrices.gradient; here kept as Factors, which `update` takes."""

@@ -100,9 +100,7 @@ class SharedPass(GradientPass):
 
 
 class ProjectedPass(GradientPass):
-    """For TransR, which projects every negative for each positive."""
-
-    GROUP = 8  # positives at most whose matrices lie side by side, so that products are large, and many
+    """For TransR, which projects a chunk's negatives for each of its relations."""
 
     def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
         super().__init__(loss, degree_negatives, model.products.stream)
@@ -110,29 +108,24 @@ class ProjectedPass(GradientPass):
 
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
-        products, relation = model.products, model.shape.relation_dim
         matrices, (query, positive, saved) = model.matrices(x), model.forward(x)
-        candidates = self._candidates(form, rows)
+        in_rows, new, stream = matrices.in_rows(), query.new_empty, self._stream
+        candidates, query = self._candidates(form, rows).contiguous(), query.contiguous()
         columns, size = candidates.shape[1], form.positives // form.chunks
-        group = max(count for count in range(1, self.GROUP + 1) if size % count == 0)
-        groups = (form.chunks, size // group)
-        # Groups of positives that share a projecting product: each with its own copy of its chunk's negatives.
-        candidates = candidates[:, None].expand(*groups, -1, -1).flatten(0, 1)
-        side_by_side = matrices.side_by_side(group)
-        projected = products.bmm(candidates, side_by_side)
 
-        pairs, distances = projected.view(-1, columns, group, relation), query.new_empty(form.positives, columns)
-        _native.projected_distances(query, pairs, distances, products.stream)
-        scores = (model.shape.gamma - distances).view(form.chunks, size, columns)
+        projected, distances = new(form.positives, columns, query.shape[1]), new(form.positives, columns)
+        in_rows.project(candidates, query, projected, distances, stream)
+        scores = (model.shape.gamma - distances).unflatten(0, (form.chunks, size))
         slopes = self._slopes(form, positive, scores, weight)
-        of_query, of_projected = torch.empty_like(query), projected
-        _native.projected_gradients(query, slopes.negative.neg(), pairs, of_query, products.stream)
+        of_query, of_projected = torch.empty_like(query), new(form.chunks, columns, size, query.shape[1])
+        in_rows.differentiate_projected(query, slopes.negative, projected, of_projected, of_query, stream)
 
-        of_candidates = products.bmm(of_projected, side_by_side.transpose(1, 2)).unflatten(0, groups).sum(1)
-        of_matrices = products.bmm(candidates.transpose(1, 2), of_projected).unflatten(2, (group, relation))
-        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
+        of_candidates = new(form.chunks, in_rows.stripes, *candidates.shape[1:])
+        in_rows.project_back(of_projected, of_candidates, stream)
+        of_matrices = model.products.bmm(candidates.transpose(1, 2), of_projected.flatten(2))
+        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices.unflatten(2, (size, -1)))
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
-        return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
+        return self._collect(form, fixed, of_relation, corrupted, of_candidates.sum(1), projection=own,
                              projection_of_negatives=of_negatives), slopes
 
 
