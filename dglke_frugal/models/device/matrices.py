@@ -81,19 +81,25 @@ class TableMatrices:
         """See EdgeMatrices.gradient; here kept as Factors, which `update` takes."""
         return Factors(left.contiguous(), right.contiguous(), dense)
 
-    def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0,
-               factor: float = 0.0) -> Optional[torch.Tensor]:
+    @property
+    def amounts(self) -> int:
+        """How many amounts `update` writes."""
+        return self._rows.tiles * len(self._slot)
+
+    def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0, coefficient: float = 0.0,
+               amounts: Optional[torch.Tensor] = None) -> None:
         """Row-wise Adagrad, in place, for entries one after the other.
 
-        With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns numbers that add up
-        to the sum of |x|^norm over all edges' matrices before the step.
+        With amounts (self.amounts,), the gradient of coefficient * |x|^norm is added to every gradient, and they become
+        numbers that add up to the sum of |x|^norm over all edges' matrices before the step.
         """
         tiles, rows, edges = self._rows.tiles, len(self._ids), len(self._slot)
-        new = self._table.new_empty
-        squares, amounts = new(len(entries), tiles, edges), new(tiles, edges) if factor else None
-        self._rows.squares(entries, norm, factor, squares, amounts, self._stream)
-        self._rows.update(entries, squares, norm, factor, learning_rate, new(len(entries), rows), self._stream)
-        return amounts
+        factor = 0.0 if amounts is None else coefficient * norm
+        squares = self._table.new_empty(len(entries), tiles, edges)
+        by_tile = None if amounts is None else amounts.view(tiles, edges)
+        self._rows.squares(entries, norm, factor, squares, by_tile, self._stream)
+        deviations = self._table.new_empty(len(entries), rows)
+        self._rows.update(entries, squares, norm, factor, learning_rate, deviations, self._stream)
 
 
 def matrices_of(rows, height: int, products: Products):

@@ -9,7 +9,7 @@ import torch
 from ... import _native
 from ...models import TorchModel, built_in_model, find_model
 from ...models.device import make_device_model
-from ...models.device.matrices import Factors, TableMatrices
+from ...models.device.matrices import TableMatrices
 from ...models.device.model import ModelShape
 from ...models.device.products import Products, set_matmul
 from ...store.device import Device
@@ -89,7 +89,9 @@ class TorchGradients:
             leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
         gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
 
-        gradients = Leaves(*(g.contiguous() if isinstance(g, torch.Tensor) else g for g in gradients))
+        gradients = gradients._replace(negative=gradients.negative.contiguous())  # kernels write to them
+        if at.in_place != RELATIONS:
+            gradients = gradients._replace(relation=gradients.relation.contiguous())
         sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
@@ -104,32 +106,26 @@ class TorchGradients:
                   (rows[ENTITIES], batch["negative_slot"], None, gradients.negative)]
         if at.in_place != RELATIONS:
             tables.append((rows[RELATIONS], batch["relation_slot"], None, gradients.relation))
-        amounts = self._penalize(tables)
+        amounts, of_matrices = self._penalize(tables, matrices if at.in_place == RELATIONS else None)
         if matrices is not None:
-            penalized = at.in_place == RELATIONS and amounts is not None
-            of_matrices = self._update(matrices, entries[at.in_place], penalized)
-            amounts = torch.cat([amounts, of_matrices.flatten()]) if penalized else amounts
+            loss = config.loss
+            matrices.update(entries[at.in_place], config.learning_rate, float(loss.regularization_norm),
+                            loss.regularization_coefficient, of_matrices)
         _native.add_losses(config.loss, slopes.losses, amounts, self._sums, self._device.stream)
         by_edge = batch["relation_offset"], batch["relation_occurrence"]
         return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
 
-    def _penalize(self, tables: List[Tuple]) -> Optional[torch.Tensor]:
-        """Adds the penalty's gradients, and returns amounts whose sum times the coefficient is the penalty.
+    def _penalize(self, tables: List[Tuple], matrices: Optional[TableMatrices]):
+        """Adds the penalty's gradients. tables: (rows, slots, offsets of reads, gradients), see _native.penalize.
 
-        tables: (rows, slots, offsets of reads, gradients), see _native.penalize.
+        Returns amounts whose sum times the coefficient is the penalty, and what of them `matrices`, if they are
+        penalized, are still to write; or None for both.
         """
         loss = self._config.loss
         if not is_regularized(loss):
-            return None
-        amounts = tables[0][0].new_empty(sum(len(gradients) for *_, gradients in tables))
-        shares = amounts.split([len(gradients) for *_, gradients in tables])
+            return None, None
+        counts = [*(len(gradients) for *_, gradients in tables), 0 if matrices is None else matrices.amounts]
+        amounts = tables[0][0].new_empty(sum(counts))
+        *shares, of_matrices = amounts.split(counts)
         _native.penalize(loss, [(*table, share) for table, share in zip(tables, shares)], self._device.stream)
-        return amounts
-
-    def _update(self, matrices: TableMatrices, entries: List[Factors], penalized: bool) -> Optional[torch.Tensor]:
-        """Updates the table that is in place, and returns amounts as _penalize does, if it is penalized."""
-        loss, rate = self._config.loss, self._config.learning_rate
-        if not penalized:
-            return matrices.update(entries, rate)
-        norm = float(loss.regularization_norm)
-        return matrices.update(entries, rate, norm, loss.regularization_coefficient * norm)
+        return amounts, None if matrices is None else of_matrices
