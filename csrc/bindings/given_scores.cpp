@@ -21,8 +21,9 @@ namespace nb = nanobind;
 using bindings::ConstRows, bindings::Floats, bindings::Rows, bindings::Vector, bindings::loss_spec, bindings::on_cuda,
     bindings::require;
 using nb::literals::operator""_a;
-// Of one table: rows, which row each of the gradients has, offsets of reads, gradients, amounts.
-using Table = std::tuple<ConstRows, std::optional<Vector<std::int32_t>>, std::optional<Vector<std::int32_t>>, Rows, Floats>;
+using Numbers = std::optional<Vector<std::int32_t>>;
+// Of one table: rows, which row each of the gradients has, offsets of reads, gradients, amounts, squares.
+using Table = std::tuple<ConstRows, Numbers, Numbers, Rows, Floats, Floats>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 
 void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& scores,
@@ -30,10 +31,11 @@ void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& sco
                  const Rows& losses, std::uintptr_t stream) {
   const LossSpec spec = loss_spec(loss);
   const std::size_t positives = scores.shape(0);
-  require(positive.size() == positives && positive_slope.size() == positives && (!weight || weight->size() == positives) &&
-              losses.shape(0) == positives && losses.shape(1) == 2,
+  require(positive.size() == positives && positive_slope.size() == positives &&
+              (!weight || weight->size() == positives) && losses.shape(0) == positives && losses.shape(1) == 2,
           "scores must be (positives, columns), losses (positives, 2), and what a positive has one of (positives,)");
-  require(own >= 0 && own <= static_cast<std::int64_t>(scores.shape(1)), "a chunk's own side must be among the columns");
+  require(own >= 0 && own <= static_cast<std::int64_t>(scores.shape(1)),
+          "a chunk's own side must be among the columns");
   const GivenScores given{static_cast<std::int64_t>(positives), static_cast<std::int64_t>(scores.shape(1)), own,
                           positive.data(), scores.data(), weight ? weight->data() : nullptr, positive_slope.data(),
                           losses.data()};
@@ -43,17 +45,19 @@ void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& sco
 }
 
 PenalizedRows penalized(const Table& table) {
-  const auto& [rows, slot, reads, gradients, amounts] = table;
+  const auto& [rows, slot, reads, gradients, amounts, squares] = table;
   const std::size_t count = gradients.shape(0);
   require(rows.stride(1) == 1 && rows.shape(1) == gradients.shape(1) && (slot || rows.shape(0) >= count) &&
-              (!slot || slot->size() == count) && (!reads || reads->size() == count + 1) && amounts.size() == count,
-          "gradients must be as long as rows, and slots, reads (one more) and amounts as many as they");
+              (!slot || slot->size() == count) && (!reads || reads->size() == count + 1) && amounts.size() == count &&
+              squares.size() == count,
+          "gradients must be as long as rows, and slots, reads (one more), amounts and squares as many as they");
   if (slot && !on_cuda(gradients))
     for (std::size_t i = 0; i < count; ++i)
       if (slot->data()[i] < 0 || static_cast<std::size_t>(slot->data()[i]) >= rows.shape(0))
         throw std::out_of_range("a gradient has a row that is not there");
   return {rows.data(), rows.stride(0), static_cast<std::int64_t>(rows.shape(1)), static_cast<std::int64_t>(count),
-          slot ? slot->data() : nullptr, reads ? reads->data() : nullptr, gradients.data(), amounts.data()};
+          slot ? slot->data() : nullptr, reads ? reads->data() : nullptr, gradients.data(), amounts.data(),
+          squares.data()};
 }
 
 void penalize(nb::handle loss, const std::vector<Table>& tables, std::uintptr_t stream) {
@@ -92,8 +96,9 @@ void bind_given_scores(nb::module_& module) {
              "Adds d penalty / d row to gradients. tables: at most three of (rows (m, dim), slot (n,) int32 or None: "
              "the row of each gradient; reads (n + 1,) int32 or None: offsets, of which those that do not rise are of "
              "gradients that are left alone; gradients (n, dim); amounts (n,), which become the sum of |x|^norm of "
-             "each, 0 of those). Runs where the first gradients lie.");
-  module.def("add_losses", &add_losses, "loss"_a, "losses"_a, "amounts"_a.none(), "sums"_a.noconvert(), "stream"_a = 0,
+             "each, 0 of those; squares (n,), the gradients' mean squares with that). Runs where the first gradients lie.");
+  module.def("add_losses", &add_losses, "loss"_a, "losses"_a, "amounts"_a.none(), "sums"_a.noconvert(),
+             "stream"_a = 0,
              "Adds to sums (4,): positive, negative, regularization, total of a step, from what lose_scores and "
              "penalize found. Runs where `sums` lies.");
 }

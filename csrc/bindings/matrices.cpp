@@ -227,13 +227,13 @@ void bind_matrices(nb::module_& module) {
       .def_prop_ro("stripes", &Matrices::stripes, "Stripes of occurrences, over which `project_back` does not sum.")
       .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
            "distances"_a.noconvert(), "stream"_a = 0,
-           "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, width), "
-           "distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for differentiate_projected alone: "
+           "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "
+           "width), distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for what follows: "
            "edges of a chunk that share a matrix share what it made, and the rest is left alone.")
       .def("differentiate_projected", &Matrices::differentiate_projected, "query"_a, "slope"_a, "projected"_a,
            "gradients"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
-           "slope (B, n) = d loss / d score, a score being a constant less the distance. gradients (c, n, B / c, width) "
-           "by what each edge made of the negatives, 0 where it equals the query; of_query (B, width).")
+           "slope (B, n) = d loss / d score, a score being a constant less the distance. gradients (c, n, B / c, "
+           "width) by what each edge made of the negatives, 0 where it equals the query; of_query (B, width).")
       .def("project_back", &Matrices::project_back, "gradients"_a, "of_candidates"_a.noconvert(), "stream"_a = 0,
            "of_candidates (c, stripes, n, height): those gradients times transposed matrices, summed over each stripe.")
       .def("squares", &Matrices::squares, "entries"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),

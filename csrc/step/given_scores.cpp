@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/similarity/similarity.h"
+#include "optim/mean_square.h"
 #include "step/regularization.h"
 #include "step/shape.h"
 
@@ -45,10 +46,12 @@ void penalize(const LossSpec& loss, std::span<const PenalizedRows> tables) {
   for (const PenalizedRows& table : tables) {
     penalty.resize(table.dim);
     for (std::int64_t i = 0; i < table.count; ++i) {
-      table.amounts[i] = 0.0f;
+      table.amounts[i] = table.squares[i] = 0.0f;
       if (!table.is_read(i)) continue;
       table.amounts[i] = regularize(loss, table.row(i), table.dim, penalty.data());
-      add_to(table.gradients + i * table.dim, penalty.data(), table.dim);
+      float* const gradient = table.gradients + i * table.dim;
+      add_to(gradient, penalty.data(), table.dim);
+      table.squares[i] = mean_square(gradient, table.dim);
     }
   }
 }

@@ -29,6 +29,7 @@ struct PenalizedRows {
   const std::int32_t* reads;  // (count + 1,) offsets: those whose next one is no larger are not read; null: all are
   float* gradients;           // (count, dim)
   float* amounts;             // (count,): sum of |x|^norm; 0 of those that are not read
+  float* squares;             // (count,): mean squares of the gradients with that, which the update needs first
 
   FRUGAL_EVERYWHERE bool is_read(std::int64_t i) const { return reads == nullptr || reads[i + 1] > reads[i]; }
   FRUGAL_EVERYWHERE const float* row(std::int64_t i) const { return rows + (slot == nullptr ? i : slot[i]) * stride; }
@@ -39,8 +40,8 @@ namespace cpu {
 
 void lose_scores(const LossSpec& loss, const GivenScores& scores);
 void penalize(const LossSpec& loss, std::span<const PenalizedRows> tables);
-// Adds the means of losses (positives, 2) and the penalty that is coefficient * sum of `amounts` to sums (4,): positive,
-// negative, regularization, total.
+// Adds the means of losses (positives, 2), and the penalty that is coefficient * sum of `amounts`, to sums (4,):
+// positive, negative, regularization, total.
 void add_losses(const LossSpec& loss, std::span<const float> losses, std::span<const float> amounts, double* sums);
 
 }  // namespace cpu

@@ -9,8 +9,8 @@ namespace frugal::cpu {
 // vectors, width) = M^T x for x (edges, vectors, height).
 void matrix_products(const MatrixRows& m, bool transposed, const float* x, std::int64_t vectors, float* y);
 
-// squares[(e * tiles + t) * edges + i] (count, matrix_tiles, edges): of occurrence i, the sum of squares of its gradient
-// in entry e over tile t of its matrix. amounts, if not null, (matrix_tiles, edges): of each tile numbers that
+// squares[(e * tiles + t) * edges + i] (count, matrix_tiles, edges): of occurrence i, the sum of squares of its
+// gradient in entry e over tile t of its matrix. amounts, if not null, (matrix_tiles, edges): of each tile numbers that
 // add up to the sum of |x|^norm over it for all edges.
 void matrix_squares(const MatrixRows& m, const MatrixGradients* entries, int count, const MatrixPenalty& penalty,
                     float* squares, float* amounts);

@@ -15,8 +15,8 @@ constexpr int kMicro = ProductTile::kMicro;
 constexpr int kShares = 2, kShareThreads = 128;  // of a chunk's negatives, and threads of each: for one edge
 constexpr int kAhead = 8;                        // projected negatives that a thread loads before it uses them
 
-// A block projects a tile of a chunk's negatives for a run, and compares what comes of it with the run's queries. Blocks
-// of occurrences that begin no run have nothing to do.
+// A block projects a tile of a chunk's negatives for a run, and compares what comes of it with the run's queries.
+// Blocks of occurrences that begin no run have nothing to do.
 __global__ void __launch_bounds__(kThreads, 2)
     project_kernel(ProjectedPairs p, const float* candidates, const float* query, float* projected, float* distances,
                    int tiles) {
@@ -74,8 +74,9 @@ __global__ void __launch_bounds__(kThreads, 2)
           partial[i] += Term::distance(&difference);
         }
       }
+      float* const part = parts[threadIdx.x % ProductTile::kThreadColumns];
 #pragma unroll
-      for (int i = 0; i < kMicro; ++i) parts[threadIdx.x % ProductTile::kThreadColumns][ProductTile::row(i)] = partial[i];
+      for (int i = 0; i < kMicro; ++i) part[ProductTile::row(i)] = partial[i];
       __syncthreads();
       if (threadIdx.x < kTileRows && threadIdx.x < rows) {
         float* const distance = distances + m.occurrence[o] * p.negatives + first_row + threadIdx.x;

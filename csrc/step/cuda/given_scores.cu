@@ -64,19 +64,23 @@ __global__ void __launch_bounds__(kPenaltyThreads)
   const PenalizedRows& table = all.table[t];
   const float norm = kCubic ? 3.0f : loss.regularization_norm;
   const Vec times = broadcast(loss.regularization_coefficient * norm);
-  Vec sum = broadcast(0.0f);
+  Vec sum = broadcast(0.0f), square = broadcast(0.0f);
   if (table.is_read(i)) {
     const float* const row = table.row(i);
     float* const gradient = table.gradients + i * table.dim;
 #pragma unroll 8
     for (std::int64_t p = lane(); p < table.dim; p += kLanes) {
       const Vec x{row[p]}, rising = penalty_slope(norm, x);
-      gradient[p] += (times * rising).x;
+      const Vec whole = Vec{gradient[p]} + times * rising;
+      gradient[p] = whole.x;
       sum = sum + rising * x;
+      square = square + whole * whole;
     }
   }
-  const float amount = fold_sum(sum);
-  if (lane() == 0) table.amounts[i] = amount;
+  const float amount = fold_sum(sum), squares = fold_sum(square);
+  if (lane() != 0) return;
+  table.amounts[i] = amount;
+  table.squares[i] = squares / static_cast<float>(table.dim);
 }
 
 // A block adds up all of it, in a fixed order.

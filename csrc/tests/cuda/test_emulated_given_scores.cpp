@@ -55,8 +55,8 @@ TEST(EmulatedGivenScores, HaveTheHostsBits) {
           add(loss, lost.losses, scores, lost.sums.data());
           return lost;
         };
-        const Lost found =
-            lose([](const auto&... x) { cuda::lose_scores(x..., {}); }, [](const auto&... x) { cuda::add_losses(x..., {}); });
+        const Lost found = lose([](const auto&... x) { cuda::lose_scores(x..., {}); },
+                                [](const auto&... x) { cuda::add_losses(x..., {}); });
         const Lost expected =
             lose([](const auto&... x) { cpu::lose_scores(x...); }, [](const auto&... x) { cpu::add_losses(x...); });
         expect_same_bits(found.scores, expected.scores);
@@ -78,10 +78,12 @@ TEST(EmulatedGivenScores, ArePenalizedAsOnTheHost) {
       const Floats rows = random_floats(kRows * stride, random);
       const Floats first = random_floats(kRows * dim, random), second = random_floats(kSlots * dim, random);
       const auto penalize = [&](auto compute) {
-        std::vector<Floats> found{first, second, Floats(kRows, NAN), Floats(kSlots, NAN)};
+        std::vector<Floats> found{first, second, Floats(kRows, NAN), Floats(kSlots, NAN),
+                                  Floats(kRows, NAN), Floats(kSlots, NAN)};
         const PenalizedRows tables[] = {
-            {rows.data(), stride, dim, kRows, nullptr, reads.data(), found[0].data(), found[2].data()},
-            {rows.data(), stride, dim, kSlots, slot.data(), nullptr, found[1].data(), found[3].data()}};
+            {rows.data(), stride, dim, kRows, nullptr, reads.data(), found[0].data(), found[2].data(), found[4].data()},
+            {rows.data(), stride, dim, kSlots, slot.data(), nullptr, found[1].data(), found[3].data(),
+             found[5].data()}};
         compute(loss, tables);
         return found;
       };

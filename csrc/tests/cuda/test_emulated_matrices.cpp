@@ -126,7 +126,8 @@ TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
       std::sort(c.occurrence.begin() + c.offset[u], c.occurrence.begin() + c.offset[u + 1]);
     const ProjectedPairs p{c.m, c.m.edges / 2, negatives};
     const Floats candidates = random_floats(2 * negatives * height, random);
-    const Floats slope = random_floats(c.m.edges * negatives, random), gradients = random_floats(slope.size() * width, random);
+    const Floats slope = random_floats(c.m.edges * negatives, random);
+    const Floats gradients = random_floats(slope.size() * width, random);
     const Floats query = random_floats(c.m.edges * width, random);
     Floats found(slope.size() * width, NAN), expected(found), distances(slope.size(), NAN), far(distances);
     cuda::project(p, candidates.data(), query.data(), found.data(), distances.data(), {});

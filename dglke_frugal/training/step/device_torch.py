@@ -2,7 +2,7 @@
 kernels (device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -35,6 +35,14 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
     closed = make_device_model(model.name, shape, Products(matmul, stream))
     make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives)
+
+
+class _Penalties(NamedTuple):
+    """What comes of a step's penalties; without any, nothing."""
+
+    amounts: Optional[torch.Tensor] = None  # numbers whose sum times the coefficient is the penalty
+    of_matrices: Optional[torch.Tensor] = None  # those of them that the update of matrices writes
+    squares: Tuple[Optional[torch.Tensor], ...] = (None,) * 3  # of each table's gradients, see _native.penalize
 
 
 class TorchGradients:
@@ -95,37 +103,37 @@ class TorchGradients:
         sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
-        entries = [
-            [(sums, batch["sum_offset"], batch["sum_order"]),
-             (gradients.negative, batch["negative_offset"], batch["negative_occurrence"])],
-            [gradients.relation],
-            [gradients.projection, gradients.projection_of_negatives],
-        ]
         # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
         tables = [(rows[ENTITIES], None, batch["sum_offset"], sums),
                   (rows[ENTITIES], batch["negative_slot"], None, gradients.negative)]
         if at.in_place != RELATIONS:
             tables.append((rows[RELATIONS], batch["relation_slot"], None, gradients.relation))
-        amounts, of_matrices = self._penalize(tables, matrices if at.in_place == RELATIONS else None)
-        if matrices is not None:
-            loss = config.loss
-            matrices.update(entries[at.in_place], config.learning_rate, float(loss.regularization_norm),
-                            loss.regularization_coefficient, of_matrices)
-        _native.add_losses(config.loss, slopes.losses, amounts, self._sums, self._device.stream)
+        penalties = self._penalize(tables, matrices if at.in_place == RELATIONS else None)
+        of_sums, of_negatives, of_relations = penalties.squares
         by_edge = batch["relation_offset"], batch["relation_occurrence"]
-        return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
+        entries = [
+            [(sums, batch["sum_offset"], batch["sum_order"], of_sums),
+             (gradients.negative, batch["negative_offset"], batch["negative_occurrence"], of_negatives)],
+            [(gradients.relation, *by_edge, of_relations)],
+            [(gradient, *by_edge) for gradient in (gradients.projection, gradients.projection_of_negatives)],
+        ]
+        if matrices is not None:
+            loss, factors = config.loss, [gradient for gradient, *_ in entries[at.in_place]]
+            matrices.update(factors, config.learning_rate, float(loss.regularization_norm),
+                            loss.regularization_coefficient, penalties.of_matrices)
+        _native.add_losses(config.loss, slopes.losses, penalties.amounts, self._sums, self._device.stream)
+        return entries
 
-    def _penalize(self, tables: List[Tuple], matrices: Optional[TableMatrices]):
-        """Adds the penalty's gradients. tables: (rows, slots, offsets of reads, gradients), see _native.penalize.
-
-        Returns amounts whose sum times the coefficient is the penalty, and what of them `matrices`, if they are
-        penalized, are still to write; or None for both.
-        """
+    def _penalize(self, tables: List[Tuple], matrices: Optional[TableMatrices]) -> _Penalties:
+        """Adds the penalty's gradients, if there is a penalty. tables: at most three of (rows, slots, offsets of reads,
+        gradients), see _native.penalize. matrices: which are penalized when they are updated."""
         loss = self._config.loss
         if not is_regularized(loss):
-            return None, None
-        counts = [*(len(gradients) for *_, gradients in tables), 0 if matrices is None else matrices.amounts]
-        amounts = tables[0][0].new_empty(sum(counts))
-        *shares, of_matrices = amounts.split(counts)
-        _native.penalize(loss, [(*table, share) for table, share in zip(tables, shares)], self._device.stream)
-        return amounts, None if matrices is None else of_matrices
+            return _Penalties()
+        counts, new = [len(gradients) for *_, gradients in tables], tables[0][0].new_empty
+        of_matrices = 0 if matrices is None else matrices.amounts
+        amounts, squares = new(sum(counts) + of_matrices), new(sum(counts)).split(counts)
+        *shares, rest = amounts.split([*counts, of_matrices])
+        _native.penalize(loss, [(*table, *of_table) for table, *of_table in zip(tables, shares, squares)],
+                         self._device.stream)
+        return _Penalties(amounts, None if matrices is None else rest, (*squares, None)[:3])
