@@ -90,21 +90,27 @@ def measure(device, model, matmul, steps, batches, peak, kernels):
     host = [run(STEPS_ON_DEVICE)[1] for _ in range(10 * REPEATS)]
     entities = statistics.mean(len(batch.entities) for batch in batches)
     relations = statistics.mean(len(batch.relations) for batch in batches)
+    pairs = statistics.mean(pairs_of(batch) for batch in batches)
     moved = 8 * (entities * dims.entity + relations * (dims.relation + (dims.projection or 0)))
     found = {"ms": 1e3 * statistics.median(whole), "host_ms": 1e3 * statistics.median(host),
-             "floor_ms": 1e3 * max(operations(description, dims) / peak["product"], moved / peak["copy"])}
+             "floor_ms": 1e3 * max(operations(description, dims, pairs) / peak["product"], moved / peak["copy"])}
     return {**found, "kernels": kernel_microseconds(lambda: run(WARM_UP), WARM_UP)} if kernels else found
 
 
-def operations(model, dims):
-    """Floating-point operations of a step's products, at least: of models without any, 0.
+def pairs_of(batch):
+    """Pairs of a chunk and a relation that a batch has."""
+    return len(set(zip(np.arange(len(batch)) // batch.chunk_size, batch.relation)))
+
+
+def operations(model, dims, pairs):
+    """Floating-point operations of a step's products, at least: of models without any, 0. pairs: see pairs_of.
 
     Three of queries, negatives and slopes. Two vectors of a RESCAL edge meet its matrix, and each element of its
-    gradient, which is of one term, is made twice: eight operations. TransR's three project its negatives, bring
-    gradients back to them, and make the gradients by its matrices.
+    gradient, which is of one term, is made twice: eight operations. TransR's three project its negatives and bring
+    gradients back to them, for each pair, and make the gradients by its matrices, for each edge.
     """
     if model.name == "TransR":
-        return 3 * 2 * BATCH * NEGATIVES * dims.projection
+        return 2 * (2 * pairs + BATCH) * NEGATIVES * dims.projection
     of_pairs = 3 * 2 * BATCH * NEGATIVES * dims.entity if model.similarity in ("dot", "l2") else 0
     return of_pairs + (12 * BATCH * dims.relation if model.name == "RESCAL" else 0)
 

@@ -23,5 +23,6 @@ void bind_full_softmax(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
 void bind_pairs(nanobind::module_& module);
 void bind_matrices(nanobind::module_& module);
+void bind_given_scores(nanobind::module_& module);
 
 }  // namespace frugal

@@ -11,7 +11,9 @@
 #include "bindings/bindings.h"
 #include "kernels/check_plan.h"
 #include "kernels/cpu/matrix_kernels.h"
+#include "kernels/cpu/projected_pairs.h"
 #include "kernels/cuda/matrix_kernels.h"
+#include "kernels/cuda/projected_pairs.h"
 
 namespace frugal {
 namespace {
@@ -66,45 +68,119 @@ class Matrices {
     cpu::matrix_products(m_, transposed, x.data(), size(x, 1), y.data());
   }
 
-  void squares(const Factors& factors, float norm, float factor, const Out<2>& squares,
+  void squares(const std::vector<Factors>& entries, float norm, float factor, const Out<3>& squares,
                const std::optional<Out<2>>& amounts, std::uintptr_t stream) const {
-    const MatrixGradients gradients = gradients_of(factors);
-    require(size(squares, 0) == tiles() && size(squares, 1) == m_.edges, "squares must be (tiles, edges)");
-    require(!amounts || (size(*amounts, 0) == tiles() && size(*amounts, 1) == m_.count),
-            "amounts must be (tiles, rows)");
-    float* const of_rows = amounts ? amounts->data() : nullptr;
+    const std::vector<MatrixGradients> gradients = gradients_of(entries);
+    require_squares(squares, gradients);
+    require(!amounts || (size(*amounts, 0) == tiles() && size(*amounts, 1) == m_.edges),
+            "amounts must be (tiles, edges)");
+    float* const of_tiles = amounts ? amounts->data() : nullptr;
+    const auto count = static_cast<int>(gradients.size());
     const nb::gil_scoped_release release;
     if (on_cuda())
-      return cuda::matrix_squares(m_, gradients, {norm, factor}, squares.data(), of_rows, {stream, 0});
+      return cuda::matrix_squares(m_, gradients.data(), count, {norm, factor}, squares.data(), of_tiles, {stream, 0});
     check();
-    cpu::matrix_squares(m_, gradients, {norm, factor}, squares.data(), of_rows);
+    cpu::matrix_squares(m_, gradients.data(), count, {norm, factor}, squares.data(), of_tiles);
   }
 
-  void update(const std::vector<Factors>& entries, const In<2>& means, float norm, float factor, float learning_rate,
+  void update(const std::vector<Factors>& entries, const In<3>& squares, float norm, float factor, float learning_rate,
               const Out<2>& deviations, std::uintptr_t stream) const {
-    const std::size_t count = entries.size();
-    require(count <= kMaxEntries, "a step has at most two entries");
-    require(means.shape(0) == count && size(means, 1) == m_.edges, "means must be (entries, edges)");
-    require(deviations.shape(0) == count && size(deviations, 1) == m_.count, "deviations must be (entries, rows)");
-    std::vector<MatrixGradients> gradients;
-    for (const Factors& entry : entries) gradients.push_back(gradients_of(entry));
+    const std::vector<MatrixGradients> gradients = gradients_of(entries);
+    require_squares(squares, gradients);
+    require(deviations.shape(0) == gradients.size() && size(deviations, 1) == m_.count,
+            "deviations must be (entries, rows)");
+    const auto count = static_cast<int>(gradients.size());
     const nb::gil_scoped_release release;
     if (on_cuda())
-      return cuda::update_matrices(m_, gradients.data(), static_cast<int>(count), means.data(), {norm, factor},
-                                   learning_rate, deviations.data(), {stream, 0});
+      return cuda::update_matrices(m_, gradients.data(), count, squares.data(), {norm, factor}, learning_rate,
+                                   deviations.data(), {stream, 0});
     check();
-    cpu::update_matrices(m_, gradients.data(), static_cast<int>(count), means.data(), {norm, factor}, learning_rate,
+    cpu::update_matrices(m_, gradients.data(), count, squares.data(), {norm, factor}, learning_rate,
                          deviations.data());
   }
+
+  void project(const In<3>& candidates, const In<2>& query, const Out<3>& projected, const Out<2>& distances,
+               std::uintptr_t stream) const {
+    const ProjectedPairs pairs = pairs_of(size(candidates, 0), size(candidates, 1));
+    require(size(candidates, 2) == m_.height, "candidates must be (chunks, negatives, height)");
+    require_pairs(query, distances, pairs);
+    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width,
+            "projected negatives must be (edges, negatives, width)");
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::project(pairs, candidates.data(), query.data(), projected.data(), distances.data(), {stream, 0});
+    check();
+    cpu::project(pairs, candidates.data(), query.data(), projected.data(), distances.data());
+  }
+
+  void differentiate_projected(const In<2>& query, const In<2>& slope, const In<3>& projected, const Out<4>& gradients,
+                               const Out<2>& of_query, std::uintptr_t stream) const {
+    const ProjectedPairs pairs = require_gradients(gradients);
+    require_pairs(query, slope, pairs);
+    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width &&
+                of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
+            "projected negatives must be (edges, negatives, width), and gradients by queries as they are");
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
+                                           of_query.data(), {stream, 0});
+    check();
+    cpu::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
+                                 of_query.data());
+  }
+
+  void project_back(const In<4>& gradients, const Out<4>& of_candidates, std::uintptr_t stream) const {
+    const ProjectedPairs pairs = require_gradients(gradients);
+    require(size(of_candidates, 0) == pairs.chunks() && size(of_candidates, 1) == pairs.stripes() &&
+                size(of_candidates, 2) == pairs.negatives && size(of_candidates, 3) == m_.height,
+            "gradients by candidates must be (chunks, stripes, negatives, height)");
+    const nb::gil_scoped_release release;
+    if (on_cuda()) return cuda::project_back(pairs, gradients.data(), of_candidates.data(), {stream, 0});
+    check();
+    cpu::project_back(pairs, gradients.data(), of_candidates.data());
+  }
+
+  std::int64_t stripes() const { return ProjectedPairs{m_, 1, 0}.stripes(); }
 
  private:
   bool on_cuda() const { return table_.device_type() == nb::device::cuda::value; }
 
+  ProjectedPairs pairs_of(std::int64_t chunks, std::int64_t negatives) const {
+    require(chunks >= 1 && m_.edges % chunks == 0, "edges must be whole chunks");
+    return {m_, m_.edges / chunks, negatives};
+  }
+  template <class Gradients>
+  ProjectedPairs require_gradients(const Gradients& gradients) const {
+    const ProjectedPairs pairs = pairs_of(size(gradients, 0), size(gradients, 1));
+    require(size(gradients, 2) == pairs.chunk_size && size(gradients, 3) == m_.width,
+            "gradients must be (chunks, negatives, chunk size, width)");
+    return pairs;
+  }
+  template <class ByPair>
+  void require_pairs(const In<2>& query, const ByPair& by_pair, const ProjectedPairs& pairs) const {
+    require(size(query, 0) == m_.edges && size(query, 1) == m_.width && size(by_pair, 0) == m_.edges &&
+                size(by_pair, 1) == pairs.negatives,
+            "queries must be (edges, width), and distances and slopes (edges, negatives)");
+  }
+
+  template <class Squares>
+  void require_squares(const Squares& squares, const std::vector<MatrixGradients>& entries) const {
+    require(squares.shape(0) == entries.size() && size(squares, 1) == tiles() && size(squares, 2) == m_.edges,
+            "squares must be (entries, tiles, edges)");
+  }
+
+  std::vector<MatrixGradients> gradients_of(const std::vector<Factors>& entries) const {
+    require(entries.size() <= kMaxEntries, "a step has at most two entries");
+    std::vector<MatrixGradients> gradients;
+    for (const Factors& entry : entries) gradients.push_back(gradients_of(entry));
+    return gradients;
+  }
+
   MatrixGradients gradients_of(const Factors& factors) const {
     const auto& [left, right, dense] = factors;
     require(size(left, 0) == m_.edges && size(right, 0) == m_.edges && left.shape(1) == right.shape(1) &&
-                size(left, 2) == m_.height && size(right, 2) == m_.width,
-            "factors must be (edges, terms, height) and (edges, terms, width)");
+                left.shape(1) <= kMaxTerms && size(left, 2) == m_.height && size(right, 2) == m_.width,
+            "factors must be (edges, terms, height) and (edges, terms, width), of at most two terms");
     const auto terms = static_cast<std::int32_t>(left.shape(1));
     if (!dense) return {left.data(), right.data(), terms};
     const auto group = static_cast<std::int32_t>(dense->shape(2));
@@ -138,7 +214,7 @@ void bind_matrices(nb::module_& module) {
       "records are a matrix (height, width) and its optimizer state. Row u has the edges "
       "occurrence[offset[u] : offset[u + 1]], offset (U + 1,) int32, occurrence (B,) int32; slot (B,) int32 is the u "
       "of an edge. Rows without edges are left alone. The arrays may change between calls; calls run where the table "
-      "lies. Factors are (left (B, k, height), right (B, k, width), dense (B / g, height, g, width) or None): an "
+      "lies. Factors are (left (B, k <= 2, height), right (B, k, width), dense (B / g, height, g, width) or None): an "
       "edge's gradient is the sum over k of left times right, plus its matrix in dense, where those of g edges lie "
       "side by side.")
       .def(nb::init<Out<2>, Vector<std::int64_t>, std::int64_t, std::int64_t, Vector<std::int32_t>,
@@ -148,15 +224,27 @@ void bind_matrices(nb::module_& module) {
       .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
            "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
            "for x (B, v, height).")
-      .def("squares", &Matrices::squares, "factors"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
+      .def_prop_ro("stripes", &Matrices::stripes, "Stripes of occurrences, over which `project_back` does not sum.")
+      .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
+           "distances"_a.noconvert(), "stream"_a = 0,
+           "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "
+           "width), distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for what follows: "
+           "edges of a chunk that share a matrix share what it made, and the rest is left alone.")
+      .def("differentiate_projected", &Matrices::differentiate_projected, "query"_a, "slope"_a, "projected"_a,
+           "gradients"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
+           "slope (B, n) = d loss / d score, a score being a constant less the distance. gradients (c, n, B / c, "
+           "width) by what each edge made of the negatives, 0 where it equals the query; of_query (B, width).")
+      .def("project_back", &Matrices::project_back, "gradients"_a, "of_candidates"_a.noconvert(), "stream"_a = 0,
+           "of_candidates (c, stripes, n, height): those gradients times transposed matrices, summed over each stripe.")
+      .def("squares", &Matrices::squares, "entries"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
            "stream"_a = 0,
-           "squares (tiles, B): for each tile and occurrence (in the order of rows) the sum of squares of its "
-           "gradient, to which factor * |x|^(norm - 1) sign(x) is added. amounts (tiles, U) or None: the sum of "
-           "|x|^norm of a row; 0 without edges.")
-      .def("update", &Matrices::update, "entries"_a, "means"_a, "norm"_a, "factor"_a, "learning_rate"_a,
+           "squares (entries, tiles, B): for each of at most two entries of factors, each tile and each occurrence (in "
+           "the order of rows) the sum of squares of its gradient, to which factor * |x|^(norm - 1) sign(x) is added. "
+           "amounts (tiles, B) or None: numbers that add up to the sum of |x|^norm over all edges' matrices.")
+      .def("update", &Matrices::update, "entries"_a, "squares"_a, "norm"_a, "factor"_a, "learning_rate"_a,
            "deviations"_a, "stream"_a = 0,
-           "Row-wise Adagrad for at most two entries of factors, one after the other. means (entries, B): the mean "
-           "square of each occurrence's gradient, in the order of rows; deviations (entries, U): for what divides.");
+           "Row-wise Adagrad for those entries, one after the other, with what `squares` has found. deviations "
+           "(entries, U): for what divides.");
 }
 
 }  // namespace frugal

@@ -22,4 +22,5 @@ NB_MODULE(_native, module) {
   frugal::bind_kernels(module);
   frugal::bind_pairs(module);
   frugal::bind_matrices(module);
+  frugal::bind_given_scores(module);
 }

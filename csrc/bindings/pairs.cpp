@@ -4,9 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "kernels/cpu/pair_kernels.h"
-#include "kernels/cpu/projected_pairs.h"
 #include "kernels/cuda/pair_kernels.h"
-#include "kernels/cuda/projected_pairs.h"
 
 namespace frugal {
 namespace {
@@ -17,10 +15,6 @@ using nb::literals::operator""_a;
 using Rows = nb::ndarray<const float, nb::ndim<3>, nb::c_contig>;
 using Result = nb::ndarray<float, nb::ndim<3>, nb::c_contig>;
 using Weights = nb::ndarray<const float, nb::ndim<3>>;
-template <int kDims>
-using In = nb::ndarray<const float, nb::ndim<kDims>, nb::c_contig>;
-template <int kDims>
-using Out = nb::ndarray<float, nb::ndim<kDims>, nb::c_contig>;
 
 void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
@@ -63,37 +57,6 @@ void gradients(PairKind kind, const Rows& mine, const Rows& theirs, const Weight
   cpu::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data());
 }
 
-template <class Projected, class ByPair>
-ProjectedShape projected_shape(const In<2>& query, const Projected& projected, const ByPair& by_pair) {
-  const auto size = [&](int dimension) { return static_cast<std::int64_t>(projected.shape(dimension)); };
-  const ProjectedShape shape{size(0), size(1), size(2), size(3)};
-  const std::size_t edges = projected.shape(0) * projected.shape(2);
-  require(query.shape(0) == edges && query.shape(1) == projected.shape(3), "queries must be (groups * edges, columns)");
-  require(by_pair.shape(0) == edges && by_pair.shape(1) == projected.shape(1),
-          "distances and weights must be (groups * edges, negatives)");
-  return shape;
-}
-
-void projected_distances(const In<2>& query, const In<4>& projected, const Out<2>& out, std::uintptr_t stream) {
-  const ProjectedShape shape = projected_shape(query, projected, out);
-  const nb::gil_scoped_release release;
-  if (on_cuda(out))
-    return cuda::projected_distances(shape, query.data(), projected.data(), out.data(), {stream, 0});
-  cpu::projected_distances(shape, query.data(), projected.data(), out.data());
-}
-
-void projected_gradients(const In<2>& query, const In<2>& weight, const Out<4>& projected, const Out<2>& of_query,
-                         std::uintptr_t stream) {
-  const ProjectedShape shape = projected_shape(query, projected, weight);
-  require(of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
-          "gradients must have the shape of the queries");
-  const nb::gil_scoped_release release;
-  if (on_cuda(of_query))
-    return cuda::projected_gradients(shape, query.data(), weight.data(), projected.data(), of_query.data(),
-                                     {stream, 0});
-  cpu::projected_gradients(shape, query.data(), weight.data(), projected.data(), of_query.data());
-}
-
 }  // namespace
 
 void bind_pairs(nb::module_& module) {
@@ -107,13 +70,6 @@ void bind_pairs(nb::module_& module) {
              "gradients (c, m, k): sum over j, in order, of weight (c, m, t; any strides) times the derivative of the "
              "distance by the row of mine; 0 where two rows are equal. Runs where `gradients` lies, "
              "with the same bits everywhere.");
-  module.def("projected_distances", &projected_distances, "query"_a, "projected"_a, "distances"_a, "stream"_a = 0,
-             "distances (g * e, n) = sum |query - projected|: query (g * e, k), projected (g, n, e, k) what each of "
-             "the e edges of a group makes of each of n negatives. Runs where `distances` lies.");
-  module.def("projected_gradients", &projected_gradients, "query"_a, "weight"_a, "projected"_a, "of_query"_a,
-             "stream"_a = 0,
-             "weight (g * e, n) = d loss / d distance. Turns each row of projected into d loss / d row, 0 where it "
-             "equals its query; of_query (g * e, k) = d loss / d query. Runs where `of_query` lies.");
 }
 
 }  // namespace frugal

@@ -9,6 +9,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
+#include "bindings/loss_spec.h"
 #include "bindings/named.h"
 #include "memory/host_table.h"
 #include "step/train_step.h"
@@ -139,20 +140,6 @@ ModelSpec model_spec(nb::handle config) {
                            nb::cast<std::string>(config.attr("score_rule")), "score rule")};
 }
 
-// loss: its LossConfig. BCE with labels 1 and 0 is the same function as the two before it, and here cannot overflow.
-LossSpec loss_spec(nb::handle loss) {
-  constexpr LossGenre kSoftplus = LossGenre::kSoftplus;
-  return {named<LossGenre>({{"Logsigmoid", kSoftplus}, {"Logistic", kSoftplus}, {"BCE", kSoftplus},
-                            {"Hinge", LossGenre::kHinge}, {"Softmax", LossGenre::kSoftmax}},
-                           nb::cast<std::string>(loss.attr("genre")), "loss"),
-          nb::cast<float>(loss.attr("margin")),
-          nb::cast<bool>(loss.attr("pairwise")),
-          nb::cast<bool>(loss.attr("adversarial")),
-          nb::cast<float>(loss.attr("temperature")),
-          nb::cast<float>(loss.attr("regularization_coefficient")),
-          nb::cast<float>(loss.attr("regularization_norm"))};
-}
-
 }  // namespace
 
 void bind_step(nb::module_& module) {
@@ -171,7 +158,7 @@ void bind_step(nb::module_& module) {
             const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
             if (!chosen)
               throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
-            new (self) TrainStep(model_spec(config), loss_spec(config.attr("loss")),
+            new (self) TrainStep(model_spec(config), bindings::loss_spec(config.attr("loss")),
                                  nb::cast<float>(config.attr("learning_rate")),
                                  nb::cast<bool>(config.attr("degree_negatives")), threads, *chosen);
           },

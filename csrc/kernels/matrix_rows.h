@@ -1,8 +1,9 @@
 // Rows that are matrices (RESCAL's relations, TransR's projections), worked on where their table lies.
 //
 // No step makes a matrix for each of its edges. An edge's vectors meet the matrix of its row; the gradient by an edge
-// is kept as factors, and a row moves once, by all its edges in order. An element's arithmetic is written here once for
-// both machines; only sums over elements (products, mean squares) have another order on each, the same in every run.
+// is kept as factors, and a row moves once, by the sum over its edges in order. An element's arithmetic is written here
+// once for both machines; only sums over elements (products, mean squares) have another order on each, the same in every
+// run.
 #pragma once
 
 #include <cmath>
@@ -34,14 +35,22 @@ struct MatrixRows {
   FRUGAL_MATRIX_CODE std::int64_t elements() const { return height * width; }
 };
 
+inline constexpr int kMaxTerms = 2;
+
 // The gradients by the edges of one entry: the sum over k < terms of left_k (height,) times right_k (width,), and where
 // there is `dense` that matrix. Matrices of `group` edges lie side by side: (edges / group, height, group, width).
 struct MatrixGradients {
   const float* left;   // (edges, terms, height)
   const float* right;  // (edges, terms, width)
-  std::int32_t terms;
+  std::int32_t terms;  // at most kMaxTerms
   const float* dense = nullptr;
   std::int32_t group = 1;  // like the number of an edge: division by 64 bits is slow on a device
+
+  // The edge's own dense matrix, whose rows are group * width floats apart.
+  FRUGAL_MATRIX_CODE const float* dense_of(const MatrixRows& m, std::int32_t edge) const {
+    const std::int32_t first = edge / group;
+    return dense + (first * m.height * group + (edge - first * group)) * m.width;
+  }
 };
 
 // factor * |x|^(norm - 1) sign(x) is added to every gradient; with factor 0 nothing is.
@@ -56,88 +65,89 @@ struct MatrixPenalty {
   }
 };
 
-// A tile of a matrix is kStrips strips side by side; a strip is kStrip elements of a column, and one thread's work.
-inline constexpr int kStrip = 16, kStrips = 128;
+// A strip is kStrip elements of a column, and one thread's work; a tile is strips side by side: whole warps of them, so
+// many that tiles share a row out evenly.
+inline constexpr int kStrip = 16, kMostStrips = 256;
 
-FRUGAL_MATRIX_CODE std::int64_t tiles_across(std::int64_t width) { return (width + kStrips - 1) / kStrips; }
+FRUGAL_MATRIX_CODE std::int64_t tiles_across(std::int64_t width) { return (width + kMostStrips - 1) / kMostStrips; }
+FRUGAL_MATRIX_CODE std::int64_t strips_of_tile(std::int64_t width) {
+  constexpr std::int64_t kWarp = 32;
+  const std::int64_t across = kWarp * tiles_across(width);
+  return (width + across - 1) / across * kWarp;
+}
 FRUGAL_MATRIX_CODE std::int64_t matrix_tiles(std::int64_t height, std::int64_t width) {
   return (height + kStrip - 1) / kStrip * tiles_across(width);
 }
 
-// The strip of row u that begins at (first, column).
-class MatrixStrip {
- public:
-  FRUGAL_MATRIX_CODE MatrixStrip(const MatrixRows& m, std::int64_t u, std::int64_t first, std::int64_t column,
-                                 const MatrixPenalty& penalty)
-      : m_(m),
-        at_(m.matrix(u) + first * m.width + column),
-        first_(first),
-        column_(column),
-        length_(m.height - first < kStrip ? static_cast<int>(m.height - first) : kStrip) {
-    FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r) {
-      value_[r] = r < length_ ? at_[r * m.width] : 0.0f;
-      penalty_[r] = penalty.factor == 0.0f ? 0.0f : penalty.factor * penalty.rising(value_[r]);
-    }
-  }
+// Where a tile begins, and how many elements its strips have.
+struct MatrixTile {
+  std::int64_t row, column;
+  int length;
 
-  // The sum of squares of the gradient by an edge.
-  FRUGAL_MATRIX_CODE float square(const MatrixGradients& g, std::int32_t edge) const {
-    float gradient[kStrip], sum = 0.0f;
-    differentiate(g, edge, gradient);
+  FRUGAL_MATRIX_CODE MatrixTile(const MatrixRows& m, std::int64_t tile) {
+    const auto number = static_cast<std::int32_t>(tile), across = static_cast<std::int32_t>(tiles_across(m.width));
+    row = number / across * kStrip;
+    column = number % across * strips_of_tile(m.width);
+    length = m.height - row < kStrip ? static_cast<int>(m.height - row) : kStrip;
+  }
+};
+
+// Elements of a gradient by a strip, or of a sum of them; 0 beyond the matrix.
+struct StripGradient {
+  float element[kStrip] = {};
+
+  // left: kStrip elements, 0 beyond the matrix.
+  FRUGAL_MATRIX_CODE void add_term(const float* left, float right) {
     FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r) sum = std::fma(gradient[r], gradient[r], sum);
+    for (int r = 0; r < kStrip; ++r) element[r] = std::fma(left[r], right, element[r]);
+  }
+  FRUGAL_MATRIX_CODE void add_dense(const float* from, std::int32_t down, int length, float times) {
+    FRUGAL_MATRIX_UNROLL
+    for (int r = 0; r < kStrip; ++r)
+      if (r < length) element[r] = std::fma(times, from[r * down], element[r]);
+  }
+  FRUGAL_MATRIX_CODE float square() const {
+    float sum = 0.0f;
+    FRUGAL_MATRIX_UNROLL
+    for (int r = 0; r < kStrip; ++r) sum = std::fma(element[r], element[r], sum);
     return sum;
   }
+};
 
+// A strip of a matrix; 0 beyond it.
+struct MatrixStrip {
+  float value[kStrip] = {};
+
+  FRUGAL_MATRIX_CODE void load(const float* from, std::int32_t down, int length) {
+    FRUGAL_MATRIX_UNROLL
+    for (int r = 0; r < kStrip; ++r) value[r] = r < length ? from[r * down] : 0.0f;
+  }
+  // That of the penalty, which every edge's begins with.
+  FRUGAL_MATRIX_CODE StripGradient gradient(const MatrixPenalty& penalty) const {
+    StripGradient gradient;
+    if (penalty.factor == 0.0f) return gradient;
+    FRUGAL_MATRIX_UNROLL
+    for (int r = 0; r < kStrip; ++r) gradient.element[r] = penalty.factor * penalty.rising(value[r]);
+    return gradient;
+  }
   // The sum of |x|^norm.
   FRUGAL_MATRIX_CODE float amount(const MatrixPenalty& penalty) const {
     float sum = 0.0f;
     FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r) sum += penalty.rising(value_[r]) * value_[r];
+    for (int r = 0; r < kStrip; ++r) sum += penalty.rising(value[r]) * value[r];
     return sum;
   }
-
-  // Adds `times` times the gradient by an edge.
-  FRUGAL_MATRIX_CODE void add(const MatrixGradients& g, std::int32_t edge, float times) {
-    float gradient[kStrip];
-    differentiate(g, edge, gradient);
+  // Adds the step, and `times` times the gradient of the penalty.
+  FRUGAL_MATRIX_CODE void move(const StripGradient& step, const MatrixPenalty& penalty, float times) {
+    const StripGradient own = gradient(penalty);
     FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r) value_[r] = std::fma(times, gradient[r], value_[r]);
+    for (int r = 0; r < kStrip; ++r) value[r] += std::fma(times, own.element[r], step.element[r]);
   }
-
-  FRUGAL_MATRIX_CODE void store() const {
+  FRUGAL_MATRIX_CODE void store(float* to, std::int32_t down, int length) const {
     FRUGAL_MATRIX_UNROLL
     for (int r = 0; r < kStrip; ++r)
-      if (r < length_) at_[r * m_.width] = value_[r];
+      if (r < length) to[r * down] = value[r];
   }
-
- private:
-  // Beyond the matrix the gradient is 0.
-  FRUGAL_MATRIX_CODE void differentiate(const MatrixGradients& g, std::int32_t edge, float (&gradient)[kStrip]) const {
-    FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r) gradient[r] = penalty_[r];
-    for (std::int64_t k = std::int64_t{edge} * g.terms, end = k + g.terms; k < end; ++k) {
-      const float* left = g.left + k * m_.height + first_;
-      const float right = g.right[k * m_.width + column_];
-      FRUGAL_MATRIX_UNROLL
-      for (int r = 0; r < kStrip; ++r)
-        if (r < length_) gradient[r] = std::fma(left[r], right, gradient[r]);
-    }
-    if (g.dense == nullptr) return;
-    const std::int32_t group = edge / g.group;
-    const std::int64_t down = g.group * m_.width;
-    const float* dense = g.dense + (group * m_.height + first_) * down + (edge - group * g.group) * m_.width + column_;
-    FRUGAL_MATRIX_UNROLL
-    for (int r = 0; r < kStrip; ++r)
-      if (r < length_) gradient[r] += dense[r * down];
-  }
-
-  const MatrixRows& m_;
-  float* const at_;
-  const std::int64_t first_, column_;
-  const int length_;
-  float value_[kStrip], penalty_[kStrip];
 };
 
 }  // namespace frugal

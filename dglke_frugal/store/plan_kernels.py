@@ -50,8 +50,9 @@ def _complete(stream: int, dim, host, cache, staging, leave, target, records, en
 
 def with_squares(entry: tuple, stream: int) -> tuple:
     """An entry with the mean squares of its gradients, which a GPU's kernels want."""
-    gradients, offset, order, *squares = entry
-    if not squares and not isinstance(gradients, np.ndarray) and gradients.is_cuda:
-        squares = [gradients.new_empty(len(gradients))]
-        _native.mean_squares(gradients, squares[0], stream)
-    return gradients, offset, order, squares[0] if squares else None
+    gradients, offset, order, *given = entry
+    squares = given[0] if given else None
+    if squares is None and not isinstance(gradients, np.ndarray) and gradients.is_cuda:
+        squares = gradients.new_empty(len(gradients))
+        _native.mean_squares(gradients, squares, stream)
+    return gradients, offset, order, squares

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from dglke_frugal._native import MatrixRows, projected_distances, projected_gradients
+from dglke_frugal._native import MatrixRows
 
 SHAPES = [(1, 1), (7, 7), (3, 130), (50, 33), (200, 200)]
 ROWS, TABLE, EDGES, TERMS, GROUP = [4, 0, 3, 8, 1, 7, 7], 9, [1, 3, 40, 9, 1, 0, 0], 2, 2
@@ -64,21 +64,20 @@ def test_update(machine, shape, norm, factor):
     case, learning_rate, elements = Case(machine, *shape), 0.1, shape[0] * shape[1]
     rising = np.sign(case.table) * np.abs(case.table.astype(np.float64)) ** (norm - 1)
     penalty = factor * rising[ROWS, :elements].reshape(-1, *shape)[case.slot]
-    entries, means, gradients = [], [], []
+    entries, gradients = [], []
     for _ in range(2):
         arrays, gradient = case.factors()
         entries.append(tuple(map(machine.put, arrays)))
         gradients.append(gradient + penalty)
-        squares, amounts = case.empty(case.rows.tiles, case.edges), case.empty(case.rows.tiles, len(ROWS))
-        case.rows.squares(entries[-1], norm, factor, squares, amounts, machine.stream)
-        means.append(machine.get(squares).sum(0) / elements)
-        expected = (gradients[-1] ** 2).mean((1, 2))[case.occurrence]
-        np.testing.assert_allclose(means[-1], expected, rtol=1e-4)
-        expected = np.where(EDGES, (np.abs(case.table[ROWS, :elements].astype(np.float64)) ** norm).sum(1), 0)
-        np.testing.assert_allclose(machine.get(amounts).sum(0), expected, rtol=1e-4)
+    squares, amounts = case.empty(2, case.rows.tiles, case.edges), case.empty(case.rows.tiles, case.edges)
+    case.rows.squares(entries, norm, factor, squares, amounts, machine.stream)
+    means = machine.get(squares).sum(1) / elements
+    for mean, gradient in zip(means, gradients):
+        np.testing.assert_allclose(mean, (gradient**2).mean((1, 2))[case.occurrence], rtol=1e-4)
+    expected = (np.abs(case.table[ROWS, :elements].astype(np.float64)) ** norm).sum(1) @ EDGES
+    np.testing.assert_allclose(machine.get(amounts).sum(), expected, rtol=1e-4)
 
-    case.rows.update(entries, machine.put(np.stack(means)), norm, factor, learning_rate,
-                     case.empty(2, len(ROWS)), machine.stream)
+    case.rows.update(entries, squares, norm, factor, learning_rate, case.empty(2, len(ROWS)), machine.stream)
     expected = case.table.astype(np.float64)
     for gradient, mean in zip(gradients, means):
         for u, row in enumerate(ROWS[:5]):
@@ -89,24 +88,36 @@ def test_update(machine, shape, norm, factor):
     np.testing.assert_allclose(machine.get(case.on_device), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 2, 7), (2, 19, 8, 100), (5, 40, 1, 33)], ids=str)
-def test_projected_pairs(machine, shape):
-    groups, negatives, edges, columns = shape
-    random = np.random.default_rng(3)
-    query, weight, projected = (random.normal(size=size).astype(np.float32) for size in (
-        (groups * edges, columns), (groups * edges, negatives), shape))
-    projected[0, 0, 0] = query[0]  # equal rows, whose distance has no slope
-    difference = query.reshape(groups, 1, edges, columns) - projected
-    pull = weight.reshape(groups, edges, negatives).transpose(0, 2, 1)[..., None] * np.sign(difference)
+@pytest.mark.parametrize("negatives", [1, 19, 140])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 8), (50, 33), (20, 120), (120, 20)], ids=str)
+def test_projected_pairs(machine, shape, negatives):
+    """Two chunks of edges, in the order of rows not all ascending: any order will do."""
+    case, (height, width) = Case(machine, *shape), shape
+    size = case.edges // 2
+    candidates, query = case.normal(2, negatives, height), case.normal(case.edges, width)
+    slope = case.normal(case.edges, negatives)
+    of_edge = np.einsum("bni,bij->bnj", candidates.astype(np.float64)[np.arange(case.edges) // size], case.matrices())
+    difference = query[:, None] - of_edge
 
-    queries, rows = machine.put(query), machine.put(projected)
-    distances, of_query = (machine.put(np.full(like.shape, np.nan, np.float32)) for like in (weight, query))
-    projected_distances(queries, rows, distances, machine.stream)
-    expected = np.abs(difference).sum(-1).transpose(0, 2, 1).reshape(weight.shape)
-    np.testing.assert_allclose(machine.get(distances), expected, rtol=1e-5, atol=1e-6)
-    projected_gradients(queries, machine.put(weight), rows, of_query, machine.stream)
-    np.testing.assert_array_equal(machine.get(rows), -pull)
-    np.testing.assert_allclose(machine.get(of_query), pull.sum(1).reshape(query.shape), rtol=1e-4, atol=1e-5)
+    projected, distances = case.empty(case.edges, negatives, width), case.empty(case.edges, negatives)
+    case.rows.project(machine.put(candidates), machine.put(query), projected, distances, machine.stream)
+    expected = np.abs(difference).sum(-1)
+    np.testing.assert_allclose(machine.get(distances), expected, rtol=1e-5, atol=1e-5 * expected.max())
+
+    of_pairs, of_query = case.empty(2, negatives, size, width), case.empty(case.edges, width)
+    case.rows.differentiate_projected(machine.put(query), machine.put(slope), projected, of_pairs, of_query,
+                                      machine.stream)
+    expected = (slope[..., None] * np.sign(difference)).reshape(2, size, negatives, width)
+    sure = np.abs(difference).reshape(expected.shape) > 1e-4  # of others rounding decides
+    found = machine.get(of_pairs).transpose(0, 2, 1, 3)
+    np.testing.assert_array_equal(found[sure], expected.astype(np.float32)[sure])
+    np.testing.assert_allclose(machine.get(of_query), -found.sum(2).reshape(query.shape), rtol=1e-4, atol=1e-4)
+
+    back = case.empty(2, case.rows.stripes, negatives, height)
+    case.rows.project_back(of_pairs, back, machine.stream)
+    by_chunk = case.matrices().reshape(2, size, height, width)
+    expected = np.einsum("cbnj,cbij->cni", found, by_chunk)
+    np.testing.assert_allclose(machine.get(back).sum(1), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
 def test_what_does_not_fit_is_refused():
@@ -117,11 +128,11 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="products must be"):
         case.rows.products(False, x, np.empty((case.edges, 1, 4), np.float32))
     left, right, dense = case.factors()[0]
-    squares = np.empty((case.rows.tiles, case.edges), np.float32)
+    squares = np.empty((1, case.rows.tiles, case.edges), np.float32)
     with pytest.raises(ValueError, match="factors must be"):
-        case.rows.squares((right, left, None), 3.0, 0.0, squares, None)
+        case.rows.squares([(right, left, None)], 3.0, 0.0, squares, None)
     with pytest.raises(ValueError, match="dense gradients"):
-        case.rows.squares((left, right, dense[1:]), 3.0, 0.0, squares, None)
+        case.rows.squares([(left, right, dense[1:])], 3.0, 0.0, squares, None)
     with pytest.raises(IndexError):
         MatrixRows(case.table, np.array([99] * 7), 3, 4, case.offset, case.occurrence, case.slot).products(
             False, x, np.empty((case.edges, 1, 3), np.float32))

@@ -27,10 +27,8 @@ def differentiate(config, batch, tables, device):
         weight = put(batch.weight) if form.weighted else None
         gradients, slopes = make_gradient_pass(config, stream=device.stream).run(form, rows, weight)
         found.update({name: value.cpu().numpy() for name, value in gradients._asdict().items() if value is not None})
-        if slopes.positive_loss is None:
-            found["total"] = slopes.negative_loss.item()
-        else:
-            found["total"] = 0.5 * (slopes.positive_loss + slopes.negative_loss).item()
+        mean = slopes.losses.double().mean(0).sum().item()
+        found["total"] = mean if config.loss.joint else 0.5 * mean
 
     device.submit(work)
     device.synchronize()

@@ -9,39 +9,74 @@ namespace {
 
 using Term = PairTerm<PairKind::kAbsolute>;
 
-// Calls body(edge, negative, row of projected) for all pairs; a task is an edge.
 template <typename Body>
-void for_pairs(const ProjectedShape& s, const Body& body) {
-  default_pool().parallel_for(s.groups * s.edges, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t edge = begin; edge < end; ++edge)
-      for (std::int64_t n = 0; n < s.negatives; ++n)
-        body(edge, n, ((edge / s.edges * s.negatives + n) * s.edges + edge % s.edges) * s.columns);
+void for_each(std::int64_t count, const Body& body) {
+  default_pool().parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
   });
 }
 
 }  // namespace
 
-void projected_distances(const ProjectedShape& s, const float* query, const float* projected, float* distances) {
-  for_pairs(s, [&](std::int64_t edge, std::int64_t n, std::int64_t row) {
-    float sum = 0.0f;
-    for (std::int64_t k = 0; k < s.columns; ++k) {
-      const float difference = query[edge * s.columns + k] - projected[row + k];
-      sum += Term::distance(&difference);
+void project(const ProjectedPairs& p, const float* candidates, const float* query, float* projected, float* distances) {
+  const MatrixRows& m = p.m;
+  for_each(m.edges, [&](std::int64_t o) {
+    if (!p.begins(o)) return;
+    const float* const matrix = m.matrix(m.slot[m.occurrence[o]]);
+    for (std::int64_t n = 0; n < p.negatives; ++n) {
+      const float* const from = candidates + (p.chunk(o) * p.negatives + n) * m.height;
+      float* const to = projected + (o * p.negatives + n) * m.width;
+      std::fill_n(to, m.width, 0.0f);
+      for (std::int64_t i = 0; i < m.height; ++i)
+        for (std::int64_t j = 0; j < m.width; ++j) to[j] += from[i] * matrix[i * m.width + j];
+      for (std::int64_t other = o; other < p.end_of_run(o); ++other) {
+        const float* const own = query + m.occurrence[other] * m.width;
+        float sum = 0.0f;
+        for (std::int64_t j = 0; j < m.width; ++j) {
+          const float difference = own[j] - to[j];
+          sum += Term::distance(&difference);
+        }
+        distances[m.occurrence[other] * p.negatives + n] = sum;
+      }
     }
-    distances[edge * s.negatives + n] = sum;
   });
 }
 
-void projected_gradients(const ProjectedShape& s, const float* query, const float* weight, float* projected,
-                         float* of_query) {
-  std::fill_n(of_query, s.groups * s.edges * s.columns, 0.0f);
-  for_pairs(s, [&](std::int64_t edge, std::int64_t n, std::int64_t row) {
-    for (std::int64_t k = 0; k < s.columns; ++k) {
-      const float difference = query[edge * s.columns + k] - projected[row + k];
-      float pull = 0.0f;
-      Term::pull(&difference, weight[edge * s.negatives + n], &pull);
-      projected[row + k] = -pull;
-      of_query[edge * s.columns + k] += pull;
+void differentiate_projected(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
+                             float* gradients, float* of_query) {
+  const MatrixRows& m = p.m;
+  for_each(m.edges, [&](std::int64_t o) {
+    const std::int32_t edge = m.occurrence[o];
+    const float *const own = query + edge * m.width, *const weight = slope + edge * p.negatives;
+    float* const sum = of_query + edge * m.width;
+    std::fill_n(sum, m.width, 0.0f);
+    const std::int64_t begin = p.begin_of_run(o);
+    for (std::int64_t n = 0; n < p.negatives; ++n)
+      for (std::int64_t j = 0; j < m.width; ++j) {
+        const float difference = own[j] - projected[(begin * p.negatives + n) * m.width + j];
+        float pull = 0.0f;
+        Term::pull(&difference, -weight[n], &pull);
+        gradients[p.place(edge, n) + j] = -pull;
+        sum[j] += pull;
+      }
+  });
+}
+
+void project_back(const ProjectedPairs& p, const float* gradients, float* of_candidates) {
+  const MatrixRows& m = p.m;
+  const std::int64_t block = p.negatives * m.height;
+  std::fill_n(of_candidates, p.chunks() * p.stripes() * block, 0.0f);
+  for_each(p.stripes(), [&](std::int64_t stripe) {
+    const std::int64_t first = stripe * p.kStripe, last = std::min(first + p.kStripe, m.edges);
+    for (std::int64_t o = first; o < last; ++o) {
+      const std::int32_t edge = m.occurrence[o];
+      const float* const matrix = m.matrix(m.slot[edge]);
+      float* const sums = of_candidates + (p.chunk(o) * p.stripes() + stripe) * block;
+      for (std::int64_t n = 0; n < p.negatives; ++n) {
+        const float* const from = gradients + p.place(edge, n);
+        for (std::int64_t i = 0; i < m.height; ++i)
+          for (std::int64_t j = 0; j < m.width; ++j) sums[n * m.height + i] += matrix[i * m.width + j] * from[j];
+      }
     }
   });
 }

@@ -8,14 +8,21 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr unsigned kAll = 0xffffffffu;
-constexpr int kPiece = 8;  // edges of a block that multiplies, in the order of rows: those of a row read it together
-constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int kTimesRows = 4;     // rows of a matrix that a warp multiplies at a time ...
-constexpr int kTimesVectors = 4;  // ... by as many vectors
-constexpr int kBackVectors = 8;   // vectors that a transposed matrix is multiplied by at a time
-constexpr int kStripWarps = kStrips / kWarp;
-constexpr int kSquares = 32;  // occurrences whose squares a block brings together at a time
-constexpr int kStateThreads = 128;
+constexpr int kPiece = 8;  // edges, in the order of rows, whose factors a block fetches together
+constexpr int kMostWarps = kMostStrips / kWarp;
+constexpr int kStateWarps = 4, kStateThreads = kStateWarps * kWarp;
+
+struct Entries {
+  MatrixGradients entry[kMaxEntries];
+  int count, terms;  // terms: most of an entry
+};
+
+// DGL-KE's default norm gets a kernel of its own, so that no power function stands in the way of the others' code.
+template <bool kCubic>
+__device__ inline MatrixPenalty known(MatrixPenalty penalty) {
+  if (kCubic) penalty.norm = 3.0f;
+  return penalty;
+}
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -23,232 +30,230 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
-// The end of the edges, in the order of rows, that have the row of the edge at `begin`.
-__device__ inline int end_of_run(const MatrixRows& m, int begin, int last) {
-  const std::int32_t slot = m.slot[m.occurrence[begin]];
-  int end = begin + 1;
-  while (end < last && m.slot[m.occurrence[end]] == slot) ++end;
-  return end;
-}
-
-// The vector number `k`, counted over the edges in the order of rows. In 32 bits, where division is quick.
-__device__ inline std::int64_t vector_of(const MatrixRows& m, int k, int vectors) {
-  const int i = k / vectors;
-  return std::int64_t{m.occurrence[i]} * vectors + (k - i * vectors);
-}
-
-// A warp makes kTimesRows elements of the products of a block's edges.
-__global__ void __launch_bounds__(kThreads, 3)
-    times_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::int64_t row = (static_cast<int>(blockIdx.x) % tiles * kWarps + warp) * kTimesRows;
-  if (row >= m.height) return;
-  const int edges = static_cast<int>(m.edges), first = static_cast<int>(blockIdx.x) / tiles * kPiece;
-  const int last = first + kPiece < edges ? first + kPiece : edges;
-  for (int begin = first, end; begin < last; begin = end) {
-    end = end_of_run(m, begin, last);
-    const float* from[kTimesRows];
-    const float* matrix = m.matrix(m.slot[m.occurrence[begin]]);
+// Lane l gets the sum over all lanes of values[l / 4].
+__device__ inline float sum_of_eight(float (&values)[kPiece]) {
+  const int lane = threadIdx.x % kWarp;
+  int bit = kWarp / 2;
 #pragma unroll
-    for (int r = 0; r < kTimesRows; ++r)  // beyond the last one: that again
-      from[r] = matrix + (row + r < m.height ? row + r : m.height - 1) * m.width;
-    for (int k = begin * vectors; k < end * vectors; k += kTimesVectors) {
-      const float* vector[kTimesVectors];
-      float* to[kTimesVectors];
-      float sum[kTimesRows][kTimesVectors] = {};
+  for (int half = kPiece / 2; half > 0; half /= 2, bit /= 2)
 #pragma unroll
-      for (int c = 0; c < kTimesVectors; ++c) {
-        const std::int64_t v = vector_of(m, k + c < end * vectors ? k + c : end * vectors - 1, vectors);
-        vector[c] = x + v * m.width;
-        to[c] = y + v * m.height + row;
-      }
-#pragma unroll 2
-      for (std::int64_t j = lane; j < m.width; j += kWarp) {
-        float a[kTimesRows], b[kTimesVectors];
-#pragma unroll
-        for (int r = 0; r < kTimesRows; ++r) a[r] = from[r][j];
-#pragma unroll
-        for (int c = 0; c < kTimesVectors; ++c) b[c] = vector[c][j];
-#pragma unroll
-        for (int r = 0; r < kTimesRows; ++r)
-#pragma unroll
-          for (int c = 0; c < kTimesVectors; ++c) sum[r][c] = __fmaf_rn(a[r], b[c], sum[r][c]);
-      }
-#pragma unroll
-      for (int r = 0; r < kTimesRows; ++r)
-#pragma unroll
-        for (int c = 0; c < kTimesVectors; ++c) {
-          const float total = warp_sum(sum[r][c]);
-          if (lane == 0 && row + r < m.height && k + c < end * vectors) to[c][r] = total;
-        }
+    for (int i = 0; i < half; ++i) {
+      const float low = values[i], high = values[i + half];
+      values[i] = (lane & bit ? high : low) + __shfl_xor_sync(kAll, lane & bit ? low : high, bit);
     }
-  }
+  float sum = values[0];
+  sum += __shfl_xor_sync(kAll, sum, 2);
+  return sum + __shfl_xor_sync(kAll, sum, 1);
 }
+static_assert(kPiece * 4 == kWarp);
 
-// A block makes kWarp elements of the products of its edges by transposed matrices: its warps share out the depth.
-__global__ void __launch_bounds__(kThreads)
-    back_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
-  __shared__ float parts[kWarps][kBackVectors][kWarp];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::int64_t column = static_cast<int>(blockIdx.x) % tiles * kWarp + lane;
-  const int edges = static_cast<int>(m.edges), first = static_cast<int>(blockIdx.x) / tiles * kPiece;
-  const int last = first + kPiece < edges ? first + kPiece : edges;
-  for (int begin = first, end; begin < last; begin = end) {
-    end = end_of_run(m, begin, last);
-    const float* matrix = m.matrix(m.slot[m.occurrence[begin]]) + (column < m.width ? column : m.width - 1);
-    for (int k = begin * vectors; k < end * vectors; k += kBackVectors) {
-      const float* vector[kBackVectors];
-      float sum[kBackVectors] = {};
-#pragma unroll
-      for (int c = 0; c < kBackVectors; ++c)  // beyond the last one: that again
-        vector[c] = x + vector_of(m, k + c < end * vectors ? k + c : end * vectors - 1, vectors) * m.height;
-#pragma unroll 4
-      for (std::int64_t i = warp; i < m.height; i += kWarps) {
-        const float a = matrix[i * m.width];
-#pragma unroll
-        for (int c = 0; c < kBackVectors; ++c) sum[c] = __fmaf_rn(a, vector[c][i], sum[c]);
-      }
-      __syncthreads();  // the last ones have been used
-#pragma unroll
-      for (int c = 0; c < kBackVectors; ++c) parts[warp][c][lane] = sum[c];
-      __syncthreads();
-      if (k + warp < end * vectors && column < m.width) {
-        float total = 0.0f;
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) total += parts[w][warp][lane];
-        y[vector_of(m, k + warp, vectors) * m.width + column] = total;
-      }
+// Left factors of up to kPiece edges, by their tile's rows; 0 beyond the matrix.
+template <int kTerms>
+struct LeftFactors {
+  float of[kPiece][kTerms][kStrip];
+
+  // By a block: what is asked for is there behind its next barrier. first: of the occurrences.
+  __device__ void fetch(const MatrixRows& m, const MatrixGradients& g, const MatrixTile& tile, std::int64_t first,
+                        int count) {
+    for (int i = threadIdx.x; i < kPiece * kTerms * kStrip; i += blockDim.x) {
+      const int e = i / (kTerms * kStrip), k = i / kStrip % kTerms, r = i % kStrip;
+      float x = 0.0f;
+      if (e < count && k < g.terms && r < tile.length)
+        x = g.left[(std::int64_t{m.occurrence[first + e]} * g.terms + k) * m.height + tile.row + r];
+      of[e][k][r] = x;
     }
-  }
-}
-static_assert(kWarps == kBackVectors, "each warp brings one vector's parts together");
-
-// Which strip is a thread's; threads beyond the width have none.
-struct Place {
-  std::int64_t u, tile, row, column;
-
-  __device__ Place(const MatrixRows& m, unsigned tiles) : u(blockIdx.x / tiles), tile(blockIdx.x % tiles) {
-    const unsigned across = static_cast<unsigned>(tiles_across(m.width));
-    row = blockIdx.x % tiles / across * kStrip;
-    column = blockIdx.x % tiles % across * kStrips + threadIdx.x;
   }
 };
 
-// A block takes the squares of all gradients by one tile.
-__global__ void __launch_bounds__(kStrips, 5)
-    squares_kernel(MatrixRows m, MatrixGradients gradients, MatrixPenalty penalty, float* squares, float* amounts,
-                   unsigned tiles) {
-  __shared__ float parts[kStripWarps][kSquares];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const Place at(m, tiles);
-  const std::int64_t begin = m.offset[at.u], end = m.offset[at.u + 1];
-  if (begin == end) {
-    if (amounts != nullptr && threadIdx.x == 0) amounts[at.tile * m.count + at.u] = 0.0f;
-    return;
-  }
-  const auto bring_together = [&](int i) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < kStripWarps; ++w) sum += parts[w][i];
-    return sum;
-  };
-  const bool mine = at.column < m.width;
-  const MatrixStrip strip(m, at.u, at.row, mine ? at.column : 0, penalty);
-  if (amounts != nullptr) {
-    const float sum = warp_sum(mine ? strip.amount(penalty) : 0.0f);
-    if (lane == 0) parts[warp][0] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) amounts[at.tile * m.count + at.u] = bring_together(0);
-    __syncthreads();
-  }
-  for (std::int64_t first = begin; first < end; first += kSquares) {
-    const int count = static_cast<int>(end - first < kSquares ? end - first : kSquares);
-#pragma unroll 2
-    for (int i = 0; i < count; ++i) {
-      const float sum = warp_sum(mine ? strip.square(gradients, m.occurrence[first + i]) : 0.0f);
-      if (lane == 0) parts[warp][i] = sum;
-    }
-    __syncthreads();
-    if (threadIdx.x < count) squares[at.tile * m.edges + first + threadIdx.x] = bring_together(threadIdx.x);
-    __syncthreads();
-  }
-}
+// A thread's right factors of as many edges.
+template <int kTerms>
+struct RightFactors {
+  float of[kPiece][kTerms];
 
-struct Entries {
-  MatrixGradients entry[kMaxEntries];
-  int count;
+  __device__ void fetch(const MatrixRows& m, const MatrixGradients& g, int column, std::int64_t first, int count) {
+#pragma unroll
+    for (int e = 0; e < kPiece; ++e) {
+      const float* const from = g.right + std::int64_t{m.occurrence[first + (e < count ? e : 0)]} * g.terms * m.width;
+#pragma unroll
+      for (int k = 0; k < kTerms; ++k) of[e][k] = k < g.terms ? from[k * m.width + column] : 0.0f;
+    }
+  }
 };
 
-// A thread adds up the state of a row.
+// Adds `times` times the gradient by a thread's strip of number e of those edges, of which `first` is the first one's
+// occurrence.
+template <int kTerms>
+__device__ inline void add_gradient(const MatrixRows& m, const MatrixGradients& g, const MatrixTile& tile, int column,
+                                    const LeftFactors<kTerms>& left, const RightFactors<kTerms>& right,
+                                    std::int64_t first, int e, float times, StripGradient& sum) {
+#pragma unroll
+  for (int k = 0; k < kTerms; ++k)
+    if (k < g.terms) sum.add_term(left.of[e][k], times * right.of[e][k]);
+  if (g.dense == nullptr) return;
+  const auto down = static_cast<std::int32_t>(g.group * m.width);
+  sum.add_dense(g.dense_of(m, m.occurrence[first + e]) + tile.row * down + column, down, tile.length, times);
+}
+
+// A block takes the squares over one tile of the gradients of a piece of the edges in one entry: a relation with many
+// edges is several blocks' work.
+template <int kTerms, bool kCubic>
+__global__ void __launch_bounds__(kMostStrips, 3)
+    squares_kernel(MatrixRows m, const __grid_constant__ Entries entries, MatrixPenalty any_penalty, float* squares,
+                   float* amounts, unsigned tiles, unsigned pieces) {
+  __shared__ alignas(16) LeftFactors<kTerms> left;
+  __shared__ const float* matrix[kPiece];  // of each edge
+  __shared__ float parts[kMostWarps][kPiece + 1];  // squares of the edges, and amounts of all of them
+  const MatrixPenalty penalty = known<kCubic>(any_penalty);
+  const unsigned number = blockIdx.x % tiles, of_entry = blockIdx.x / tiles / pieces;
+  const std::int64_t first = blockIdx.x / tiles % pieces * kPiece;
+  const int count = static_cast<int>(m.edges - first < kPiece ? m.edges - first : kPiece);
+  const MatrixGradients& g = entries.entry[of_entry];
+  const MatrixTile tile(m, number);
+  const bool mine = tile.column + threadIdx.x < m.width, sums_amounts = amounts != nullptr && of_entry == 0;
+  const int column = static_cast<int>(mine ? tile.column + threadIdx.x : m.width - 1);
+  if (threadIdx.x < count) matrix[threadIdx.x] = m.matrix(m.slot[m.occurrence[first + threadIdx.x]]);
+  left.fetch(m, g, tile, first, count);
+  RightFactors<kTerms> right;
+  right.fetch(m, g, column, first, count);
+  __syncthreads();
+
+  float square[kPiece] = {}, amount = 0.0f, of_row = 0.0f;
+  StripGradient start;
+#pragma unroll
+  for (int e = 0; e < kPiece; ++e) {
+    if (e == count || !mine) break;
+    if ((penalty.factor != 0.0f || sums_amounts) && (e == 0 || matrix[e] != matrix[e - 1])) {
+      MatrixStrip strip;
+      strip.load(matrix[e] + tile.row * m.width + column, static_cast<std::int32_t>(m.width), tile.length);
+      start = strip.gradient(penalty);
+      if (sums_amounts) of_row = strip.amount(penalty);
+    }
+    StripGradient gradient = start;
+    add_gradient(m, g, tile, column, left, right, first, e, 1.0f, gradient);
+    square[e] = gradient.square();
+    amount += of_row;
+  }
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const float sum = sum_of_eight(square);
+  if (sums_amounts) amount = warp_sum(amount);
+  if (lane % 4 == 0) parts[warp][lane / 4] = sum;
+  if (lane == 0) parts[warp][kPiece] = amount;
+  __syncthreads();
+  if (threadIdx.x > kPiece) return;
+  float total = 0.0f;
+  for (unsigned w = 0; w < blockDim.x / kWarp; ++w) total += parts[w][threadIdx.x];
+  if (threadIdx.x < count) squares[(of_entry * tiles + number) * m.edges + first + threadIdx.x] = total;
+  if (!sums_amounts) return;
+  if (threadIdx.x < count && threadIdx.x > 0) amounts[number * m.edges + first + threadIdx.x] = 0.0f;
+  if (threadIdx.x == kPiece) amounts[number * m.edges + first] = total;
+}
+
+// A warp adds up the state of a row; a lane looks an occurrence's squares up.
 __global__ void __launch_bounds__(kStateThreads)
-    states_kernel(MatrixRows m, int entries, const float* means, float* deviations) {
-  const std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * kStateThreads + threadIdx.x;
+    states_kernel(MatrixRows m, int entries, const float* squares, float* deviations, int tiles) {
+  const std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * kStateWarps + threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp;
   if (u >= m.count || m.offset[u] == m.offset[u + 1]) return;
+  const std::int64_t begin = m.offset[u], end = m.offset[u + 1];
   float* const record = m.matrix(u);
   float state = record[m.elements()];
   for (int e = 0; e < entries; ++e) {
+    for (std::int64_t first = begin; first < end; first += kWarp) {
+      const int count = static_cast<int>(end - first < kWarp ? end - first : kWarp);
+      float sum = 0.0f;
 #pragma unroll 8
-    for (std::int64_t o = m.offset[u]; o < m.offset[u + 1]; ++o) state += means[e * m.edges + o];
-    deviations[e * m.count + u] = __fsqrt_rn(state) + 1e-10f;
+      for (int t = 0; t < tiles && lane < count; ++t) sum += squares[(e * tiles + t) * m.edges + first + lane];
+      const float mean = sum / static_cast<float>(m.elements());
+      for (int i = 0; i < count; ++i) state += __shfl_sync(kAll, mean, i);
+    }
+    if (lane == 0) deviations[e * m.count + u] = __fsqrt_rn(state) + 1e-10f;
   }
-  record[m.elements()] = state;
+  if (lane == 0) record[m.elements()] = state;
 }
 
-__global__ void __launch_bounds__(kStrips)
-    move_kernel(MatrixRows m, Entries entries, MatrixPenalty penalty, float learning_rate, const float* deviations,
-                unsigned tiles) {
-  const Place at(m, tiles);
-  const std::int64_t begin = m.offset[at.u], end = m.offset[at.u + 1];
-  if (begin == end || at.column >= m.width) return;
-  MatrixStrip strip(m, at.u, at.row, at.column, penalty);
+// A block moves one tile of a row by all edges of the row.
+template <int kTerms, bool kCubic>
+__global__ void __launch_bounds__(kMostStrips, 3)
+    move_kernel(MatrixRows m, const __grid_constant__ Entries entries, MatrixPenalty any_penalty, float learning_rate,
+                const float* deviations, unsigned tiles) {
+  __shared__ alignas(16) LeftFactors<kTerms> left;
+  const MatrixPenalty penalty = known<kCubic>(any_penalty);
+  const unsigned u = blockIdx.x / tiles;
+  const std::int64_t begin = m.offset[u], end = m.offset[u + 1];
+  if (begin == end) return;
+  const MatrixTile tile(m, blockIdx.x % tiles);
+  const bool mine = tile.column + threadIdx.x < m.width;
+  const int column = static_cast<int>(mine ? tile.column + threadIdx.x : m.width - 1);
+  const auto width = static_cast<std::int32_t>(m.width);
+  float* const at = m.matrix(u) + tile.row * m.width + column;
+  MatrixStrip strip;
+  strip.load(at, width, tile.length);
+  StripGradient step;
+  float times_of_all = 0.0f;
+#pragma unroll 1
+  for (int e = 0; e < entries.count; ++e) {
+    const MatrixGradients& g = entries.entry[e];
+    const float times = -learning_rate / deviations[e * m.count + u];
+    times_of_all += times * static_cast<float>(end - begin);
+#pragma unroll 1
+    for (std::int64_t first = begin; first < end; first += kPiece) {
+      const int count = static_cast<int>(end - first < kPiece ? end - first : kPiece);
+      RightFactors<kTerms> right;
+      right.fetch(m, g, column, first, count);
+      __syncthreads();  // the last ones have been used
+      left.fetch(m, g, tile, first, count);
+      __syncthreads();
 #pragma unroll
-  for (int e = 0; e < kMaxEntries; ++e) {
-    if (e == entries.count) break;
-    const float times = -learning_rate / deviations[e * m.count + at.u];
-#pragma unroll 2
-    for (std::int64_t o = begin; o < end; ++o) strip.add(entries.entry[e], m.occurrence[o], times);
+      for (int i = 0; i < kPiece; ++i)
+        if (i < count) add_gradient(m, g, tile, column, left, right, first, i, times, step);
+    }
   }
-  strip.store();
+  strip.move(step, penalty, times_of_all);
+  if (mine) strip.store(at, width, tile.length);
 }
 
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
 
-unsigned pieces(std::int64_t count, std::int64_t size) { return static_cast<unsigned>((count + size - 1) / size); }
+unsigned pieces_of(std::int64_t count, std::int64_t size) { return static_cast<unsigned>((count + size - 1) / size); }
+
+Entries gather_entries(const MatrixGradients* entries, int count) {
+  Entries all{};
+  all.count = count;
+  for (int e = 0; e < count; ++e) {
+    all.entry[e] = entries[e];
+    all.terms = entries[e].terms > all.terms ? entries[e].terms : all.terms;
+  }
+  return all;
+}
 
 }  // namespace
 
-void matrix_products(const MatrixRows& m, bool transposed, const float* x, std::int64_t vectors, float* y,
-                     const Launch& launch) {
-  if (m.edges == 0) return;
-  const unsigned tiles = transposed ? pieces(m.width, kWarp) : pieces(m.height, kWarps * kTimesRows);
-  const unsigned blocks = pieces(m.edges, kPiece) * tiles;
-  const int each = static_cast<int>(vectors), across = static_cast<int>(tiles);
-  if (transposed)
-    back_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, each, y, across);
-  else
-    times_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(m, x, each, y, across);
-  cuda_check(cudaGetLastError(), "launching the products of " + std::to_string(m.edges) + " edges");
-}
-
-void matrix_squares(const MatrixRows& m, const MatrixGradients& gradients, const MatrixPenalty& penalty, float* squares,
-                    float* amounts, const Launch& launch) {
-  if (m.count == 0) return;
+void matrix_squares(const MatrixRows& m, const MatrixGradients* entries, int count, const MatrixPenalty& penalty,
+                    float* squares, float* amounts, const Launch& launch) {
+  if (m.edges == 0 || count == 0) return;
+  const Entries all = gather_entries(entries, count);
   const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
-  const unsigned blocks = static_cast<unsigned>(m.count) * tiles;
-  squares_kernel<<<blocks, kStrips, 0, stream_of(launch)>>>(m, gradients, penalty, squares, amounts, tiles);
-  cuda_check(cudaGetLastError(), "launching the squares of " + std::to_string(m.count) + " matrices");
+  const unsigned pieces = pieces_of(m.edges, kPiece), blocks = static_cast<unsigned>(count) * pieces * tiles;
+  const auto threads = static_cast<unsigned>(strips_of_tile(m.width));
+  const bool cubic = penalty.norm == 3.0f;
+  const auto kernel = all.terms <= 1 ? cubic ? squares_kernel<1, true> : squares_kernel<1, false>
+                                     : cubic ? squares_kernel<2, true> : squares_kernel<2, false>;
+  kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, squares, amounts, tiles, pieces);
+  cuda_check(cudaGetLastError(), "launching the squares of " + std::to_string(m.edges) + " edges' matrices");
 }
 
-void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int count, const float* means,
+void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int count, const float* squares,
                      const MatrixPenalty& penalty, float learning_rate, float* deviations, const Launch& launch) {
   if (m.count == 0) return;
+  const Entries all = gather_entries(entries, count);
   const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
-  const unsigned few = pieces(m.count, kStateThreads), blocks = static_cast<unsigned>(m.count) * tiles;
-  Entries all{};
-  all.count = count;
-  for (int e = 0; e < count; ++e) all.entry[e] = entries[e];
-  states_kernel<<<few, kStateThreads, 0, stream_of(launch)>>>(m, count, means, deviations);
-  move_kernel<<<blocks, kStrips, 0, stream_of(launch)>>>(m, all, penalty, learning_rate, deviations, tiles);
+  const unsigned few = pieces_of(m.count, kStateWarps), blocks = static_cast<unsigned>(m.count) * tiles;
+  const auto threads = static_cast<unsigned>(strips_of_tile(m.width));
+  const bool cubic = penalty.norm == 3.0f;
+  states_kernel<<<few, kStateThreads, 0, stream_of(launch)>>>(m, count, squares, deviations, static_cast<int>(tiles));
+  const auto kernel = all.terms <= 1 ? cubic ? move_kernel<1, true> : move_kernel<1, false>
+                                     : cubic ? move_kernel<2, true> : move_kernel<2, false>;
+  kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, learning_rate, deviations, tiles);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(m.count) + " matrices");
 }
 

@@ -11,9 +11,9 @@ namespace frugal::cuda {
 // they do.
 void matrix_products(const MatrixRows& m, bool transposed, const float* x, std::int64_t vectors, float* y,
                      const Launch& launch);
-void matrix_squares(const MatrixRows& m, const MatrixGradients& gradients, const MatrixPenalty& penalty, float* squares,
-                    float* amounts, const Launch& launch);
-void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int count, const float* means,
+void matrix_squares(const MatrixRows& m, const MatrixGradients* entries, int count, const MatrixPenalty& penalty,
+                    float* squares, float* amounts, const Launch& launch);
+void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int count, const float* squares,
                      const MatrixPenalty& penalty, float learning_rate, float* deviations, const Launch& launch);
 
 }  // namespace frugal::cuda

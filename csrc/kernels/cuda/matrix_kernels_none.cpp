@@ -7,7 +7,8 @@ namespace {
 }  // namespace
 
 void matrix_products(const MatrixRows&, bool, const float*, std::int64_t, float*, const Launch&) { refuse(); }
-void matrix_squares(const MatrixRows&, const MatrixGradients&, const MatrixPenalty&, float*, float*, const Launch&) {
+void matrix_squares(const MatrixRows&, const MatrixGradients*, int, const MatrixPenalty&, float*, float*,
+                    const Launch&) {
   refuse();
 }
 void update_matrices(const MatrixRows&, const MatrixGradients*, int, const float*, const MatrixPenalty&, float, float*,

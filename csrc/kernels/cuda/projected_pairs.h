@@ -1,5 +1,4 @@
-// Queries against negatives projected for each of them, on a CUDA device: the twin of cpu/projected_pairs.h.
-// No atomics: the same bits in every run.
+// Projected negatives on a CUDA device: the twin of cpu/projected_pairs.h. The same bits in every run.
 #pragma once
 
 #include "kernels/cuda/plan_kernels.h"
@@ -7,11 +6,12 @@
 
 namespace frugal::cuda {
 
-// All pointers must be valid on the device. Both throw DeviceError if the launch fails. See cpu/projected_pairs.h for
-// what they do.
-void projected_distances(const ProjectedShape& shape, const float* query, const float* projected, float* distances,
-                         const Launch& launch);
-void projected_gradients(const ProjectedShape& shape, const float* query, const float* weight, float* projected,
-                         float* of_query, const Launch& launch);
+// All pointers must be valid on the device. All throw DeviceError if a launch fails. See cpu/projected_pairs.h for what
+// they do.
+void project(const ProjectedPairs& p, const float* candidates, const float* query, float* projected, float* distances,
+             const Launch& launch);
+void differentiate_projected(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
+                             float* gradients, float* of_query, const Launch& launch);
+void project_back(const ProjectedPairs& p, const float* gradients, float* of_candidates, const Launch& launch);
 
 }  // namespace frugal::cuda

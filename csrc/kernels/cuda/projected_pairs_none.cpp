@@ -6,7 +6,11 @@ namespace {
 [[noreturn]] void refuse() { throw DeviceError("no CUDA kernels: nvcc was not found when dglke_frugal was compiled"); }
 }  // namespace
 
-void projected_distances(const ProjectedShape&, const float*, const float*, float*, const Launch&) { refuse(); }
-void projected_gradients(const ProjectedShape&, const float*, const float*, float*, float*, const Launch&) { refuse(); }
+void project(const ProjectedPairs&, const float*, const float*, float*, float*, const Launch&) { refuse(); }
+void differentiate_projected(const ProjectedPairs&, const float*, const float*, const float*, float*, float*,
+                             const Launch&) {
+  refuse();
+}
+void project_back(const ProjectedPairs&, const float*, float*, const Launch&) { refuse(); }
 
 }  // namespace frugal::cuda

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "kernels/cpu/matrix_kernels.h"
@@ -36,14 +38,15 @@ void expect_near(const Floats& found, const Floats& expected) {
 // Rows of a table in another order than there, the last two of which only pad, with 1 to 35 edges.
 struct Case {
   static constexpr std::int64_t kRows = 7, kTable = 9;
-  static constexpr std::int32_t kTerms = 2, kGroup = 2;
+  static constexpr std::int32_t kGroup = 2;
+  std::int32_t terms;
   std::vector<std::int64_t> rows{4, 0, 3, 8, 1, 7, 7};
   std::vector<std::int32_t> offset{0}, occurrence, slot;
   MatrixRows m{};
   Floats table, left, right, dense;
   MatrixGradients factors, with_dense;
 
-  Case(std::int64_t height, std::int64_t width, std::mt19937& random) {
+  Case(std::int64_t height, std::int64_t width, std::mt19937& random, std::int32_t of_edge = 2) : terms(of_edge) {
     for (const std::int32_t edges : {1, 3, 35, 8, 1, 0, 0}) offset.push_back(offset.back() + edges);
     const std::int64_t edges = offset.back();
     occurrence.resize(edges), slot.resize(edges);
@@ -54,12 +57,12 @@ struct Case {
     const std::int64_t stride = (height * width + 32) / 32 * 32;
     table = random_floats(kTable * stride, random);
     for (std::int64_t row = 0; row < kTable; ++row) table[row * stride + height * width] = 0.1f * row;
-    left = random_floats(edges * kTerms * height, random);
-    right = random_floats(edges * kTerms * width, random);
+    left = random_floats(edges * terms * height, random);
+    right = random_floats(edges * terms * width, random);
     dense = random_floats(edges * height * width, random);
     m = {table.data(), stride, rows.data(), kRows, height, width, offset.data(), occurrence.data(), slot.data(), edges};
-    factors = {left.data(), right.data(), kTerms};
-    with_dense = {left.data(), right.data(), kTerms, dense.data(), kGroup};
+    factors = {left.data(), right.data(), terms};
+    with_dense = {left.data(), right.data(), terms, dense.data(), kGroup};
   }
 };
 
@@ -75,31 +78,21 @@ void expect_the_same_products(const Case& c, std::mt19937& random) {
     }
 }
 
-Floats means_of(const Case& c, const Floats& squares) {
-  Floats means(c.m.edges, 0.0f);
-  for (std::size_t i = 0; i < squares.size(); ++i)
-    means[i % c.m.edges] += squares[i] / static_cast<float>(c.m.elements());
-  return means;
-}
-
 void expect_the_same_update(Case& c, const MatrixPenalty& penalty) {
   const std::int64_t tiles = matrix_tiles(c.m.height, c.m.width);
-  Floats means;
-  for (const MatrixGradients& gradients : {c.factors, c.with_dense}) {
-    Floats found(tiles * c.m.edges, NAN), expected(found), amounts(tiles * c.m.count, NAN), expected_amounts(amounts);
-    cuda::matrix_squares(c.m, gradients, penalty, found.data(), amounts.data(), {});
-    cpu::matrix_squares(c.m, gradients, penalty, expected.data(), expected_amounts.data());
-    expect_near(found, expected);
-    expect_near(amounts, expected_amounts);
-    const Floats of_entry = means_of(c, expected);
-    means.insert(means.end(), of_entry.begin(), of_entry.end());
-  }
   const MatrixGradients entries[] = {c.factors, c.with_dense};
+  Floats found(2 * tiles * c.m.edges, NAN), expected(found), amounts(tiles * c.m.edges, NAN), expected_amounts(amounts);
+  cuda::matrix_squares(c.m, entries, 2, penalty, found.data(), amounts.data(), {});
+  cpu::matrix_squares(c.m, entries, 2, penalty, expected.data(), expected_amounts.data());
+  expect_near(found, expected);
+  const auto sum = [](const Floats& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
+  EXPECT_NEAR(sum(amounts), sum(expected_amounts), 1e-5 * sum(expected_amounts));
+
   Floats deviations(2 * c.m.count), before = c.table;
-  cuda::update_matrices(c.m, entries, 2, means.data(), penalty, 0.1f, deviations.data(), {});
-  const Floats found = c.table;
+  cuda::update_matrices(c.m, entries, 2, expected.data(), penalty, 0.1f, deviations.data(), {});
+  found = c.table;
   std::ranges::copy(before, c.table.begin());
-  cpu::update_matrices(c.m, entries, 2, means.data(), penalty, 0.1f, deviations.data());
+  cpu::update_matrices(c.m, entries, 2, expected.data(), penalty, 0.1f, deviations.data());
   EXPECT_EQ(std::memcmp(found.data(), c.table.data(), found.size() * sizeof(float)), 0);
   EXPECT_NE(std::memcmp(before.data(), c.table.data(), found.size() * sizeof(float)), 0);
   std::ranges::copy(before, c.table.begin());
@@ -107,7 +100,7 @@ void expect_the_same_update(Case& c, const MatrixPenalty& penalty) {
 
 TEST(EmulatedMatrices, AgreeWithTheHost) {
   std::mt19937 random(1);
-  for (const auto& [height, width] : {std::pair{1, 1}, {7, 7}, {3, 130}, {40, 33}}) {
+  for (const auto& [height, width] : {std::pair{1, 1}, {7, 7}, {3, 300}, {40, 33}, {270, 2}}) {
     Case c(height, width, random);
     expect_the_same_products(c, random);
     expect_the_same_update(c, {3.0f, 0.3f});
@@ -116,28 +109,59 @@ TEST(EmulatedMatrices, AgreeWithTheHost) {
 
 TEST(EmulatedMatrices, AgreeWithEveryPenalty) {
   std::mt19937 random(3);
-  Case c(5, 4, random);
-  for (const MatrixPenalty penalty : {MatrixPenalty{3.0f, 0.0f}, {2.0f, 0.1f}, {1.0f, 0.1f}, {2.5f, 1.0f}})
-    expect_the_same_update(c, penalty);
+  for (const std::int32_t terms : {1, 2}) {
+    Case c(5, 4, random, terms);
+    for (const MatrixPenalty penalty : {MatrixPenalty{3.0f, 0.0f}, {2.0f, 0.1f}, {1.0f, 0.1f}, {2.5f, 1.0f}})
+      expect_the_same_update(c, penalty);
+  }
 }
 
+// Two chunks, whose edges ascend within a row.
 TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
   std::mt19937 random(2);
-  for (const ProjectedShape& s : {ProjectedShape{1, 1, 1, 1}, {3, 5, 2, 7}, {2, 19, 8, 100}, {5, 8, 1, 33}}) {
-    const std::int64_t edges = s.groups * s.edges;
-    const Floats query = random_floats(edges * s.columns, random), weight = random_floats(edges * s.negatives, random);
-    Floats projected = random_floats(s.rows() * s.columns, random), expected_projected;
-    std::copy_n(query.begin(), s.columns, projected.begin());  // of equal rows, which have no slope
-    expected_projected = projected;
-    Floats found(edges * s.negatives, NAN), expected(found), of_query(query.size(), NAN), expected_of_query(of_query);
-    cuda::projected_distances(s, query.data(), projected.data(), found.data(), {});
-    cpu::projected_distances(s, query.data(), projected.data(), expected.data());
-    expect_near(found, expected);
-    cuda::projected_gradients(s, query.data(), weight.data(), projected.data(), of_query.data(), {});
-    cpu::projected_gradients(s, query.data(), weight.data(), expected_projected.data(), expected_of_query.data());
-    EXPECT_EQ(projected, expected_projected);
-    EXPECT_EQ(of_query, expected_of_query);
-    EXPECT_EQ(std::count(projected.begin(), projected.begin() + s.columns, 0.0f), s.columns);
+  for (const auto& [height, width, negatives] :
+       {std::array{1, 1, 1}, {5, 8, 3}, {33, 20, 140}, {12, 110, 5}, {107, 3, 19}}) {
+    Case c(height, width, random);
+    for (std::int64_t u = 0; u < c.m.count; ++u)
+      std::sort(c.occurrence.begin() + c.offset[u], c.occurrence.begin() + c.offset[u + 1]);
+    const ProjectedPairs p{c.m, c.m.edges / 2, negatives};
+    const Floats candidates = random_floats(2 * negatives * height, random);
+    const Floats slope = random_floats(c.m.edges * negatives, random);
+    const Floats gradients = random_floats(slope.size() * width, random);
+    const Floats query = random_floats(c.m.edges * width, random);
+    Floats found(slope.size() * width, NAN), expected(found), distances(slope.size(), NAN), far(distances);
+    cuda::project(p, candidates.data(), query.data(), found.data(), distances.data(), {});
+    cpu::project(p, candidates.data(), query.data(), expected.data(), far.data());
+    expect_near(distances, far);
+    std::size_t runs = 0;
+    std::set<std::pair<std::int32_t, std::int32_t>> distinct;
+    for (std::int64_t o = 0; o < c.m.edges; ++o) {
+      runs += p.begins(o);
+      distinct.insert({p.chunk(o), c.slot[c.occurrence[o]]});
+      for (std::int64_t i = o * negatives * width; i < (o + 1) * negatives * width; ++i) {
+        ASSERT_EQ(std::isnan(found[i]), !p.begins(o));
+        if (!std::isnan(found[i])) {
+          ASSERT_NEAR(found[i], expected[i], 1e-4f);
+        }
+      }
+    }
+    EXPECT_EQ(runs, distinct.size());
+
+    Floats own = query;
+    for (std::int64_t j = 0; j < width; ++j)  // equal rows, which have no slope
+      own[c.occurrence[0] * width + j] = expected[j];
+    Floats of_pairs(found.size(), NAN), of_pairs_too(of_pairs), of_query(query.size(), NAN), of_query_too(of_query);
+    cuda::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs.data(), of_query.data(), {});
+    cpu::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs_too.data(),
+                                 of_query_too.data());
+    EXPECT_EQ(of_pairs, of_pairs_too);
+    expect_near(of_query, of_query_too);
+    EXPECT_EQ(of_pairs[p.place(c.occurrence[0], 0)], 0.0f);
+
+    Floats back(2 * p.stripes() * negatives * height, NAN), back_too(back);
+    cuda::project_back(p, gradients.data(), back.data(), {});
+    cpu::project_back(p, gradients.data(), back_too.data());
+    expect_near(back, back_too);
   }
 }
 

@@ -35,9 +35,12 @@ class EdgeMatrices:
         """M^T x for x (B, k, height): (B, k, width)."""
         return self._products.bmm(x, self._matrices)
 
-    def side_by_side(self, group: int) -> torch.Tensor:
-        """(B / group, height, group * width): those of `group` edges as one matrix."""
-        return self._matrices.unflatten(0, (-1, group)).transpose(1, 2).flatten(2)
+    def in_rows(self) -> _native.MatrixRows:
+        """As `projected` takes them: a table in which each edge has a row, with room for a state."""
+        edges, height, width = self._matrices.shape
+        table = torch.nn.functional.pad(self._matrices.flatten(1), (0, 1))
+        counts = torch.arange(edges + 1, dtype=torch.int32, device=table.device)
+        return _native.MatrixRows(table, counts[:-1].long(), height, width, counts, counts[:-1], counts[:-1])
 
     def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None):
         """Gradients by the matrices, see Factors, as they are kept: here (B, height * width)."""
@@ -48,7 +51,7 @@ class EdgeMatrices:
 
 
 class TableMatrices:
-    """Where their table lies in device memory; nothing of an edge's is copied but by `side_by_side`."""
+    """Where their table lies in device memory; nothing of an edge's is copied."""
 
     def __init__(self, table: torch.Tensor, rows: torch.Tensor, shape: Tuple[int, int], offset: torch.Tensor,
                  occurrence: torch.Tensor, slot: torch.Tensor, stream: int):
@@ -70,31 +73,33 @@ class TableMatrices:
         self._rows.products(transposed, x.contiguous(), y, self._stream)
         return y
 
-    def side_by_side(self, group: int) -> torch.Tensor:
-        """See EdgeMatrices.side_by_side."""
-        edges = self._ids.index_select(0, self._slot).view(-1, 1, group)
-        rows = torch.arange(self._shape[0], device=edges.device)[:, None]
-        return self._table.unflatten(1, self._shape)[edges, rows].flatten(2)
+    def in_rows(self) -> _native.MatrixRows:
+        """See EdgeMatrices.in_rows; here those of the table."""
+        return self._rows
 
     def gradient(self, left: torch.Tensor, right: torch.Tensor, dense: Optional[torch.Tensor] = None) -> Factors:
         """See EdgeMatrices.gradient; here kept as Factors, which `update` takes."""
         return Factors(left.contiguous(), right.contiguous(), dense)
 
-    def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0,
-               factor: float = 0.0) -> Optional[torch.Tensor]:
+    @property
+    def amounts(self) -> int:
+        """How many amounts `update` writes."""
+        return self._rows.tiles * len(self._slot)
+
+    def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0, coefficient: float = 0.0,
+               amounts: Optional[torch.Tensor] = None) -> None:
         """Row-wise Adagrad, in place, for entries one after the other.
 
-        With a factor, factor * |x|^(norm - 1) sign(x) is added to every gradient, and this returns the sum of |x|^norm
-        of each row of the step before it moved, (U,) float64; 0 for rows without edges.
+        With amounts (self.amounts,), the gradient of coefficient * |x|^norm is added to every gradient, and they become
+        numbers that add up to the sum of |x|^norm over all edges' matrices before the step.
         """
         tiles, rows, edges = self._rows.tiles, len(self._ids), len(self._slot)
-        new = self._table.new_empty
-        squares, amounts = new(len(entries), tiles, edges), new(tiles, rows) if factor else None
-        for entry, of_entry in zip(entries, squares):
-            self._rows.squares(entry, norm, factor, of_entry, amounts, self._stream)
-        means = squares.sum(1) / self._table.shape[1]
-        self._rows.update(entries, means, norm, factor, learning_rate, new(len(entries), rows), self._stream)
-        return None if amounts is None else amounts.sum(0, dtype=torch.float64)
+        factor = 0.0 if amounts is None else coefficient * norm
+        squares = self._table.new_empty(len(entries), tiles, edges)
+        by_tile = None if amounts is None else amounts.view(tiles, edges)
+        self._rows.squares(entries, norm, factor, squares, by_tile, self._stream)
+        deviations = self._table.new_empty(len(entries), rows)
+        self._rows.update(entries, squares, norm, factor, learning_rate, deviations, self._stream)
 
 
 def matrices_of(rows, height: int, products: Products):

@@ -13,8 +13,7 @@ from ...models import TorchModel
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
 from .device_batch import BatchForm
-from .device_loss import ScoreSlopes, score_slopes
-from .step_config import NO_SCORE, LossConfig
+from .step_config import LossConfig
 
 
 class Leaves(NamedTuple):
@@ -31,14 +30,23 @@ class Leaves(NamedTuple):
     projection_of_negatives: Optional[torch.Tensor] = None  # the same through the scores of its negatives
 
 
+class StepSlopes(NamedTuple):
+    """What the gradients of a step start from, and its losses."""
+
+    positive: torch.Tensor  # (B,) d loss / d score of each positive
+    negative: torch.Tensor  # (B, columns) d loss / d score of each negative
+    losses: torch.Tensor  # (B, 2) of each positive, 0 if they are joint, and of its negatives
+
+
 class GradientPass:
     """`run` gives the gradients of the loss without regularization, and the slopes they came from."""
 
-    def __init__(self, loss: LossConfig, degree_negatives: bool):
-        self._loss, self._degree_negatives = loss, degree_negatives
+    def __init__(self, loss: LossConfig, degree_negatives: bool, stream: int = 0):
+        """stream: what kernels of ours take as their stream."""
+        self._loss, self._degree_negatives, self._stream = loss, degree_negatives, stream
 
     def run(self, form: BatchForm, rows: Leaves, weight: Optional[torch.Tensor]):
-        """Returns (Leaves, ScoreSlopes)."""
+        """Returns (Leaves, StepSlopes)."""
         raise NotImplementedError
 
     def _candidates(self, form: BatchForm, rows: Leaves) -> torch.Tensor:
@@ -49,19 +57,13 @@ class GradientPass:
         own = rows.head if form.corrupt_head else rows.tail
         return torch.cat([own.unflatten(0, (form.chunks, -1)), negative], 1)
 
-    def _without_own(self, form: BatchForm, values: torch.Tensor, instead: float = 0.0) -> torch.Tensor:
-        """values (chunks, C, columns) with `instead` where a positive meets its own corrupted side."""
-        if not self._degree_negatives:
-            return values
-        own = torch.eye(values.shape[1], values.shape[2], dtype=torch.bool, device=values.device)
-        return values.masked_fill(own, instead)
-
-    def _slopes(self, form: BatchForm, positive: torch.Tensor, scores: torch.Tensor, weight) -> ScoreSlopes:
-        scores = self._without_own(form, scores, NO_SCORE if self._loss.genre == "Softmax" else 0.0)
-        slopes = score_slopes(self._loss, positive, scores.flatten(0, 1), weight)
-        if not self._degree_negatives:
-            return slopes
-        return slopes._replace(negative=self._without_own(form, slopes.negative.view_as(scores)).flatten(0, 1))
+    def _slopes(self, form: BatchForm, positive: torch.Tensor, scores: torch.Tensor, weight) -> StepSlopes:
+        """positive (B,); scores (chunks, C, columns), which become the slopes. Where a positive meets its own corrupted
+        side there is no slope."""
+        scores, own = scores.flatten(0, 1), form.positives // form.chunks if self._degree_negatives else 0
+        slopes = StepSlopes(torch.empty_like(positive), scores, positive.new_empty(form.positives, 2))
+        _native.lose_scores(self._loss, positive, scores, weight, own, slopes.positive, slopes.losses, self._stream)
+        return slopes
 
     def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> Leaves:
         """of_candidates: gradients of _candidates; those of the chunk's own side are added to its positives' own."""
@@ -82,7 +84,7 @@ class SharedPass(GradientPass):
     """For all models in which a negative's row is compared as it is."""
 
     def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
-        super().__init__(loss, degree_negatives)
+        super().__init__(loss, degree_negatives, model.products.stream)
         self._model = model
 
     def run(self, form, rows, weight):
@@ -98,47 +100,40 @@ class SharedPass(GradientPass):
 
 
 class ProjectedPass(GradientPass):
-    """For TransR, which projects every negative for each positive."""
-
-    GROUP = 8  # positives at most whose matrices lie side by side, so that products are large, and many
+    """For TransR, which projects a chunk's negatives for each of its relations."""
 
     def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
-        super().__init__(loss, degree_negatives)
+        super().__init__(loss, degree_negatives, model.products.stream)
         self._model = model
 
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
-        products, relation = model.products, model.shape.relation_dim
         matrices, (query, positive, saved) = model.matrices(x), model.forward(x)
-        candidates = self._candidates(form, rows)
+        in_rows, new, stream = matrices.in_rows(), query.new_empty, self._stream
+        candidates, query = self._candidates(form, rows).contiguous(), query.contiguous()
         columns, size = candidates.shape[1], form.positives // form.chunks
-        group = max(count for count in range(1, self.GROUP + 1) if size % count == 0)
-        groups = (form.chunks, size // group)
-        # Groups of positives that share a projecting product: each with its own copy of its chunk's negatives.
-        candidates = candidates[:, None].expand(*groups, -1, -1).flatten(0, 1)
-        side_by_side = matrices.side_by_side(group)
-        projected = products.bmm(candidates, side_by_side)
 
-        pairs, distances = projected.view(-1, columns, group, relation), query.new_empty(form.positives, columns)
-        _native.projected_distances(query, pairs, distances, products.stream)
-        scores = (model.shape.gamma - distances).view(form.chunks, size, columns)
+        projected, distances = new(form.positives, columns, query.shape[1]), new(form.positives, columns)
+        in_rows.project(candidates, query, projected, distances, stream)
+        scores = (model.shape.gamma - distances).unflatten(0, (form.chunks, size))
         slopes = self._slopes(form, positive, scores, weight)
-        of_query, of_projected = torch.empty_like(query), projected
-        _native.projected_gradients(query, slopes.negative.neg(), pairs, of_query, products.stream)
+        of_query, of_projected = torch.empty_like(query), new(form.chunks, columns, size, query.shape[1])
+        in_rows.differentiate_projected(query, slopes.negative, projected, of_projected, of_query, stream)
 
-        of_candidates = products.bmm(of_projected, side_by_side.transpose(1, 2)).unflatten(0, groups).sum(1)
-        of_matrices = products.bmm(candidates.transpose(1, 2), of_projected).unflatten(2, (group, relation))
-        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
+        of_candidates = new(form.chunks, in_rows.stripes, *candidates.shape[1:])
+        in_rows.project_back(of_projected, of_candidates, stream)
+        of_matrices = model.products.bmm(candidates.transpose(1, 2), of_projected.flatten(2))
+        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices.unflatten(2, (size, -1)))
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
-        return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
+        return self._collect(form, fixed, of_relation, corrupted, of_candidates.sum(1), projection=own,
                              projection_of_negatives=of_negatives), slopes
 
 
 class AutogradPass(GradientPass):
     """For a user's own model: autograd differentiates its scores, all else is as for the others."""
 
-    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool):
-        super().__init__(loss, degree_negatives)
+    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool, stream: int = 0):
+        super().__init__(loss, degree_negatives, stream)
         self._model = model
 
     def run(self, form, rows, weight):
@@ -149,7 +144,7 @@ class AutogradPass(GradientPass):
                        for name in ("head", "relation", "tail")}
             chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, leaves)[:, None]
             scores = self._model.score(chunked["head"], chunked["relation"], chunked["tail"])
-        slopes = self._slopes(form, positive.detach(), scores.detach(), weight)
+        slopes = self._slopes(form, positive.detach().contiguous(), scores.detach().clone(), weight)
         inputs = leaves[:4]
         by_score = [slopes.positive, slopes.negative.view_as(scores)]
         found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)

@@ -1,5 +1,5 @@
-"""The loss of a step in torch operations and its derivatives by the scores, in closed form: twin of csrc/loss, for
-scores that torch computes. Formulas: csrc/loss/loss.h."""
+"""The loss of a step in torch operations and its derivatives by the scores, in closed form: twin of csrc/loss, for the
+step that autograd differentiates on the CPU. Formulas: csrc/loss/loss.h."""
 from __future__ import annotations
 
 from typing import NamedTuple, Optional, Tuple

@@ -2,13 +2,14 @@
 kernels (device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
+from ... import _native
 from ...models import TorchModel, built_in_model, find_model
 from ...models.device import make_device_model
-from ...models.device.matrices import Factors, TableMatrices
+from ...models.device.matrices import TableMatrices
 from ...models.device.model import ModelShape
 from ...models.device.products import Products, set_matmul
 from ...store.device import Device
@@ -16,7 +17,7 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
-from .device_loss import is_regularized, penalty
+from .device_loss import is_regularized
 from .step_config import StepConfig
 
 ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
@@ -28,12 +29,20 @@ def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
-        return AutogradPass(model, config.loss, config.degree_negatives)
+        return AutogradPass(model, config.loss, config.degree_negatives, stream)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
     closed = make_device_model(model.name, shape, Products(matmul, stream))
     make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives)
+
+
+class _Penalties(NamedTuple):
+    """What comes of a step's penalties; without any, nothing."""
+
+    amounts: Optional[torch.Tensor] = None  # numbers whose sum times the coefficient is the penalty
+    of_matrices: Optional[torch.Tensor] = None  # those of them that the update of matrices writes
+    squares: Tuple[Optional[torch.Tensor], ...] = (None,) * 3  # of each table's gradients, see _native.penalize
 
 
 class TorchGradients:
@@ -88,55 +97,43 @@ class TorchGradients:
             leaves = leaves._replace(projection=read(PROJECTIONS, "relation_slot"))
         gradients, slopes = self._pass.run(form, leaves, batch["weight"] if form.weighted else None)
 
+        gradients = gradients._replace(negative=gradients.negative.contiguous())  # kernels write to them
+        if at.in_place != RELATIONS:
+            gradients = gradients._replace(relation=gradients.relation.contiguous())
         sums = torch.empty_like(rows[ENTITIES], memory_format=torch.contiguous_format)
         ends = torch.cat([gradients.head, gradients.tail])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream)
-        regularization = 0.0
-        if is_regularized(config.loss):
-            # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
-            reads = (batch["sum_offset"] + batch["negative_offset"]).diff()
-            regularization = self._penalize(rows[ENTITIES], reads,
-                                            [(sums, None), (gradients.negative, batch["negative_slot"])])
-            if at.in_place != RELATIONS:
-                regularization += self._penalize(rows[RELATIONS], batch["relation_offset"].diff(),
-                                                 [(gradients.relation, batch["relation_slot"])])
+        # A row counts once for being among the positives, and once for each time it is a negative, or a relation.
+        tables = [(rows[ENTITIES], None, batch["sum_offset"], sums),
+                  (rows[ENTITIES], batch["negative_slot"], None, gradients.negative)]
+        if at.in_place != RELATIONS:
+            tables.append((rows[RELATIONS], batch["relation_slot"], None, gradients.relation))
+        penalties = self._penalize(tables, matrices if at.in_place == RELATIONS else None)
+        of_sums, of_negatives, of_relations = penalties.squares
+        by_edge = batch["relation_offset"], batch["relation_occurrence"]
         entries = [
-            [(sums, batch["sum_offset"], batch["sum_order"]),
-             (gradients.negative, batch["negative_offset"], batch["negative_occurrence"])],
-            [gradients.relation],
-            [gradients.projection, gradients.projection_of_negatives],
+            [(sums, batch["sum_offset"], batch["sum_order"], of_sums),
+             (gradients.negative, batch["negative_offset"], batch["negative_occurrence"], of_negatives)],
+            [(gradients.relation, *by_edge, of_relations)],
+            [(gradient, *by_edge) for gradient in (gradients.projection, gradients.projection_of_negatives)],
         ]
         if matrices is not None:
-            regularization += self._update(matrices, entries[at.in_place], batch, at.in_place == RELATIONS)
-        self._count(slopes, regularization)
-        by_edge = batch["relation_offset"], batch["relation_occurrence"]
-        return [entries[ENTITIES], *([(gradient, *by_edge) for gradient in of_table] for of_table in entries[1:])]
+            loss, factors = config.loss, [gradient for gradient, *_ in entries[at.in_place]]
+            matrices.update(factors, config.learning_rate, float(loss.regularization_norm),
+                            loss.regularization_coefficient, penalties.of_matrices)
+        _native.add_losses(config.loss, slopes.losses, penalties.amounts, self._sums, self._device.stream)
+        return entries
 
-    def _penalize(self, rows: torch.Tensor, times: torch.Tensor, entries) -> torch.Tensor:
-        """Adds the penalty's gradient to entries (gradient, slots of its rows), and returns the penalty, () float64.
-
-        times: how often each of `rows` counts.
-        """
-        amounts, slopes = penalty(self._config.loss, rows)
-        for gradient, slots in entries:
-            gradient += slopes if slots is None else slopes.index_select(0, slots)
-        return (amounts.double() * times).sum()
-
-    def _update(self, matrices: TableMatrices, entries: List[Factors], batch, penalized: bool):
-        """Updates the table that is in place, and returns its penalty: 0 or () float64."""
-        loss, rate = self._config.loss, self._config.learning_rate
-        if not (penalized and is_regularized(loss)):
-            matrices.update(entries, rate)
-            return 0.0
-        norm, coefficient = float(loss.regularization_norm), loss.regularization_coefficient
-        amounts = matrices.update(entries, rate, norm, coefficient * norm)
-        return coefficient * (amounts * batch["relation_offset"].diff()).sum()
-
-    def _count(self, slopes, regularization) -> None:
-        if slopes.positive_loss is None:
-            self._sums[3] += slopes.negative_loss + regularization
-        else:
-            self._sums[0] += slopes.positive_loss
-            self._sums[1] += slopes.negative_loss
-            self._sums[3] += 0.5 * (slopes.positive_loss + slopes.negative_loss) + regularization
-        self._sums[2] += regularization
+    def _penalize(self, tables: List[Tuple], matrices: Optional[TableMatrices]) -> _Penalties:
+        """Adds the penalty's gradients, if there is a penalty. tables: at most three of (rows, slots, offsets of reads,
+        gradients), see _native.penalize. matrices: which are penalized when they are updated."""
+        loss = self._config.loss
+        if not is_regularized(loss):
+            return _Penalties()
+        counts, new = [len(gradients) for *_, gradients in tables], tables[0][0].new_empty
+        of_matrices = 0 if matrices is None else matrices.amounts
+        amounts, squares = new(sum(counts) + of_matrices), new(sum(counts)).split(counts)
+        *shares, rest = amounts.split([*counts, of_matrices])
+        _native.penalize(loss, [(*table, *of_table) for table, *of_table in zip(tables, shares, squares)],
+                         self._device.stream)
+        return _Penalties(amounts, None if matrices is None else rest, (*squares, None)[:3])
