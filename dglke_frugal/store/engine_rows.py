@@ -23,7 +23,7 @@ from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
-FEW_BLOCKS = 2  # of a departure to there: with more of them the computation beside it is slower
+FEW_BLOCKS = 1  # of a departure to there: with more of them the computation beside it is slower
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
 
 

@@ -1,4 +1,4 @@
-// Rows that go from slots of a device to host memory: the kernel, run on a CPU, against the CPU's.
+// Rows that cross the bus beside the computation, to the host and from there: kernels, run on a CPU, against the CPU's.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -39,6 +39,31 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
         if (count == 700) {
           ASSERT_NE(found, table);
         }
+      }
+    }
+}
+
+TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
+  std::mt19937 random(2);
+  for (const std::int64_t dim : {1, 30, 64, 150, 400, 3000})
+    for (const std::int64_t count : {1, 31, 100, 700}) {
+      const std::int64_t stride = (dim + 4) / 4 * 4;
+      std::vector<float> table(2 * count * stride), slots(count * stride), before(count * stride, -1.0f);
+      for (float& value : table) value = static_cast<float>(random() % 1000);
+      std::vector<std::int64_t> rows(count);
+      std::vector<std::int32_t> source(count);
+      for (std::int64_t u = 0; u < count; ++u) {
+        rows[u] = 2 * u + random() % 2;
+        source[u] = random() % 3 != 0 ? kFromHost : random() % 2 == 0 ? kFromHostLate : static_cast<std::int32_t>(u);
+      }
+      const RowMemory memory{dim, stride, table.data(), slots.data()};
+      const RowReads reads{rows.data(), source.data(), count, ReadPart::kHost};
+      std::vector<float> expected = before;
+      cpu::gather(memory, reads, expected.data());
+      for (const int blocks : {1, 3, 0}) {
+        std::vector<float> found = before;
+        cuda::gather(memory, reads, found.data(), {0, blocks});
+        ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, " << blocks << " blocks";
       }
     }
 }
