@@ -2,6 +2,7 @@
 
 #include "device/cuda_check.h"
 #include "kernels/cuda/matrix_kernels.h"
+#include "kernels/cuda/warp_sums.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -24,27 +25,6 @@ __device__ inline MatrixPenalty known(MatrixPenalty penalty) {
   return penalty;
 }
 
-__device__ inline float warp_sum(float x) {
-#pragma unroll
-  for (int other = kWarp / 2; other > 0; other /= 2) x += __shfl_xor_sync(kAll, x, other);
-  return x;
-}
-
-// Lane l gets the sum over all lanes of values[l / 4].
-__device__ inline float sum_of_eight(float (&values)[kPiece]) {
-  const int lane = threadIdx.x % kWarp;
-  int bit = kWarp / 2;
-#pragma unroll
-  for (int half = kPiece / 2; half > 0; half /= 2, bit /= 2)
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const float low = values[i], high = values[i + half];
-      values[i] = (lane & bit ? high : low) + __shfl_xor_sync(kAll, lane & bit ? low : high, bit);
-    }
-  float sum = values[0];
-  sum += __shfl_xor_sync(kAll, sum, 2);
-  return sum + __shfl_xor_sync(kAll, sum, 1);
-}
 static_assert(kPiece * 4 == kWarp);
 
 // Left factors of up to kPiece edges, by their tile's rows; 0 beyond the matrix.
@@ -134,7 +114,7 @@ __global__ void __launch_bounds__(kMostStrips, 3)
     amount += of_row;
   }
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const float sum = sum_of_eight(square);
+  const float sum = warp_sums(square);
   if (sums_amounts) amount = warp_sum(amount);
   if (lane % 4 == 0) parts[warp][lane / 4] = sum;
   if (lane == 0) parts[warp][kPiece] = amount;

@@ -2,12 +2,12 @@
 
 #include "device/cuda_check.h"
 #include "kernels/cuda/matrix_kernels.h"
+#include "kernels/cuda/warp_sums.cuh"
 
 namespace frugal::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr unsigned kAll = 0xffffffffu;
 constexpr int kPiece = 8;  // edges of a block, in the order of rows: those of a row read it together
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kTimesRows = 4, kTimesColumns = 8;  // of a matrix that a lane holds: rows, and columns a warp apart
@@ -45,22 +45,6 @@ __device__ inline int edges_of_piece(const MatrixRows& m, std::int64_t first) {
   return static_cast<int>(m.edges - first < kPiece ? m.edges - first : kPiece);
 }
 
-// Lane l gets the sum over all lanes of values[l / 8].
-__device__ inline float sum_of_four(float (&values)[kTimesRows]) {
-  const int lane = threadIdx.x % kWarp;
-  int bit = kWarp / 2;
-#pragma unroll
-  for (int half = kTimesRows / 2; half > 0; half /= 2, bit /= 2)
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const float low = values[i], high = values[i + half];
-      values[i] = (lane & bit ? high : low) + __shfl_xor_sync(kAll, lane & bit ? low : high, bit);
-    }
-  float sum = values[0];
-#pragma unroll
-  for (; bit > 0; bit /= 2) sum += __shfl_xor_sync(kAll, sum, bit);
-  return sum;
-}
 static_assert(kTimesRows * 8 == kWarp && kBackRows == kWarp);
 
 // A warp makes kTimesRows elements of the products of a block's edges. It holds those rows of a matrix, and each vector
@@ -100,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 3)
         for (int c = 0; c < kTimesColumns; ++c)
 #pragma unroll
           for (int r = 0; r < kTimesRows; ++r) sum[r] = __fmaf_rn(held[r][c], b[c], sum[r]);
-        const float total = sum_of_four(sum);
+        const float total = warp_sums(sum);
         const std::int64_t r = row + lane / 8;
         float* const to = y + v * m.height + r;
         if (lane % 8 == 0 && r < m.height) *to = left == 0 ? total : *to + total;

@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "models/similarity/score_row.h"
 #include "models/similarity/scores.h"
+#include "step/cuda/loss_sums.cuh"
 #include "step/regularization.h"
 
 namespace frugal::cuda {
@@ -87,7 +88,6 @@ __global__ void __launch_bounds__(kPenaltyThreads)
 __global__ void __launch_bounds__(kSumThreads)
     add_kernel(LossSpec loss, const float* losses, std::int64_t positives, const float* amounts, std::int64_t rows,
                double* sums) {
-  __shared__ double partial[3][kSumThreads];
   double positive = 0.0, negative = 0.0, penalty = 0.0;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < positives; i += kSumThreads) {
@@ -96,25 +96,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 #pragma unroll 16
   for (std::int64_t i = threadIdx.x; i < rows; i += kSumThreads) penalty += amounts[i];
-  partial[0][threadIdx.x] = positive;
-  partial[1][threadIdx.x] = negative;
-  partial[2][threadIdx.x] = penalty;
-  for (int half = kSumThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half)
-      for (auto& each : partial) each[threadIdx.x] += each[threadIdx.x + half];
-  }
-  if (threadIdx.x != 0) return;
-  const double count = static_cast<double>(positives);
-  positive = partial[0][0] / count;
-  negative = partial[1][0] / count;
-  penalty = partial[2][0] * loss.regularization_coefficient;
-  if (!loss.joint()) {
-    sums[0] += positive;
-    sums[1] += negative;
-  }
-  sums[2] += penalty;
-  sums[3] += (loss.joint() ? negative : 0.5 * (positive + negative)) + penalty;
+  add_to_sums<kSumThreads>(loss, positives, positive, negative, penalty, sums);
 }
 
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }

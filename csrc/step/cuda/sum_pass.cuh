@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device_warp.cuh"
 #include "step/cuda/device_step.cuh"
+#include "step/cuda/loss_sums.cuh"
 #include "step/cuda/shared_copy.cuh"
 #include "step/regularization.h"
 
@@ -14,7 +15,6 @@ constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are ad
 
 // By one block: sums in a fixed order, added to the running ones.
 __device__ inline void add_losses(const Step& s) {
-  __shared__ double partial[3][kSumThreads];
   double positive = 0.0, negative = 0.0, penalty = 0.0;
 #pragma unroll 8
   for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kSumThreads) {
@@ -27,24 +27,7 @@ __device__ inline void add_losses(const Step& s) {
 #pragma unroll 8
     for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kSumThreads) penalty += s.relation_regularization[i];
   }
-  partial[0][threadIdx.x] = positive;
-  partial[1][threadIdx.x] = negative;
-  partial[2][threadIdx.x] = penalty;
-  for (int half = kSumThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half)
-      for (auto& each : partial) each[threadIdx.x] += each[threadIdx.x + half];
-  }
-  if (threadIdx.x != 0) return;
-  positive = partial[0][0] / static_cast<double>(s.batch.positives);
-  negative = partial[1][0] / static_cast<double>(s.batch.positives);
-  penalty = partial[2][0] * s.loss.regularization_coefficient;
-  if (!s.loss.joint()) {
-    s.out.losses[0] += positive;
-    s.out.losses[1] += negative;
-  }
-  s.out.losses[2] += penalty;
-  s.out.losses[3] += (s.loss.joint() ? negative : 0.5 * (positive + negative)) + penalty;
+  add_to_sums<kSumThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
 }
 
 // Stores the mean square of a row in shared memory; by a warp.

@@ -6,19 +6,13 @@
 #include <random>
 #include <vector>
 
+#include "random_floats.h"
 #include "step/cuda/given_scores.h"
 
 namespace frugal {
 namespace {
 
-using Floats = std::vector<float>;
-
-Floats random_floats(std::int64_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  Floats values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
+using testing::Floats, testing::random_floats;
 
 void expect_same_bits(const Floats& found, const Floats& expected) {
   ASSERT_EQ(found.size(), expected.size());

@@ -14,18 +14,12 @@
 #include "kernels/cpu/projected_pairs.h"
 #include "kernels/cuda/matrix_kernels.h"
 #include "kernels/cuda/projected_pairs.h"
+#include "random_floats.h"
 
 namespace frugal {
 namespace {
 
-using Floats = std::vector<float>;
-
-Floats random_floats(std::int64_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  Floats values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
+using testing::Floats, testing::random_floats;
 
 // Sums of another order agree but for rounding.
 void expect_near(const Floats& found, const Floats& expected) {
