@@ -20,7 +20,6 @@ from ...store.device import Device
 from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from ..step.device_batch import EVERY, BatchForm, DeviceBlock
-from ..step.device_loss import is_regularized
 from ..step.summed_updates import OptimizerRule
 from .config import FullSoftmaxConfig
 from .flash_shape import flash_fits
@@ -150,7 +149,7 @@ class FullSoftmax:
         sums += buffers.entities.aside
         if buffers.relations is not None:
             of_relations += buffers.relations.aside
-        if is_regularized(loss):
+        if loss.regularized:
             counted = torch.cat(self._targets.counts(batch["head_slot"], batch["tail_slot"], form.corrupt_head))
             for rows, slots, gradient in ((old_entities, counted, sums),
                                           (old_relations, batch["relation_slot"], of_relations)):

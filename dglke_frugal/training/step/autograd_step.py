@@ -11,9 +11,9 @@ import torch
 from ... import _native
 from ...models import TorchModel
 from ...models.own_state import has_state, views
-from .device_loss import is_regularized, penalty, score_slopes
+from .losses import Losses
 from .step import HostStep
-from .step_config import NO_SCORE, StepConfig
+from .step_config import StepConfig
 
 
 class AutogradStep(HostStep):
@@ -54,13 +54,12 @@ class AutogradStep(HostStep):
 
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
         scores = [self._model.score(head, edges, tail), self._negative_scores(batch, head, edges, tail, negatives)]
-        weight = torch.from_numpy(np.array(batch.weight)) if len(batch.weight) else None
-        slopes = score_slopes(config.loss, *(each.detach() for each in scores), weight)
-        torch.autograd.backward(scores, slopes[:2])
+        slopes, losses = self._slopes(batch, *(each.detach() for each in scores))
+        torch.autograd.backward(scores, slopes)
         if self._optimizer is not None:
             self._optimizer.step()
 
-        regularization = 0.0
+        amounts = []
         for rows, entries in (
             (entities, ((positive_ids, nodes), (batch.negative, negatives))),
             (relations, ((batch.relation, edges),)),
@@ -68,20 +67,30 @@ class AutogradStep(HostStep):
             rows.copy_to_destination()
             gradients = []
             for _, leaf in entries:
-                gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-                if is_regularized(config.loss):
-                    amounts, slope = penalty(config.loss, leaf.detach())
-                    gradient, regularization = gradient + slope, regularization + amounts.sum().item()
-                gradients.append(gradient.contiguous().numpy())
+                gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.contiguous()
+                if config.loss.regularized:
+                    amount, squares = torch.empty(2, len(leaf))
+                    _native.penalize(config.loss, [(leaf.detach(), None, None, gradient, amount, squares)])
+                    amounts.append(amount)
+                gradients.append(gradient.numpy())
             rows.apply_entries([(ids, gradient) for (ids, _), gradient in zip(entries, gradients)],
                                config.learning_rate)
-        return slopes.losses(regularization)
+        sums = np.zeros(4)
+        _native.add_losses(config.loss, losses, torch.cat(amounts) if amounts else None, sums)
+        return Losses(*sums.tolist())
+
+    def _slopes(self, batch, positive: torch.Tensor, negative: torch.Tensor):
+        """((B,) and (B, N) d loss / d score, losses (B, 2)) of scores positive (B,) and negative (B, N); see
+        _native.lose_scores."""
+        weight = np.array(batch.weight) if len(batch.weight) else None
+        own = batch.chunk_size if self._config.degree_negatives else 0
+        slope, slopes, losses = torch.empty_like(positive), negative.clone(), positive.new_empty(len(positive), 2)
+        _native.lose_scores(self._config.loss, positive.contiguous(), slopes, weight, own, slope, losses)
+        return (slope, slopes), losses
 
     def _negative_scores(self, batch, head, edges, tail, negatives) -> torch.Tensor:
-        """(B, negatives of a chunk); degree negatives come first, scored 0 (or not, by a softmax) where they meet
-        themselves."""
-        chunks, size = batch.chunks, batch.chunk_size
-        head, edges, tail, candidates = (x.unflatten(0, (chunks, -1)) for x in (head, edges, tail, negatives))
+        """(B, negatives of a chunk); degree negatives come first."""
+        head, edges, tail, candidates = (x.unflatten(0, (batch.chunks, -1)) for x in (head, edges, tail, negatives))
         if self._config.degree_negatives:
             candidates = torch.cat([head if batch.corrupt_head else tail, candidates], 1)
         candidates = candidates[:, None]
@@ -89,9 +98,6 @@ class AutogradStep(HostStep):
             scores = self._model.score(candidates, edges[:, :, None], tail[:, :, None])
         else:
             scores = self._model.score(head[:, :, None], edges[:, :, None], candidates)
-        if self._config.degree_negatives:
-            own = torch.eye(size, scores.shape[-1], dtype=torch.bool)
-            scores = scores.masked_fill(own, NO_SCORE if self._config.loss.genre == "Softmax" else 0.0)
         return scores.flatten(0, 1)
 
 

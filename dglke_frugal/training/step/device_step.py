@@ -133,19 +133,26 @@ class _ShapedStep:
             of_tables = list(zip(self._tables, at.plans, at.records, entries, counts))
             replicas = [each for each in of_tables if each[0].replicated]
             others = [each for each in of_tables if not each[0].replicated and each[2] is not None]
+
+            def put_out():
+                for rows, plan, *rest in replicas:
+                    rows.update(plan, *rest)
+
+            def receive(tables):
+                for rows, plan, records, _, count in tables:
+                    rows.receive(plan, records, count, self._learning_rate)
+
             branch = self._device.branch() if replicas else None
-            if replicas:  # their sums are on their way to other ranks, and back, while the other tables are updated
-                branch.run(lambda: [rows.update(plan, *rest) for rows, plan, *rest in replicas])
+            if branch:  # sums of replicas are on their way to other ranks, and back, while other tables are updated
+                branch.run(put_out)
             updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
                 update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
-            for rows, plan, records, _, count in others:
-                rows.receive(plan, records, count, self._learning_rate)  # what others wait for has been published
-            if replicas:
-                branch.run(lambda: [rows.receive(plan, records, count, self._learning_rate)
-                                    for rows, plan, records, _, count in replicas])
+            receive(others)  # what others wait for has been published
+            if branch:
+                branch.run(lambda: receive(replicas))
                 branch.join()
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]

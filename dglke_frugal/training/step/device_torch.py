@@ -17,7 +17,6 @@ from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
 from .device_batch import BatchForm, DeviceBlock
 from .device_gradients import AutogradPass, GradientPass, Leaves, ProjectedPass, SharedPass
-from .device_loss import is_regularized
 from .step_config import StepConfig
 
 ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
@@ -128,7 +127,7 @@ class TorchGradients:
         """Adds the penalty's gradients, if there is a penalty. tables: at most three of (rows, slots, offsets of reads,
         gradients), see _native.penalize. matrices: which are penalized when they are updated."""
         loss = self._config.loss
-        if not is_regularized(loss):
+        if not loss.regularized:
             return _Penalties()
         counts, new = [len(gradients) for *_, gradients in tables], tables[0][0].new_empty
         of_matrices = 0 if matrices is None else matrices.amounts

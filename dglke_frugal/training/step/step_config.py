@@ -9,7 +9,6 @@ from ...config import TrainConfig
 from ...models import find_model
 from ..start_values import table_dims
 
-NO_SCORE = -1e30  # low enough that a softmax gives no share of it
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = tuple(_native.ROW_MODELS)
 KERNEL_MATMULS = ("fp32", "tf32x3", "tf32")  # and for which values of --matmul
@@ -34,6 +33,11 @@ class LossConfig:
     def joint(self) -> bool:
         """Whether a positive and its negatives have one loss between them, rather than one each."""
         return self.pairwise or self.genre == "Softmax"
+
+    @property
+    def regularized(self) -> bool:
+        """Whether the loss has a penalty."""
+        return self.regularization_coefficient > 0 and self.regularization_norm > 0
 
 
 @dataclass(frozen=True)
