@@ -38,7 +38,7 @@ PreparedKernel prepare_update(std::int64_t dim, const Rows& host, const std::opt
   const float *const from = records.data(), *const sum = sums.data();
   if (on_cuda(records))
     return {all.count, [=, &update](std::int64_t count, std::uintptr_t stream) {
-              cuda::update_from_sums(memory, {all.leave, all.target, count}, from, sum, update.rule(), {stream, 0});
+              cuda::update_from_sums(memory, {all.leave, all.target, count}, from, sum, update.rule(), {stream});
             }};
   return {all.count, [=, &update, extent = extent_of(host, cache, staging)](std::int64_t count, std::uintptr_t) {
             const RowWrites first{all.leave, all.target, count};
@@ -57,7 +57,7 @@ struct PlacedLookup {
 
   void read(std::uintptr_t out, std::uintptr_t stream) const {
     float* const to = reinterpret_cast<float*>(out);
-    if (is_cuda) return cuda::spread(spread, to, {stream, 0});
+    if (is_cuda) return cuda::spread(spread, to, {stream});
     cpu::spread(spread, to);
   }
 
@@ -65,7 +65,7 @@ struct PlacedLookup {
               std::uintptr_t stream) const {
     EntryGradients given{reinterpret_cast<const float*>(gradients), stride, segments.offset,
                          order != 0 ? reinterpret_cast<const std::int32_t*>(order) : segments.order};
-    if (is_cuda) return cuda::segment_sums(given, spread.rows, spread.dim, sums, {stream, 0});
+    if (is_cuda) return cuda::segment_sums(given, spread.rows, spread.dim, sums, {stream});
     check_occurrences(given.offset, spread.rows, given.order, occurrences, count);
     cpu::segment_sums(given, spread.rows, spread.dim, sums);
   }

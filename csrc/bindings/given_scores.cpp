@@ -40,7 +40,7 @@ void lose_scores(nb::handle loss, const Vector<float>& positive, const Rows& sco
                           positive.data(), scores.data(), weight ? weight->data() : nullptr, positive_slope.data(),
                           losses.data()};
   const nb::gil_scoped_release release;
-  if (on_cuda(scores)) return cuda::lose_scores(spec, given, {stream, 0});
+  if (on_cuda(scores)) return cuda::lose_scores(spec, given, {stream});
   cpu::lose_scores(spec, given);
 }
 
@@ -68,7 +68,7 @@ void penalize(nb::handle loss, const std::vector<Table>& tables, std::uintptr_t 
   if (tables.empty()) return;
   const bool on_device = on_cuda(std::get<3>(tables[0]));
   const nb::gil_scoped_release release;
-  if (on_device) return cuda::penalize(spec, rows, {stream, 0});
+  if (on_device) return cuda::penalize(spec, rows, {stream});
   cpu::penalize(spec, rows);
 }
 
@@ -79,7 +79,7 @@ void add_losses(nb::handle loss, const nb::ndarray<const float, nb::ndim<2>, nb:
   const std::span<const float> of_positives{losses.data(), losses.size()};
   const auto of_rows = amounts ? std::span<const float>{amounts->data(), amounts->size()} : std::span<const float>{};
   const nb::gil_scoped_release release;
-  if (on_cuda(sums)) return cuda::add_losses(spec, of_positives, of_rows, sums.data(), {stream, 0});
+  if (on_cuda(sums)) return cuda::add_losses(spec, of_positives, of_rows, sums.data(), {stream});
   cpu::add_losses(spec, of_positives, of_rows, sums.data());
 }
 

@@ -41,18 +41,23 @@ using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
+cuda::Crossing crossing_to(bool small_table) {
+  return small_table ? cuda::Crossing::kBusToSmallTable : cuda::Crossing::kBus;
+}
+
 PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
                               const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                              const Rows& records, int max_blocks, const std::string& part, std::int64_t state,
+                              const Rows& records, bool small_table, const std::string& part, std::int64_t state,
                               const std::string& element) {
   const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
-  if (reads.part == ReadPart::kCache || on_cuda(host)) max_blocks = cuda::kAllBlocks;
+  const bool stays = reads.part == ReadPart::kCache || on_cuda(host);
+  const auto crossing = stays ? cuda::Crossing::kNone : crossing_to(small_table);
   float* const to = records.data();
   if (on_cuda(records))
     return {reads.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, max_blocks});
+              cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, crossing});
             }};
   return {reads.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
             const RowReads first{reads.rows, reads.source, count, reads.part};
@@ -62,9 +67,9 @@ PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::opt
 }
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
-            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, int max_blocks,
+            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, bool small_table,
             const std::string& part, std::int64_t state, const std::string& element) {
-  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, max_blocks, part, state, element);
+  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, small_table, part, state, element);
   const nb::gil_scoped_release release;
   kernel.run(kernel.most_rows, stream);
 }
@@ -122,7 +127,7 @@ void update_tables(const std::vector<Update>& given, float learning_rate, std::u
   for (const Update& each : given) updates.push_back(table_update(each));
   const bool is_cuda = on_cuda(std::get<6>(given.front()));
   const nb::gil_scoped_release release;
-  if (is_cuda) return cuda::update(updates, learning_rate, {stream, 0});
+  if (is_cuda) return cuda::update(updates, learning_rate, {stream});
   for (const TableUpdate& each : updates)
     cpu::update(each.memory, each.writes, each.records, each.gradients, learning_rate, each.rounding);
 }
@@ -134,12 +139,12 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
           "values must have contiguous rows, and squares a number for each");
   const nb::gil_scoped_release release;
   if (squares.device_type() == nb::device::cuda::value)
-    return cuda::mean_squares(values.data(), values.stride(0), rows, dim, squares.data(), {stream, 0});
+    return cuda::mean_squares(values.data(), values.stride(0), rows, dim, squares.data(), {stream});
   for (std::int64_t i = 0; i < rows; ++i) squares.data()[i] = mean_square(values.data() + i * values.stride(0), dim);
 }
 
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, int max_blocks,
+                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, bool small_table,
                               std::int64_t state, std::uint8_t wanted) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
@@ -152,7 +157,7 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
   };
   if (on_cuda(cache))
     return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::return_rows(memory, first_of(count), {stream, max_blocks});
+              cuda::return_rows(memory, first_of(count), {stream, crossing_to(small_table)});
             }};
   return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
             const RowReturns first = first_of(count);
@@ -168,7 +173,7 @@ void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std
   const auto* list = reinterpret_cast<const WriteBack*>(write_backs.data());
   const auto count = static_cast<std::int64_t>(write_backs.shape(0));
   const nb::gil_scoped_release release;
-  if (on_cuda(cache)) return cuda::write_back(memory, list, count, {stream, 0});
+  if (on_cuda(cache)) return cuda::write_back(memory, list, count, {stream});
   check_write_backs(memory, extent_of(host, cache, staging), list, count);
   cpu::write_back(memory, list, count);
 }
@@ -182,7 +187,7 @@ void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
   require(offset.size() == sums.shape(0) + 1, "offsets must have one number more than there are sums");
   const EntryGradients segments{values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
   const nb::gil_scoped_release release;
-  if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream, 0});
+  if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream});
   check_occurrences(offset.data(), rows, segments.order, order ? static_cast<std::int64_t>(order->size()) : count,
                     count);
   cpu::segment_sums(segments, rows, dim, sums.data());
@@ -242,11 +247,11 @@ void bind_kernels(nb::module_& module) {
           "rows"_a, "stream"_a = 0, "For the first `rows` rows.");
 
   module.def("prepare_gather", &prepare_gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
-             "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
+             "small_table"_a = false, "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
              nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-             "gather_rows with these arrays.");
+             "gather_rows with these arrays. small_table: whether processors' caches hold the host's rows, see plan_kernels.h.");
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
-             "max_blocks"_a = 0, "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
+             "small_table"_a = false, "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
              nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
              nb::keep_alive<0, 6>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
@@ -254,7 +259,7 @@ void bind_kernels(nb::module_& module) {
              "where `cache` lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "max_blocks"_a = 0, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
+      "small_table"_a = false, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
       "for the rows from there alone, or 'all'. element: of the rows, fp32, fp16 or bf16, of which dim are a row; "
@@ -293,7 +298,7 @@ void bind_kernels(nb::module_& module) {
         require(counter.size() == 1 && value.size() == 1, "the counter and its value are one number each");
         return PreparedKernel{std::numeric_limits<std::int64_t>::max(),
                               [to = counter.data(), from = value.data()](std::int64_t, std::uintptr_t stream) {
-                                cuda::publish(to, from, {stream, 0});
+                                cuda::publish(to, from, {stream});
                               }};
       },
       "counter"_a, "value"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),

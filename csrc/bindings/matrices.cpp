@@ -63,7 +63,7 @@ class Matrices {
     require(size(y, 0) == m_.edges && y.shape(1) == x.shape(1) && size(y, 2) == out,
             "products must be (edges, vectors, length)");
     const nb::gil_scoped_release release;
-    if (on_cuda()) return cuda::matrix_products(m_, transposed, x.data(), size(x, 1), y.data(), {stream, 0});
+    if (on_cuda()) return cuda::matrix_products(m_, transposed, x.data(), size(x, 1), y.data(), {stream});
     check();
     cpu::matrix_products(m_, transposed, x.data(), size(x, 1), y.data());
   }
@@ -78,7 +78,7 @@ class Matrices {
     const auto count = static_cast<int>(gradients.size());
     const nb::gil_scoped_release release;
     if (on_cuda())
-      return cuda::matrix_squares(m_, gradients.data(), count, {norm, factor}, squares.data(), of_tiles, {stream, 0});
+      return cuda::matrix_squares(m_, gradients.data(), count, {norm, factor}, squares.data(), of_tiles, {stream});
     check();
     cpu::matrix_squares(m_, gradients.data(), count, {norm, factor}, squares.data(), of_tiles);
   }
@@ -93,7 +93,7 @@ class Matrices {
     const nb::gil_scoped_release release;
     if (on_cuda())
       return cuda::update_matrices(m_, gradients.data(), count, squares.data(), {norm, factor}, learning_rate,
-                                   deviations.data(), {stream, 0});
+                                   deviations.data(), {stream});
     check();
     cpu::update_matrices(m_, gradients.data(), count, squares.data(), {norm, factor}, learning_rate,
                          deviations.data());
@@ -108,7 +108,7 @@ class Matrices {
             "projected negatives must be (edges, negatives, width)");
     const nb::gil_scoped_release release;
     if (on_cuda())
-      return cuda::project(pairs, candidates.data(), query.data(), projected.data(), distances.data(), {stream, 0});
+      return cuda::project(pairs, candidates.data(), query.data(), projected.data(), distances.data(), {stream});
     check();
     cpu::project(pairs, candidates.data(), query.data(), projected.data(), distances.data());
   }
@@ -123,7 +123,7 @@ class Matrices {
     const nb::gil_scoped_release release;
     if (on_cuda())
       return cuda::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
-                                           of_query.data(), {stream, 0});
+                                           of_query.data(), {stream});
     check();
     cpu::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
                                  of_query.data());
@@ -135,7 +135,7 @@ class Matrices {
                 size(of_candidates, 2) == pairs.negatives && size(of_candidates, 3) == m_.height,
             "gradients by candidates must be (chunks, stripes, negatives, height)");
     const nb::gil_scoped_release release;
-    if (on_cuda()) return cuda::project_back(pairs, gradients.data(), of_candidates.data(), {stream, 0});
+    if (on_cuda()) return cuda::project_back(pairs, gradients.data(), of_candidates.data(), {stream});
     check();
     cpu::project_back(pairs, gradients.data(), of_candidates.data());
   }

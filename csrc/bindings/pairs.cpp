@@ -41,7 +41,7 @@ void distances(PairKind kind, const Rows& mine, const Rows& theirs, const Result
   const PairShape shape = shape_of(kind, mine, theirs);
   require(is(out, shape.chunks, shape.mine, shape.theirs), "distances must be (chunks, mine, theirs)");
   const nb::gil_scoped_release release;
-  if (on_cuda(out)) return cuda::pair_distances(kind, shape, mine.data(), theirs.data(), out.data(), {stream, 0});
+  if (on_cuda(out)) return cuda::pair_distances(kind, shape, mine.data(), theirs.data(), out.data(), {stream});
   cpu::pair_distances(kind, shape, mine.data(), theirs.data(), out.data());
 }
 
@@ -53,7 +53,7 @@ void gradients(PairKind kind, const Rows& mine, const Rows& theirs, const Weight
   const PairWeights weights{weight.data(), weight.stride(0), weight.stride(1), weight.stride(2)};
   const nb::gil_scoped_release release;
   if (on_cuda(out))
-    return cuda::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data(), {stream, 0});
+    return cuda::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data(), {stream});
   cpu::pair_gradients(kind, shape, mine.data(), theirs.data(), weights, out.data());
 }
 

@@ -45,11 +45,11 @@ struct SummedElement {
 template <class Warp, int kLanes>
 FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float* sum, std::int64_t columns,
                                      std::int64_t dim, const UpdateRule& rule, int power, int lane) {
-  const float negative_rate = -rule.learning_rate;
+  const float negative_rate = -rule.learning_rate, unit = rule.unit ? *rule.unit : 1.0f;
   switch (rule.optimizer) {
     case Optimizer::kSgd:
       for_elements<kLanes>(
-          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], unit * sum[i], {}}; },
           [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient; });
       return;
     case Optimizer::kRowwiseAdagrad: {
@@ -57,17 +57,17 @@ FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float
       const float before = record[dim];  // by every lane, ere they meet: one stores the state over it below
       float mean[1];
       warp_mean_squares<Warp, 1>(gradient, dim, power, mean);
-      const float state = before + mean[0];
+      const float state = before + unit * (unit * mean[0]);
       const float deviation = Warp::square_root(state) + rule.epsilon;
       for_elements<kLanes>(
-          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], unit * sum[i], {}}; },
           [&](std::int64_t i, const SummedElement& x) { to[i] = x.value + negative_rate * x.gradient / deviation; });
       Warp::store_one(to + dim, state);
       return;
     }
     case Optimizer::kAdagrad:
       for_elements<kLanes>(
-          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], sum[i], {record[dim + i]}}; },
+          columns, lane, [&](std::int64_t i) { return SummedElement{record[i], unit * sum[i], {record[dim + i]}}; },
           [&](std::int64_t i, const SummedElement& x) {
             const float state = x.state[0] + x.gradient * x.gradient;
             to[dim + i] = state;
@@ -78,7 +78,7 @@ FRUGAL_WARP_CODE void update_columns(float* to, const float* record, const float
       for_elements<kLanes>(
           columns, lane,
           [&](std::int64_t i) {
-            return SummedElement{record[i], sum[i], {record[dim + i], record[2 * dim + i]}};
+            return SummedElement{record[i], unit * sum[i], {record[dim + i], record[2 * dim + i]}};
           },
           [&](std::int64_t i, const SummedElement& x) {
             const float mean = x.state[0] + kAdamRate * (x.gradient - x.state[0]);

@@ -23,7 +23,6 @@ from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
-FEW_BLOCKS = 1  # of a departure to there: with more of them the computation beside it is slower
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
 
 
@@ -169,7 +168,7 @@ class DirectWriteRows(MappedRows):
         return self.device.repeated(super().departure(plan))
 
     def _arrive(self, plan, records):
-        return super()._gather(plan, records, "host")
+        return super()._gather(plan, records, "host", self._has_small_table())
 
     def _gather(self, plan, records, part="cache"):
         return super()._gather(plan, records, part)
@@ -183,15 +182,15 @@ class DirectWriteRows(MappedRows):
         return ()  # with the departure
 
     def _depart(self, plan):
-        return [self._return(plan, IN_FLIGHT, self._departure_blocks()), *super()._publish(plan)]
+        return [self._return(plan, IN_FLIGHT, self._has_small_table()), *super()._publish(plan)]
 
-    def _departure_blocks(self) -> int:
-        """At most so many blocks of a kernel bring values home; 0: as many as usual."""
-        return FEW_BLOCKS if self.table.records.nbytes <= SMALL_TABLE else 0
+    def _has_small_table(self) -> bool:
+        """Whether few rows under way keep the bus busy, so that they disturb the computation beside them less."""
+        return self.table.records.nbytes <= SMALL_TABLE
 
-    def _return(self, plan, wanted, max_blocks=0):
+    def _return(self, plan, wanted, small_table=False):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
-        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, max_blocks,
+        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, small_table,
                               self.state, wanted)
 
     def leave(self, departed):

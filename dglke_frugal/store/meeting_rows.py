@@ -81,8 +81,8 @@ class MeetingRows(DirectWriteRows):
         self._check()
         super().drain()
 
-    def _departure_blocks(self):
-        return 0  # others wait for what departs
+    def _has_small_table(self):
+        return False  # others wait for what departs
 
     def _meet(self) -> None:
         self._shared.meet(self._is_cuda, self.device.stream)

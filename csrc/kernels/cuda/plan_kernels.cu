@@ -8,7 +8,7 @@
 namespace frugal::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kMostThreads = 512;
 
 __device__ void copy_record(float* to, const float* from, const RowMemory& memory, int lane, int lanes) {
   copy_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from),
@@ -16,11 +16,11 @@ __device__ void copy_record(float* to, const float* from, const RowMemory& memor
 }
 
 // `lanes` threads per row, rows in turn over the whole grid.
-__global__ void __launch_bounds__(kThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
+__global__ void __launch_bounds__(kMostThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-       u < reads.count; u += step)
+  const std::int64_t rows_of_block = blockDim.x / lanes;
+  for (std::int64_t u = blockIdx.x * rows_of_block + threadIdx.x / lanes; u < reads.count;
+       u += gridDim.x * rows_of_block)
     if (reads.wants(u)) copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
 }
 
@@ -55,12 +55,12 @@ __device__ void expand_word(const RowMemory& memory, const Word& word, int i, fl
 
 // As gather_kernel, of rows in halves.
 template <RowElement kElement>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMostThreads)
     expand_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
-  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-       u < reads.count; u += step) {
+  const std::int64_t rows_of_block = blockDim.x / lanes;
+  for (std::int64_t u = blockIdx.x * rows_of_block + threadIdx.x / lanes; u < reads.count;
+       u += gridDim.x * rows_of_block) {
     if (!reads.wants(u)) continue;
     const Word* const from = reinterpret_cast<const Word*>(source_of(memory, reads, u));
     float* const record = records + u * memory.record_stride();
@@ -71,13 +71,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // Few threads have to keep the bus busy. So `lanes` of them look at the plan of as many rows, and then have words of
 // kTogether of the wanted ones under way.
-__global__ void __launch_bounds__(kThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
+__global__ void __launch_bounds__(kMostThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
   constexpr int kTogether = 4;
   const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
   const int first_lane = static_cast<int>(threadIdx.x) % kWarpLanes - lane;
   const unsigned team = (0xffffffffu >> (kWarpLanes - lanes)) << first_lane;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t first = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x - lane;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x - lane;
        first < returns.count; first += step) {
     const std::int64_t u = first + lane;
     const bool is_wanted = u < returns.count && returns.leave[u] == returns.wanted;
@@ -149,38 +149,45 @@ cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStrea
 
 int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
 
-unsigned blocks_for(std::int64_t rows, int lanes, int most) {
-  const std::int64_t rows_per_block = kThreads / lanes;
-  return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most));
+unsigned blocks_for(std::int64_t rows, int lanes, const Blocks& most) {
+  const std::int64_t rows_per_block = most.threads / lanes;
+  return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most.count));
 }
 
-int blocks_or(const Launch& launch, int usual) { return launch.max_blocks > 0 ? launch.max_blocks : usual; }
+const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blocks& few) {
+  return crossing == Crossing::kNone ? kAllBlocks : crossing == Crossing::kBus ? usual : few;
+}
 
 }  // namespace
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
   const int lanes = lanes_for(memory);
-  const int most = blocks_or(launch, reads.part == ReadPart::kHost ? kArrivalBlocks : kBusBlocks);
+  const bool is_arrival = reads.part == ReadPart::kHost;
+  const Blocks most = blocks_by(launch.crossing, is_arrival ? kArrivalBlocks : kBusBlocks,
+                                is_arrival ? kFewArrivalBlocks : kBusBlocks);
   const auto kernel = !memory.in_halves()                              ? gather_kernel
                       : memory.element == RowElement::kFloat16 ? expand_kernel<RowElement::kFloat16>
                                                                : expand_kernel<RowElement::kBfloat16>;
-  kernel<<<blocks_for(reads.count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
+  const int threads = most.threads;
+  kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
   if (returns.count == 0) return;
-  const int lanes = lanes_for(memory), most = blocks_or(launch, kDepartureBlocks);
+  const int lanes = lanes_for(memory);
+  const Blocks most = blocks_by(launch.crossing, kDepartureBlocks, kFewDepartureBlocks);
   const unsigned blocks = blocks_for(returns.count, 1, most);  // a thread looks at the plan of a row
-  return_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(memory, returns, lanes);
+  const int threads = most.threads;
+  return_kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, returns, lanes);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
-  const int lanes = lanes_for(memory), most = blocks_or(launch, kBusBlocks);
-  write_back_kernel<<<blocks_for(count, lanes, most), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
+  const int lanes = lanes_for(memory);
+  write_back_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
                                                                                         lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }

@@ -11,14 +11,24 @@
 
 namespace frugal::cuda {
 
+// What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows under
+// way keep it busy; or nothing, where all of them lie on the device.
+enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kNone };
+
 struct Launch {
   std::uintptr_t stream = 0;  // a cudaStream_t
-  int max_blocks = 0;  // at most, for kernels that use the bus; 0: as many as below
+  Crossing crossing = Crossing::kBus;
 };
-// Blocks of 256 threads that use the bus: where the computation waits for them, and where it runs beside arrivals and
-// departures, which then take as few multiprocessors as they can.
-inline constexpr int kBusBlocks = 48, kArrivalBlocks = 16, kDepartureBlocks = 4;
-inline constexpr int kAllBlocks = 4096;  // where nothing crosses the bus
+
+// So many blocks at most of so many threads.
+struct Blocks {
+  int count, threads;
+};
+// Where the computation waits for the bus, and where it runs beside arrivals and departures, which then take as few
+// multiprocessors as they can.
+inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 256}, kDepartureBlocks{4, 256};
+inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
+inline constexpr Blocks kAllBlocks{4096, 256};
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);

@@ -30,11 +30,11 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
         std::vector<float> found = table, expected = table;
         RowMemory memory{dim, stride, expected.data(), slots.data()};
         cpu::return_rows(memory, returns);
-        for (const int blocks : {1, 3, 0}) {
+        for (const auto crossing : {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable, cuda::Crossing::kNone}) {
           found = table;
           memory.host_rows = found.data();
-          cuda::return_rows(memory, returns, {0, blocks});
-          ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, " << blocks << " blocks";
+          cuda::return_rows(memory, returns, {0, crossing});
+          ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
         }
         if (count == 700) {
           ASSERT_NE(found, table);
@@ -60,10 +60,10 @@ TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
       const RowReads reads{rows.data(), source.data(), count, ReadPart::kHost};
       std::vector<float> expected = before;
       cpu::gather(memory, reads, expected.data());
-      for (const int blocks : {1, 3, 0}) {
+      for (const auto crossing : {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable, cuda::Crossing::kNone}) {
         std::vector<float> found = before;
-        cuda::gather(memory, reads, found.data(), {0, blocks});
-        ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, " << blocks << " blocks";
+        cuda::gather(memory, reads, found.data(), {0, crossing});
+        ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
       }
     }
 }
