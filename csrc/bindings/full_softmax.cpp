@@ -9,7 +9,10 @@
 #include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_arrays.h"
+#include "bindings/row_elements.h"
+#include "full_softmax/cpu/round_matrix.h"
 #include "full_softmax/cpu/tile_kernels.h"
+#include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
 namespace frugal {
@@ -25,6 +28,9 @@ using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig>;
 using Slots = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig>;
 // ids, begin, end, on, off; see SoftmaxTargets.
 using Targets = std::tuple<Ids, Ids, Ids, std::optional<Floats>, std::optional<Floats>>;
+// Of fp16 or bf16, (n, columns) without gaps.
+using Halves = nb::ndarray<nb::ndim<2>, nb::c_contig>;
+using Unit = std::optional<Floats>;
 // optimizer, learning rate, epsilon, corrections; see UpdateRule.
 using Rule = std::tuple<std::string, float, float, std::optional<Floats>>;
 
@@ -37,10 +43,16 @@ bool has_room(const Matrix& matrix) {
   return matrix.stride(1) == 1 && (matrix.shape(1) % kWhole == 0 || matrix.stride(0) % size(kWhole) == 0);
 }
 
-ScoreTile tile_of(const Matrix& scores, std::int64_t first, float bound) {
+const float* unit_of(const Unit& unit) {
+  require(!unit || unit->size() == 1, "a unit is one number");
+  return unit ? unit->data() : nullptr;
+}
+
+ScoreTile tile_of(const Matrix& scores, std::int64_t first, float bound, const Unit& unit) {
   require(scores.shape(0) > 0 && scores.shape(1) > 0 && scores.stride(1) == 1 && scores.stride(0) % size(kWhole) == 0,
           "scores need rows of whole vectors, and at least one of each");
-  return {scores.data(), size(scores.shape(0)), size(scores.shape(1)), scores.stride(0), first, bound};
+  return {scores.data(), size(scores.shape(0)), size(scores.shape(1)), scores.stride(0), first, bound,
+          unit_of(unit)};
 }
 
 SoftmaxTargets targets_of(const Targets& targets, const ScoreTile& tile) {
@@ -69,8 +81,8 @@ TableRows table_of(const Matrix& table, std::int64_t dim, const UpdateRule& rule
 }
 
 void add_tile(const Matrix& scores, std::int64_t first, float bound, const Targets& targets, const Floats& largest,
-              const Floats& total, const Floats& wanted, std::uintptr_t stream) {
-  const ScoreTile tile = tile_of(scores, first, bound);
+              const Floats& total, const Floats& wanted, std::uintptr_t stream, const Unit& unit) {
+  const ScoreTile tile = tile_of(scores, first, bound, unit);
   const SoftmaxTargets of_queries = targets_of(targets, tile);
   require(largest.size() == scores.shape(0) && total.size() == scores.shape(0) && wanted.size() == scores.shape(0),
           "each query needs its sums");
@@ -81,18 +93,23 @@ void add_tile(const Matrix& scores, std::int64_t first, float bound, const Targe
 }
 
 void tile_slopes(const Matrix& scores, std::int64_t first, float bound, const Targets& targets, const Floats& log_sum,
-                 const Floats& scale, std::uintptr_t stream) {
-  const ScoreTile tile = tile_of(scores, first, bound);
+                 const std::optional<Floats>& scale, std::uintptr_t stream, const Unit& unit,
+                 const std::string& element, float factor) {
+  const ScoreTile tile = tile_of(scores, first, bound, unit);
   const SoftmaxTargets of_queries = targets_of(targets, tile);
-  require(log_sum.size() == scores.shape(0) && scale.size() == scores.shape(0), "each query needs its sums");
+  require(log_sum.size() == scores.shape(0) && (!scale || scale->size() == scores.shape(0)),
+          "each query needs its sums");
+  const SlopeForm form{bindings::element_named(element), factor};
+  const float* const scales = scale ? scale->data() : nullptr;
   const nb::gil_scoped_release release;
-  if (on_cuda(scores)) return cuda::tile_slopes(tile, of_queries, log_sum.data(), scale.data(), stream);
-  cpu::tile_slopes(tile, of_queries, log_sum.data(), scale.data());
+  if (on_cuda(scores)) return cuda::tile_slopes(tile, of_queries, log_sum.data(), scales, form, stream);
+  cpu::tile_slopes(tile, of_queries, log_sum.data(), scales, form);
 }
 
 void update_tile(const Matrix& table, std::int64_t dim, std::int64_t first, const Matrix& gradients, const Slots& slot,
-                 const Matrix& aside, const Rule& rule, std::uintptr_t stream) {
-  const UpdateRule update = rule_of(rule);
+                 const Matrix& aside, const Rule& rule, std::uintptr_t stream, const Unit& unit) {
+  UpdateRule update = rule_of(rule);
+  update.unit = unit_of(unit);
   const TableRows rows = table_of(table, dim, update);
   const std::int64_t count = size(gradients.shape(0));
   require(first >= 0 && first + count <= size(table.shape(0)) && first + count <= size(slot.size()) &&
@@ -117,6 +134,21 @@ void update_rows(const Matrix& table, std::int64_t dim, const Ids& ids, const Sl
   if (on_cuda(gradients))
     return cuda::update_rows(rows, ids.data(), used.data(), size(ids.size()), gradients.data(), update, stream);
   cpu::update_rows(rows, ids.data(), used.data(), gradients.data(), update);
+}
+
+void round_matrix(const Matrix& from, const Halves& to, const std::string& element, const Floats& scaling,
+                  std::uintptr_t stream) {
+  constexpr std::size_t kWord = 8;  // numbers of 16 bits, as 4 floats, are 16 bytes
+  require(to.dtype().bits == 16 && to.shape(1) % kWord == 0 && to.shape(0) >= from.shape(0) &&
+              to.shape(1) >= from.shape(1) && from.stride(1) == 1 && from.stride(0) % 4 == 0 && scaling.size() == 3 &&
+              element != "fp32",
+          "a matrix of 16-bit numbers has rows of whole words, and room for all numbers");
+  const MatrixRounding rounding{from.data(), size(from.shape(0)), size(from.shape(1)), from.stride(0),
+                          static_cast<std::uint16_t*>(to.data()), size(to.shape(0)), size(to.shape(1)),
+                          bindings::element_named(element), scaling.data()};
+  const nb::gil_scoped_release release;
+  if (on_cuda(from)) return cuda::round_matrix(rounding, stream);
+  cpu::round_matrix(rounding);
 }
 
 void drop(const Matrix& values, float rate, std::uint64_t seed, const Ids& step, std::uint32_t part, std::int64_t first,
@@ -148,17 +180,26 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transpos
 void bind_full_softmax(nb::module_& module) {
   module.attr("LEAST_SCORE") = kLeastScore;
   module.def("softmax_add_tile", &add_tile, "scores"_a, "first"_a, "bound"_a, "targets"_a, "largest"_a, "total"_a,
-             "wanted"_a, "stream"_a = 0,
+             "wanted"_a, "stream"_a = 0, "unit"_a = nb::none(),
              "Adds the scores (B, n) of entities first .. first + n to the sums (B,) of a softmax: see "
              "csrc/full_softmax/tiles.h. targets: (ids, begin (B,), end (B,)) int64, and on, off (B,) float32 or None. "
-             "Runs where the scores lie; their rows are whole vectors of 16 floats.");
+             "Runs where the scores lie; their rows are whole vectors of 16 floats. unit: (1,) or None, what scores are "
+             "multiplied by first.");
   module.def("softmax_slopes", &tile_slopes, "scores"_a, "first"_a, "bound"_a, "targets"_a, "log_sum"_a, "scale"_a,
-             "stream"_a = 0, "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,).");
+             "stream"_a = 0, "unit"_a = nb::none(), "element"_a = "fp32", "factor"_a = 1.0f,
+             "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,). Without scale (None) all slopes are "
+             "multiplied by factor. element: fp16 or bf16 leaves numbers of 16 bits at the beginning of each row's "
+             "memory, with zeros up to a multiple of 8.");
   module.def("softmax_update_tile", &update_tile, "table"_a, "dim"_a, "first"_a, "gradients"_a, "slot"_a, "aside"_a,
-             "rule"_a, "stream"_a = 0,
+             "rule"_a, "stream"_a = 0, "unit"_a = nb::none(),
              "Updates rows first .. first + n of a table (rows, stride) from gradients (n, dim), but copies the "
              "gradient of row j with slot[j] >= 0 to aside[slot[j]] instead. slot: int32, one for each row. rule: "
-             "(row_adagrad, adagrad, adam or sgd; learning rate; epsilon; Adam's corrections (2,) float32 or None).");
+             "(row_adagrad, adagrad, adam or sgd; learning rate; epsilon; Adam's corrections (2,) float32 or None). "
+             "unit: (1,) or None, what gradients are multiplied by first.");
+  module.def("round_matrix", &round_matrix, "from"_a, "to"_a, "element"_a, "scaling"_a, "stream"_a = 0,
+             "to (.., columns) in fp16 or bf16 = from (n, dim) times a power of two, zero where from has nothing. scaling: "
+             "(3,) float32, of which the last is 0 before; afterwards the power, its inverse and the largest magnitude. "
+             "See csrc/full_softmax/rounding.h.");
   module.def("softmax_update_rows", &update_rows, "table"_a, "dim"_a, "ids"_a, "used"_a, "gradients"_a, "rule"_a,
              "stream"_a = 0, "Updates rows ids[:used] (int64; used (1,) int32) of a table from gradients (.., dim).");
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,

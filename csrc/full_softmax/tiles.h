@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "memory/row_layout.h"
 #include "optim/summed_update.h"
 
 namespace frugal {
@@ -20,6 +21,7 @@ struct ScoreTile {
   std::int64_t rows, columns, stride;
   std::int64_t first;
   float bound;
+  const float* unit = nullptr;  // (1,) what scores are multiplied by when they are read; null: nothing
 };
 
 // y_ij: on_i for the targets of query i, and off_i besides for every entity.
@@ -27,6 +29,17 @@ struct SoftmaxTargets {
   const std::int64_t* ids;              // of each query ascending
   const std::int64_t *begin, *end;      // (B,) where those of query i lie in ids
   const float *on = nullptr, *off = nullptr;  // (B,), or null: 1 and 0
+};
+
+// How slopes are left in place of a tile's scores: as float32, or in numbers of 16 bits, which are 16-byte words at the
+// beginning of each row's memory, the last of them filled up with zeros. Slopes are multiplied by scale_i, or, where
+// there is no scale, all by one factor.
+struct SlopeForm {
+  RowElement element = RowElement::kFloat32;
+  float factor = 1.0f;
+
+  // Columns that are written of so many.
+  std::int64_t columns(std::int64_t of) const { return element == RowElement::kFloat32 ? of : (of + 7) / 8 * 8; }
 };
 
 // Of each query over the tiles so far, (B,). They begin with kLeastScore, 0 and 0.

@@ -32,6 +32,8 @@ struct UpdateRule {
   float epsilon = 0.0f;
   // Adam: (2,) lr / (1 - 0.9^t) and 1 / sqrt(1 - 0.999^t), where the kernel runs.
   const float* corrections = nullptr;
+  // (1,) there, too: by what a kernel multiplies the sums that it is given. Null: by nothing.
+  const float* unit = nullptr;
 
   // Floats of state behind a row of `dim` floats.
   std::int64_t state_floats(std::int64_t dim) const {

@@ -14,28 +14,27 @@ RATE, EPSILON = 0.1, 1e-10
 
 @pytest.mark.parametrize("queries", [1, 37, 1000])
 @pytest.mark.parametrize("rows", [1, 300, 2_500_604])
-@pytest.mark.parametrize("matmul", sorted(flash_shape.SUMS))
-def test_splits_cover_the_table_once(queries, rows, matmul):
-    launch = flash_shape.SUMS[matmul]
-    each, count = splits(queries, rows, launch)
+def test_splits_cover_a_part_once(queries, rows):
+    launch = flash_shape.SUMS
+    each, count = splits(queries, rows)
     assert (count - 1) * each < rows <= count * each
     assert each % launch.rows == 0
     assert count * -(-queries // launch.queries) <= flash_shape.PROGRAMS
 
 
 def test_what_it_is_for(monkeypatch):
-    monkeypatch.setattr(flash_shape, "find_spec", lambda name: name == "triton")
+    monkeypatch.setattr(flash_shape, "has_triton", lambda: True)
     fitting = {"matmul": "tf32", "rows": FEWEST, "dim": 100, "one_answer": True, "bound": 0.0, "dropout": 0.0}
     assert flash_fits(**fitting) and flash_fits(**{**fitting, "matmul": "bf16"})
     for name, value in (("matmul", "fp32"), ("rows", FEWEST - 1), ("dim", 129), ("one_answer", False), ("bound", 20.0),
                         ("dropout", 0.1)):
         assert not flash_fits(**{**fitting, name: value}), name
-    monkeypatch.setattr(flash_shape, "find_spec", lambda name: None)
+    monkeypatch.setattr(flash_shape, "has_triton", lambda: False)
     assert not flash_fits(**fitting)
 
 
 def test_it_holds_little_of_a_large_table():
-    assert flash_floats("tf32", 1000, 2_500_604, 100) < 0.1 * 2_500_604 * 100
+    assert flash_floats("adagrad", 1000, 2_500_604, 100, 2000) < 0.16 * 2_500_604 * 100
 
 
 def expected(table, query, target, scale, weight):
@@ -60,8 +59,8 @@ def test_against_float64(matmul, precision, queries, rows, dim, monkeypatch):
     held = numbers(rows, 2 * dim + 4)
     held[:, dim : 2 * dim] = 1.0  # the states
     query, scale = 0.3 * numbers(queries, dim), torch.rand(queries, device="cuda", generator=random)
-    target = torch.randint(rows, (queries,), device="cuda", generator=random)
     batch = torch.randperm(rows, device="cuda", generator=random)[:12].sort().values
+    target = batch[torch.randint(12, (queries,), device="cuda", generator=random)]
     batch = torch.cat([batch, torch.full((2,), rows, device="cuda")])  # the last two only pad
     loss, of_query, of_rows = expected(held[:, :dim].double(), query.double(), target, scale.double(), weight)
 
@@ -72,7 +71,9 @@ def test_against_float64(matmul, precision, queries, rows, dim, monkeypatch):
                                ("adagrad", RATE, EPSILON, None))
         torch.cuda.synchronize()  # the device's memory is filled on another stream
         softmax.query.copy_(query)
-        found.append([*softmax.meet(table, batch, (target,), scale, None, weight), softmax.aside[:12], table])
+        once = softmax.meet(table, batch, (target,), scale, None, weight)
+        softmax.end(batch)
+        found.append([*once, softmax.aside[:12], table])
     torch.cuda.synchronize()
     for once, again in zip(*found):
         assert torch.equal(once, again)

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/host_warp.h"
 #include "kernels/summed_row.h"
 #include "linalg/vector_math.h"
 #include "loss/row_loss.h"
+#include "memory/half.h"
 #include "models/similarity/similarity.h"
 #include "optim/mean_square.h"
 #include "parallel/thread_pool.h"
@@ -21,6 +23,8 @@ using namespace FRUGAL_ISA;
 constexpr std::int64_t kQueriesOfTask = 8, kRowsOfTask = 64;
 constexpr std::int64_t kPanels = 4;  // packed together
 constexpr std::int64_t kProductRows = 48, kProductVectors = 16;  // of a piece of a product: whole tiles of registers
+
+float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
 
 std::int64_t whole_vectors(std::int64_t columns) { return (columns + kLanes - 1) / kLanes; }
 
@@ -40,33 +44,35 @@ void for_targets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int6
 void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::int64_t i) {
   float* const row = tile.scores + i * tile.stride;
   const std::int64_t vectors = whole_vectors(tile.columns);
+  const float unit = unit_of(tile);
   float wanted = 0.0f;
   for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) {
-    const float x = row[column];
+    const float x = unit * row[column];
     wanted += tile.bound > 0.0f ? std::clamp(x, -tile.bound, tile.bound) : x;
   });
   if (targets.on) wanted *= targets.on[i];
   if (targets.off && targets.off[i] != 0.0f) {
+    const Vec units = broadcast(unit);
     Vec sum = broadcast(0.0f);
     for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = 0.0f;
-    for (std::int64_t v = 0; v < vectors; ++v) sum = sum + bounded(load(row + v * kLanes), tile.bound);
+    for (std::int64_t v = 0; v < vectors; ++v) sum = sum + bounded(units * load(row + v * kLanes), tile.bound);
     wanted += targets.off[i] * fold_sum(sum);
   }
   sums.wanted[i] += wanted;
 
   for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = kNoScore;
-  const Vec none = broadcast(kNoScore);  // of columns that only fill up
+  const Vec none = broadcast(kNoScore), units = broadcast(unit);  // no score: of columns that only fill up
   Vec top = broadcast(sums.largest[i]);
   for (std::int64_t v = 0; v < vectors; ++v) {
     const Vec x = load(row + v * kLanes);
-    top = max(top, select(none < x, bounded(x, tile.bound), x));
+    top = max(top, select(none < x, bounded(units * x, tile.bound), x));
   }
   const float largest = fold_max(top);
   const Vec highest = broadcast(largest);
   Vec total = broadcast(0.0f);
   for (std::int64_t v = 0; v < vectors; ++v) {
     const Vec x = load(row + v * kLanes);
-    const Vec share = exp(bounded(x, tile.bound) - highest);
+    const Vec share = exp(bounded(units * x, tile.bound) - highest);
     total = total + select(none < x, share, broadcast(0.0f));
   }
   const float before = common_value(exp(broadcast(sums.largest[i] - largest)));
@@ -77,12 +83,13 @@ void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const Softmax
 void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_sum, float scale, std::int64_t i,
                 std::vector<float>& raw) {
   float* const row = tile.scores + i * tile.stride;
+  const float unit = unit_of(tile);
   raw.clear();
-  for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) { raw.push_back(row[column]); });
+  for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) { raw.push_back(unit * row[column]); });
   const Vec middle = broadcast(log_sum), factor = broadcast(scale), zero = broadcast(0.0f);
-  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound);
+  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound), units = broadcast(unit);
   for (std::int64_t v = 0; v < whole_vectors(tile.columns); ++v) {
-    const Vec x = load(row + v * kLanes);
+    const Vec x = units * load(row + v * kLanes);
     Vec slope = factor * (exp(bounded(x, tile.bound) - middle) - off);
     if (tile.bound > 0.0f) slope = select(bound < abs(x), zero, slope);
     store(row + v * kLanes, slope);
@@ -93,6 +100,17 @@ void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_
     const float x = raw[next++];
     if (!(tile.bound > 0.0f && std::fabs(x) > tile.bound)) row[column] -= on;
   });
+}
+
+// A row of floats becomes one of 16-bit numbers, each of which is written where floats have been read.
+void narrow_row(float* row, std::int64_t columns, const SlopeForm& form) {
+  const bool is_fp16 = form.element == RowElement::kFloat16;
+  for (std::int64_t j = 0; j < form.columns(columns); ++j) {
+    const float x = j < columns ? row[j] : 0.0f;
+    const std::uint16_t half = is_fp16 ? Half<RowElement::kFloat16>::round_to_nearest(x)
+                                       : Half<RowElement::kBfloat16>::round_to_nearest(x);
+    std::memcpy(reinterpret_cast<char*>(row) + j * static_cast<std::int64_t>(sizeof half), &half, sizeof half);
+  }
 }
 
 // rows (count, k) become the transpose of columns (k, count), `from` floats apart; rows are `to` floats apart, room for
@@ -129,10 +147,14 @@ void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const Softma
   });
 }
 
-void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale) {
+void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
+                 const SlopeForm& form) {
   default_pool().parallel_for(tile.rows, kQueriesOfTask, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> raw;
-    for (std::int64_t i = begin; i < end; ++i) row_slopes(tile, targets, log_sum[i], scale[i], i, raw);
+    for (std::int64_t i = begin; i < end; ++i) {
+      row_slopes(tile, targets, log_sum[i], scale ? scale[i] : form.factor, i, raw);
+      if (form.element != RowElement::kFloat32) narrow_row(tile.scores + i * tile.stride, tile.columns, form);
+    }
   });
 }
 
@@ -143,7 +165,9 @@ void update_tile(const TableRows& table, std::int64_t first, std::int64_t count,
     for (std::int64_t j = begin; j < end; ++j) {
       const float* const gradient = gradients + j * stride;
       if (slot[first + j] >= 0) {
-        std::copy_n(gradient, table.dim, aside + slot[first + j] * table.dim);
+        const float unit = rule.unit ? *rule.unit : 1.0f;
+        float* const to = aside + slot[first + j] * table.dim;
+        std::transform(gradient, gradient + table.dim, to, [unit](float x) { return unit * x; });
         continue;
       }
       float* const row = table.rows + (first + j) * table.stride;

@@ -10,8 +10,9 @@ namespace frugal::cpu {
 
 // Adds a tile to the sums. Columns up to the next multiple of 16 are written to: the stride leaves room.
 void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums);
-// Replaces a tile's scores by d loss / d score. log_sum, scale: (B,).
-void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale);
+// Replaces a tile's scores by d loss / d score. log_sum: (B,). scale: (B,) or null, see SlopeForm.
+void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
+                 const SlopeForm& form = {});
 
 // Rows first .. first + count of a table are updated from their gradients (count, dim), `stride` floats apart; but the
 // gradient of row j with slot[j] >= 0 goes to row slot[j] of aside (.., dim) instead, for there is more to come.

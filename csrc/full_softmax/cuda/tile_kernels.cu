@@ -4,6 +4,7 @@
 #include <string>
 
 #include "device/cuda_check.h"
+#include "full_softmax/cuda/to_half.cuh"
 #include "kernels/cuda/device_warp.cuh"
 #include "kernels/summed_row.h"
 #include "optim/mean_square.h"
@@ -35,6 +36,8 @@ __device__ float fold_block(float value, Fold fold) {
   return all;
 }
 
+__device__ float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
+
 __device__ float bounded(float x, float bound) { return bound > 0.0f ? fminf(fmaxf(x, -bound), bound) : x; }
 
 __device__ const std::int64_t* first_from(const std::int64_t* begin, const std::int64_t* end, std::int64_t id) {
@@ -54,15 +57,18 @@ constexpr int kTogether = 4;
 // Those targets of a query that lie in a tile.
 struct TileTargets {
   const std::int64_t *begin, *end;
+  std::int64_t least = 0, most = -1;  // of them
 
   __device__ TileTargets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int64_t query) {
     const std::int64_t* const last = targets.ids + targets.end[query];
     begin = first_from(targets.ids + targets.begin[query], last, tile.first);
     end = first_from(begin, last, tile.first + tile.columns);
+    if (begin < end) least = *begin, most = *(end - 1);
   }
   // Bit k: whether entity id + k is one.
   __device__ unsigned among(std::int64_t id) const {
     unsigned found = 0;
+    if (least >= id + kTogether || most < id) return found;
     for (const std::int64_t* next = first_from(begin, end, id); next < end && *next < id + kTogether; ++next)
       found |= 1u << (*next - id);
     return found;
@@ -73,7 +79,7 @@ struct TileTargets {
 __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, SoftmaxTargets targets, SoftmaxSums sums) {
   const std::int64_t i = blockIdx.x;
   const float* const row = tile.scores + i * tile.stride;
-  const float off = targets.off ? targets.off[i] : 0.0f;
+  const float off = targets.off ? targets.off[i] : 0.0f, unit = unit_of(tile);
   float top = sums.largest[i], total = 0.0f, everything = 0.0f;
 #pragma unroll 2
   for (std::int64_t j = kTogether * threadIdx.x; j < tile.columns; j += kTogether * kThreads) {
@@ -82,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, Soft
     float x[kTogether], higher = top;
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      x[k] = j + k < tile.columns ? bounded(four[k], tile.bound) : kLeastScore;
+      x[k] = j + k < tile.columns ? bounded(unit * four[k], tile.bound) : kLeastScore;
       higher = fmaxf(higher, x[k]);
       if (off != 0.0f && j + k < tile.columns) everything += x[k];
     }
@@ -97,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, Soft
   const TileTargets mine(tile, targets, i);
   float wanted = 0.0f;
   for (const std::int64_t* id = mine.begin + threadIdx.x; id < mine.end; id += kThreads)
-    wanted += bounded(row[*id - tile.first], tile.bound);
+    wanted += bounded(unit * row[*id - tile.first], tile.bound);
   if (targets.on) wanted *= targets.on[i];
   wanted = fold_block(wanted + off * everything, Sum{});
   if (threadIdx.x == 0) {
@@ -107,25 +113,50 @@ __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, Soft
   }
 }
 
+// Four slopes to where they stay.
+template <RowElement kElement>
+__device__ void store_slopes(float* row, std::int64_t j, const float* x) {
+  if constexpr (kElement == RowElement::kFloat32) {
+    *reinterpret_cast<float4*>(row + j) = {x[0], x[1], x[2], x[3]};
+  } else {
+    std::uint32_t half[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) half[k] = to_half<kElement>(x[k]);
+    reinterpret_cast<uint2*>(row)[j / kTogether] = {half[0] | half[1] << 16, half[2] | half[3] << 16};
+  }
+}
+
+// A block per query. Numbers of 16 bits take the place of scores that all threads have read before, since they are at
+// half the distance from the beginning of the row.
+template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads)
-    tile_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, const float* scales) {
-  const std::int64_t i = blockIdx.x;
+    tile_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, const float* scales,
+                       float factor, std::int64_t columns) {
+  constexpr std::int64_t kStep = kTogether * kThreads;
+  const std::int64_t i = blockIdx.x, mine = kTogether * threadIdx.x;
   float* const row = tile.scores + i * tile.stride;
-  const float middle = log_sum[i], scale = scales[i], off = targets.off ? targets.off[i] : 0.0f;
-  const float on = targets.on ? targets.on[i] : 1.0f;
-  const TileTargets mine(tile, targets, i);
-#pragma unroll 2
-  for (std::int64_t j = kTogether * threadIdx.x; j < tile.columns; j += kTogether * kThreads) {
-    float4* const at = reinterpret_cast<float4*>(row + j);  // the rest of a row's last vector is nobody's
-    const float4 read = *at;
-    float x[kTogether] = {read.x, read.y, read.z, read.w};
-    const unsigned wanted = mine.begin == mine.end ? 0u : mine.among(tile.first + j);
+  const float middle = log_sum[i], scale = scales ? scales[i] : factor, off = targets.off ? targets.off[i] : 0.0f;
+  const float on = targets.on ? targets.on[i] : 1.0f, unit = unit_of(tile);
+  const TileTargets wanted_here(tile, targets, i);
+  const auto read = [&](std::int64_t j) {  // the rest of a row's last vector is nobody's
+    return j < tile.columns ? *reinterpret_cast<const float4*>(row + j) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+  };
+  float4 next = read(mine);
+  for (std::int64_t begin = 0; begin < columns; begin += kStep) {
+    const std::int64_t j = begin + mine;
+    float x[kTogether] = {next.x, next.y, next.z, next.w};
+    next = read(j + kStep);
+    if constexpr (kElement != RowElement::kFloat32) __syncthreads();
+    if (j >= columns) continue;
+    const unsigned wanted = wanted_here.among(tile.first + j);
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      const float slope = expf(bounded(x[k], tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
-      x[k] = tile.bound > 0.0f && fabsf(x[k]) > tile.bound ? 0.0f : scale * slope;
+      const float score = unit * x[k];
+      const float slope = expf(bounded(score, tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
+      const bool has_slope = j + k < tile.columns && !(tile.bound > 0.0f && fabsf(score) > tile.bound);
+      x[k] = has_slope ? scale * slope : 0.0f;
     }
-    *at = {x[0], x[1], x[2], x[3]};
+    store_slopes<kElement>(row, j, x);
   }
 }
 
@@ -154,7 +185,8 @@ __global__ void __launch_bounds__(kThreads)
     const float* const gradient = gradients + j * stride + column;
     const std::int32_t to = slot[first + j];
     if (to >= 0) {
-      copy_row<DeviceWarp>(aside + to * table.dim + column, gradient, columns);
+      const float unit = rule.unit ? *rule.unit : 1.0f;
+      for (std::int64_t k = lane; k < columns; k += kLanes) aside[to * table.dim + column + k] = unit * gradient[k];
       continue;
     }
     float* const row = table.rows + (first + j) * table.stride + column;
@@ -210,8 +242,12 @@ void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const Softma
 }
 
 void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
-                 std::uintptr_t stream) {
-  tile_slopes_kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, log_sum, scale);
+                 const SlopeForm& form, std::uintptr_t stream) {
+  const auto kernel = form.element == RowElement::kFloat32   ? tile_slopes_kernel<RowElement::kFloat32>
+                      : form.element == RowElement::kFloat16 ? tile_slopes_kernel<RowElement::kFloat16>
+                                                             : tile_slopes_kernel<RowElement::kBfloat16>;
+  kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, log_sum, scale, form.factor,
+                                                                        form.columns(tile.columns));
   cuda_check(cudaGetLastError(), "launching the slopes of a softmax");
 }
 

@@ -11,7 +11,7 @@ namespace frugal::cuda {
 
 void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::uintptr_t stream);
 void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
-                 std::uintptr_t stream);
+                 const SlopeForm& form, std::uintptr_t stream);
 void update_tile(const TableRows& table, std::int64_t first, std::int64_t count, const float* gradients,
                  std::int64_t stride, const std::int32_t* slot, float* aside, const UpdateRule& rule,
                  std::uintptr_t stream);

@@ -8,7 +8,10 @@ namespace {
 }  // namespace
 
 void add_tile(const ScoreTile&, const SoftmaxTargets&, const SoftmaxSums&, std::uintptr_t) { refuse(); }
-void tile_slopes(const ScoreTile&, const SoftmaxTargets&, const float*, const float*, std::uintptr_t) { refuse(); }
+void tile_slopes(const ScoreTile&, const SoftmaxTargets&, const float*, const float*, const SlopeForm&,
+                 std::uintptr_t) {
+  refuse();
+}
 void update_tile(const TableRows&, std::int64_t, std::int64_t, const float*, std::int64_t, const std::int32_t*, float*,
                  const UpdateRule&, std::uintptr_t) {
   refuse();

@@ -35,6 +35,9 @@ struct float2 {
 struct float4 {
   float x, y, z, w;
 };
+struct uint2 {
+  unsigned x, y;
+};
 inline dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 using cudaStream_t = void*;
@@ -175,6 +178,11 @@ inline int __syncthreads_or(int vote) {
   return any;
 }
 inline void __threadfence_system() {}
+inline unsigned atomicMax(unsigned* to, unsigned value) {
+  const unsigned before = *to;
+  if (value > before) *to = value;
+  return before;
+}
 inline unsigned atomicInc(unsigned* to, unsigned most) {  // no two threads run at a time
   const unsigned before = *to;
   *to = before >= most ? 0 : before + 1;

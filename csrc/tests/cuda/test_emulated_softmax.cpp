@@ -8,7 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "full_softmax/cpu/round_matrix.h"
 #include "full_softmax/cpu/tile_kernels.h"
+#include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
 namespace frugal {
@@ -20,6 +22,7 @@ constexpr std::int64_t kQueries = 5;
 struct Case {
   const std::int64_t entities, tile, stride;
   const float bound;
+  const float* unit = nullptr;  // a power of two
   std::vector<float> scores = std::vector<float>(kQueries * entities), on, off, scale;
   std::vector<std::int64_t> ids, begin, end;
 
@@ -59,8 +62,9 @@ struct Case {
     buffer.assign(kQueries * stride + 16, std::numeric_limits<float>::quiet_NaN());
     float* const data = buffer.data() + (16 - reinterpret_cast<std::uintptr_t>(buffer.data()) / 4 % 16) % 16;
     for (std::int64_t i = 0; i < kQueries; ++i)
-      std::copy_n(&scores[i * entities + first], columns(first), data + i * stride);
-    return {data, kQueries, columns(first), stride, first, bound};
+      std::transform(&scores[i * entities + first], &scores[i * entities + first] + columns(first), data + i * stride,
+                     [&](float x) { return unit ? x / *unit : x; });
+    return {data, kQueries, columns(first), stride, first, bound, unit};
   }
 };
 
@@ -82,7 +86,7 @@ void check(const Case& each, bool targets_given) {
   }
   for (std::int64_t first = 0; first < each.entities; first += each.tile) {
     const ScoreTile tile = each.fill(first, buffer);
-    cuda::tile_slopes(tile, targets, log_sum.data(), each.scale.data(), {});
+    cuda::tile_slopes(tile, targets, log_sum.data(), each.scale.data(), {}, {});
     for (std::int64_t i = 0; i < kQueries; ++i)
       for (std::int64_t j = 0; j < tile.columns; ++j) {
         const std::int64_t id = first + j;
@@ -92,6 +96,70 @@ void check(const Case& each, bool targets_given) {
         ASSERT_NEAR(tile.scores[i * each.stride + j], slope, 1e-6 + 2e-5 * share) << i << " " << id;
       }
   }
+}
+
+// In numbers of 16 bits slopes are those of float32, rounded: over the scores, without the queries' scales, and with zeros
+// up to a whole word. The CPU's differ by what its exponential does.
+template <RowElement kElement>
+void check_halves(const Case& each) {
+  constexpr float kFactor = 64.0f;
+  const SoftmaxTargets targets = each.targets(true);
+  const std::vector<float> log_sum(kQueries, 2.0f), factors(kQueries, kFactor);
+  std::vector<float> wide, narrow, of_cpu;
+  for (std::int64_t first = 0; first < each.entities; first += each.tile) {
+    const ScoreTile exact = each.fill(first, wide), tile = each.fill(first, narrow), on_cpu = each.fill(first, of_cpu);
+    const SlopeForm form{kElement, kFactor};
+    cuda::tile_slopes(exact, targets, log_sum.data(), factors.data(), {}, {});
+    cuda::tile_slopes(tile, targets, log_sum.data(), nullptr, form, {});
+    cpu::tile_slopes(on_cpu, targets, log_sum.data(), nullptr, form);
+    for (std::int64_t i = 0; i < kQueries; ++i) {
+      const auto half_of = [&](const ScoreTile& from, std::int64_t j) {
+        return reinterpret_cast<const std::uint16_t*>(from.scores + i * from.stride)[j];
+      };
+      for (std::int64_t j = 0; j < form.columns(tile.columns); ++j) {
+        const float slope = j < tile.columns ? exact.scores[i * each.stride + j] : 0.0f;
+        ASSERT_EQ(half_of(tile, j), Half<kElement>::round_to_nearest(slope)) << i << " " << j;
+        ASSERT_NEAR(Half<kElement>::expand(half_of(on_cpu, j)), slope, 0.01f * std::fabs(slope) + 1e-4f);
+      }
+    }
+  }
+}
+
+TEST(EmulatedSoftmax, SlopesInHalves) {
+  std::mt19937 random(7);
+  for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}}) {
+    check_halves<RowElement::kFloat16>(Case(entities, tile, 0.0f, 2.0f, true, random));
+    check_halves<RowElement::kBfloat16>(Case(entities, tile, 3.0f, 2.0f, true, random));
+  }
+}
+
+TEST(EmulatedSoftmax, ScoresHaveAUnit) {
+  const float unit = 1.0f / 4096;
+  std::mt19937 random(8);
+  for (Case each : {Case(2600, 1100, 0.0f, 3.0f, true, random), Case(1300, 600, 20.0f, 15.0f, true, random)}) {
+    each.unit = &unit;
+    check(each, true);
+  }
+}
+
+// To the CPU's bits, whatever power the matrix needs.
+TEST(EmulatedSoftmax, MatricesAreRoundedAsOnTheCpu) {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  for (const RowElement element : {RowElement::kFloat16, RowElement::kBfloat16})
+    for (const float size : {1e-30f, 1e-5f, 1.0f, 1e4f})
+      for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 3}, {5, 8}, {67, 100}}) {
+        const std::int64_t stride = columns / 4 * 4 + 8, wide = columns / 8 * 8 + 16;
+        std::vector<float> room(rows * stride + 4);
+        float* const from = room.data() + (4 - reinterpret_cast<std::uintptr_t>(room.data()) / 4 % 4) % 4;
+        for (std::int64_t i = 0; i < rows * stride; ++i) from[i] = size * normal(random);
+        std::vector<std::uint16_t> here((rows + 2) * wide, 1), there = here;
+        std::vector<float> scaling(3), expected(3);
+        cuda::round_matrix({from, rows, columns, stride, here.data(), rows + 2, wide, element, scaling.data()}, {});
+        cpu::round_matrix({from, rows, columns, stride, there.data(), rows + 2, wide, element, expected.data()});
+        EXPECT_EQ(here, there);
+        EXPECT_EQ(scaling, expected);
+      }
 }
 
 TEST(EmulatedSoftmax, OneAnswer) {
@@ -133,8 +201,13 @@ TEST(EmulatedSoftmax, UpdatesAndDropoutAreTheCpus) {
       std::vector<float> here = table, aside_here = aside;
       cuda::update_tile({table.data(), stride, dim}, first, count, gradients.data(), dim, slot.data(), aside.data(),
                         rule, {});
-      cpu::update_tile({here.data(), stride, dim}, first, count, gradients.data(), dim, slot.data(),
-                       aside_here.data(), rule);
+      const float unit = 0.25f;  // of the CPU's gradients, so that both are the same
+      UpdateRule scaled = rule;
+      scaled.unit = &unit;
+      std::vector<float> larger = gradients;
+      for (float& x : larger) x /= unit;
+      cpu::update_tile({here.data(), stride, dim}, first, count, larger.data(), dim, slot.data(), aside_here.data(),
+                       scaled);
       const std::int64_t ids[] = {4, 9, 0};
       const std::int32_t used = 2;
       cuda::update_rows({table.data(), stride, dim}, ids, &used, 3, gradients.data(), rule, {});

@@ -2,8 +2,9 @@
 Triton, which PyTorch for CUDA brings.
 
 The sums of the softmax and the gradient of the queries come in one pass over the table, in the way of FlashAttention
-(Dao et al., NeurIPS 2022) with the table's rows as keys and as values; the gradients of the rows in another one, which
-computes the scores again. Each program's sums have a fixed order, and so have those over programs.
+(Dao et al., NeurIPS 2022) with the table's rows as keys and as values; the gradients of the rows, and Adagrad's update
+of them, in another one, which computes the scores again. Each program's sums have a fixed order, and so have those over
+programs. Factors of products have 16 bits (csrc/full_softmax/rounding.h), sums are float32.
 """
 
 from __future__ import annotations
@@ -11,74 +12,93 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
+from .adagrad_kernels import LINE, prefetch, update_by_adagrad
+
 LEAST: tl.constexpr = tl.constexpr(-3.0e38)
+# Shares of a softmax are rounded after they were multiplied by 2 to this, so that small ones keep their digits in fp16.
+SHARE_BITS: tl.constexpr = tl.constexpr(14.0)
 
 
 @triton.jit
-def _product(a, b, ROUNDED: tl.constexpr):
-    """In TF32, or of factors rounded to bfloat16; sums are float32."""
-    if ROUNDED:
-        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
-    return tl.dot(a, b, input_precision="tf32")
+def _add_rows(largest, total, weighted, q, e, score_unit, count, MASKED: tl.constexpr, ROWS: tl.constexpr):
+    """The sums with those of a tile of rows, of which only the first `count` are there if MASKED."""
+    score = tl.dot(q, tl.trans(e)) * score_unit
+    if MASKED:
+        score = tl.where((tl.arange(0, ROWS) < count)[None, :], score, LEAST)
+    higher = tl.maximum(largest, tl.max(score, 1))
+    kept = tl.exp2(largest - higher)
+    share = tl.exp2(score - (higher - SHARE_BITS)[:, None])
+    total = total * kept + tl.sum(share, 1)
+    weighted = tl.dot(share.to(e.dtype), e, acc=weighted * kept[:, None])
+    return higher, total, weighted
 
 
-@triton.jit(do_not_specialize=["queries", "rows", "rows_of_split"])
-def sums_of_queries(query, table, part_largest, part_total, part_sum, queries, rows, rows_of_split,
-                    DIM: tl.constexpr, STRIDE: tl.constexpr, QUERY_STRIDE: tl.constexpr, WIDTH: tl.constexpr,
-                    QUERIES: tl.constexpr, ROWS: tl.constexpr, ROUNDED: tl.constexpr):
-    """Of a tile of QUERIES queries and a split of the table: the largest score, sums of e^(score - that) and of the rows
-    times that, (splits, queries) and (splits, queries, DIM). Scores are in units of log 2."""
+@triton.jit(do_not_specialize=["rows", "rows_of_split"])
+def sums_of_queries(query, query_inverse, table, table_power, table_inverse, part_largest, part_total, part_sum, rows,
+                    rows_of_split, ALL_QUERIES: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr,
+                    ROWS: tl.constexpr, STAGES: tl.constexpr):
+    """Adds a part of the table to the sums of a tile of QUERIES queries and a split of the part.
+
+    The sums are the largest score, e^(score - that) and the rows times that, the latter two times 2^SHARE_BITS, as
+    (splits, ALL_QUERIES) and (splits, ALL_QUERIES, WIDTH). query: (ALL_QUERIES, WIDTH), table: a descriptor of (rows,
+    WIDTH) in pieces of ROWS, both in 16 bits; scores are in units of log 2.
+    """
     i = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
     column = tl.arange(0, WIDTH)
-    there = column < DIM
-    q = tl.load(query + i[:, None].to(tl.int64) * QUERY_STRIDE + column[None, :],
-                mask=(i < queries)[:, None] & there[None, :], other=0.0) * LOG2_E
+    q = tl.load(query + i[:, None] * WIDTH + column[None, :])
+    power, inverse = tl.load(table_power), tl.load(table_inverse)
+    score_unit = tl.load(query_inverse) * inverse
     first = tl.program_id(1) * rows_of_split
     last = tl.minimum(first + rows_of_split, rows)
-    largest = tl.full([QUERIES], LEAST, tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
-    weighted = tl.zeros([QUERIES, WIDTH], tl.float32)
-    for begin in range(first, last, ROWS):
-        j = begin + tl.arange(0, ROWS)
-        e = tl.load(table + j[:, None].to(tl.int64) * STRIDE + column[None, :],
-                    mask=(j < last)[:, None] & there[None, :], other=0.0)
-        score = tl.where((j < last)[None, :], _product(q, tl.trans(e), ROUNDED), LEAST)
-        higher = tl.maximum(largest, tl.max(score, 1))
-        kept = tl.exp2(largest - higher)
-        share = tl.exp2(score - higher[:, None])
-        total = total * kept + tl.sum(share, 1)
-        weighted = weighted * kept[:, None] + _product(share, e, ROUNDED)
-        largest = higher
-    at = tl.program_id(1).to(tl.int64) * queries + i
-    tl.store(part_largest + at, largest, mask=i < queries)
-    tl.store(part_total + at, total, mask=i < queries)
-    tl.store(part_sum + at[:, None] * DIM + column[None, :], weighted, mask=(i < queries)[:, None] & there[None, :])
+    at = tl.program_id(1).to(tl.int64) * ALL_QUERIES + i
+    largest = tl.load(part_largest + at)
+    total = tl.load(part_total + at)
+    weighted = tl.load(part_sum + at[:, None] * WIDTH + column[None, :]) * power
+    whole = first + tl.maximum(last - first, 0) // ROWS * ROWS
+    for begin in tl.range(first, whole, ROWS, num_stages=STAGES):
+        e = table.load([begin, 0])
+        largest, total, weighted = _add_rows(largest, total, weighted, q, e, score_unit, 0, False, ROWS)
+    if whole < last:
+        e = table.load([whole, 0])  # zero beyond the table's end
+        largest, total, weighted = _add_rows(largest, total, weighted, q, e, score_unit, last - whole, True, ROWS)
+    tl.store(part_largest + at, largest)
+    tl.store(part_total + at, total)
+    tl.store(part_sum + at[:, None] * WIDTH + column[None, :], weighted * inverse)
 
 
-@triton.jit(do_not_specialize=["queries", "first", "count"])
-def gradients_of_rows(query, transposed, table, log_sum, scale, target, out, queries, first, count,
-                      DIM: tl.constexpr, STRIDE: tl.constexpr, QUERY_STRIDE: tl.constexpr,
-                      TRANSPOSED_STRIDE: tl.constexpr, OUT_STRIDE: tl.constexpr, WIDTH: tl.constexpr,
-                      QUERIES: tl.constexpr, ROWS: tl.constexpr, ROUNDED: tl.constexpr):
-    """(count, DIM): sums over the queries of scale (e^(score - log_sum) - [row is the target]) times the query, of the
-    rows first .. first + count. log_sum: in units of log 2. transposed: the queries as (DIM, TRANSPOSED_STRIDE)."""
+@triton.jit(do_not_specialize=["first", "count"])
+def gradients_of_rows(query, table, scaling, less, query_inverse, gradient_unit, slot, out, aside, rate, epsilon, first,
+                      count, PART: tl.constexpr, ALL_QUERIES: tl.constexpr, DIM: tl.constexpr, STRIDE: tl.constexpr,
+                      OUT_STRIDE: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, ROWS: tl.constexpr,
+                      STAGES: tl.constexpr, ADAGRAD: tl.constexpr):
+    """Gradients of the rows first .. first + count: sums over the queries of 2^(score - less) times the query, times
+    gradient_unit. With ADAGRAD they update the rows of the table (.., STRIDE), or go to a row of `aside` (.., DIM) if
+    slot[row] is not -1; else they go to `out` (count, OUT_STRIDE).
+
+    query: (ALL_QUERIES, WIDTH) in 16 bits, in units of log 2. scaling: (parts, 3), of PART rows each, see
+    rounding.h. less: (ALL_QUERIES,).
+    """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     j = first + row
     column = tl.arange(0, WIDTH)
-    there = column < DIM
-    e = tl.load(table + j[:, None].to(tl.int64) * STRIDE + column[None, :],
-                mask=(row < count)[:, None] & there[None, :], other=0.0) * LOG2_E
+    there = (row < count)[:, None] & (column < DIM)[None, :]
+    place = table + j[:, None].to(tl.int64) * STRIDE + column[None, :]
+    part = scaling + (first + tl.program_id(0) * ROWS) // PART * 3
+    e = (tl.load(place, mask=there, other=0.0) * tl.load(part)).to(query.dtype.element_ty)
+    score_unit = tl.load(query_inverse) * tl.load(part + 1)
+    if ADAGRAD:  # the states come nearer while tensor cores work
+        states = tl.minimum(j, first + count - 1)[:, None].to(tl.int64) * STRIDE + DIM
+        prefetch(table + states + tl.minimum(tl.arange(0, 4) * LINE, DIM - 1)[None, :])
     total = tl.zeros([ROWS, WIDTH], tl.float32)
-    for begin in range(0, queries, QUERIES):
+    for begin in tl.range(0, ALL_QUERIES, QUERIES, num_stages=STAGES):
         i = begin + tl.arange(0, QUERIES)
-        mine = i < queries
-        q = tl.load(query + i[:, None] * QUERY_STRIDE + column[None, :], mask=mine[:, None] & there[None, :], other=0.0)
-        score = _product(e, tl.trans(q), ROUNDED)
-        share = tl.exp2(score - tl.load(log_sum + i, mask=mine, other=0.0)[None, :])
-        wanted = j[:, None] == tl.load(target + i, mask=mine, other=-1)[None, :]
-        slope = (share - tl.where(wanted, 1.0, 0.0)) * tl.load(scale + i, mask=mine, other=0.0)[None, :]
-        q = tl.load(transposed + column[None, :] * TRANSPOSED_STRIDE + i[:, None],
-                    mask=mine[:, None] & there[None, :], other=0.0)
-        total += _product(slope, q, ROUNDED)
-    tl.store(out + row[:, None] * OUT_STRIDE + column[None, :], total, mask=(row < count)[:, None] & there[None, :])
+        q = tl.load(query + i[:, None] * WIDTH + column[None, :])
+        share = tl.exp2(tl.dot(e, tl.trans(q)) * score_unit - tl.load(less + i)[None, :])
+        total = tl.dot(share.to(q.dtype), q, acc=total)
+    gradient = total * tl.load(gradient_unit)
+    if ADAGRAD:
+        waits = tl.load(slot + j, mask=row < count, other=-1)[:, None]
+        update_by_adagrad(place, gradient, aside + waits.to(tl.int64) * DIM + column[None, :], waits, there, rate, epsilon,
+                          DIM)
+    else:
+        tl.store(out + row[:, None] * OUT_STRIDE + column[None, :], gradient, mask=there)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import NamedTuple, Tuple
+
+from .tiles import ELEMENTS, has_triton
 
 LONGEST = 128  # floats of a row: programs keep sums of whole rows in registers
 FEWEST = 1 << 17  # rows; smaller tables' scores are soon read again
 PROGRAMS = 264  # of the pass over the table, two for each multiprocessor of an H100; their number orders the sums
-PART = 1 << 16  # rows whose gradients are held
+PART = 3 << 16  # rows that are held in 16 bits, of two parts
+GRADIENT_PART = 1 << 16  # rows whose gradients are held, unless they update the rows at once
 
 
 class Launch(NamedTuple):
@@ -20,24 +22,37 @@ class Launch(NamedTuple):
     stages: int
 
 
-# The fastest of seven tried on an H200 at 2.5 million rows of 100 floats, or as fast as it within 6 %.
-SUMS = {"tf32": Launch(128, 64, 8, 2), "bf16": Launch(128, 32, 4, 3)}
-GRADIENTS = {"tf32": Launch(64, 128, 8, 2), "bf16": Launch(32, 128, 4, 3)}
+# The fastest of twenty and seven tried on H200 at 262,144 and a million rows of 100 floats, 1024 queries.
+SUMS = Launch(128, 64, 4, 4)
+GRADIENTS = Launch(128, 64, 4, 3)
 
 
 def flash_fits(matmul: str, rows: int, dim: int, one_answer: bool, bound: float, dropout: float) -> bool:
     """Whether FlashSoftmax can do it, and is faster. one_answer: of each query. bound: of scores, 0 for none."""
-    return (matmul in SUMS and dim <= LONGEST and rows >= FEWEST and one_answer and not bound and not dropout
-            and find_spec("triton") is not None)
+    return (matmul in ELEMENTS and dim <= LONGEST and rows >= FEWEST and one_answer and not bound and not dropout
+            and has_triton())
 
 
-def splits(queries: int, rows: int, launch: Launch) -> Tuple[int, int]:
-    """(rows of a split of the table, number of splits)."""
-    wanted = max(1, PROGRAMS // -(-queries // launch.queries))
-    each = -(-rows // wanted // launch.rows) * launch.rows
+def width(dim: int) -> int:
+    """The power of two that Triton's tiles of rows have; 16 at least, for tensor cores."""
+    return max(16, 1 << (dim - 1).bit_length())
+
+
+def whole_queries(queries: int) -> int:
+    """So many queries, up to a whole tile."""
+    return -(-queries // SUMS.queries) * SUMS.queries
+
+
+def splits(queries: int, rows: int) -> Tuple[int, int]:
+    """(rows of a split of a part of the table, number of splits)."""
+    wanted = max(1, PROGRAMS // -(-queries // SUMS.queries))
+    each = -(-rows // wanted // SUMS.rows) * SUMS.rows
     return each, -(-rows // each)
 
 
-def flash_floats(matmul: str, queries: int, rows: int, dim: int) -> int:
-    """What FlashSoftmax holds."""
-    return splits(queries, rows, SUMS[matmul])[1] * queries * (dim + 2) + PART * dim + rows
+def flash_floats(optimizer: str, queries: int, rows: int, dim: int, in_batch: int) -> int:
+    """What FlashSoftmax holds. in_batch: rows of a batch, at most."""
+    part, wide = min(PART, rows), width(dim)
+    held = splits(queries, part)[1] * whole_queries(queries) * (wide + 2)  # sums
+    held += (2 * part + whole_queries(queries)) * wide // 2 + in_batch * queries + rows
+    return held + (0 if optimizer == "adagrad" else min(GRADIENT_PART, rows) * dim)

@@ -1,81 +1,131 @@
 """What table_softmax.py does, for large tables of short rows on a GPU, whose scores cost more to keep than to compute.
 
-Kernels: flash_kernels.py. They work in multiprocessors' own memory, so that next to nothing is kept beside the table.
+Kernels: flash_kernels.py. They work in multiprocessors' own memory, so that little is kept beside the table.
 """
 
 from __future__ import annotations
 
 from typing import Tuple
 
+import numpy as np
 import torch
 
+from ...models.device.products import set_matmul
 from ...store.device import Device
-from .flash_shape import GRADIENTS, PART, SUMS, splits
+from .flash_shape import GRADIENT_PART, GRADIENTS, PART, SUMS, splits, whole_queries, width
+from .rounded_products import RoundedMatrix
 from .table_update import TableShape, TableUpdate
+from .tile_products import padded
+from .tiles import ELEMENTS
 
 LOG_2 = 0.6931471805599453
+SHARE_BITS = 14.0  # see flash_kernels.py
+LEAST = -3.0e38
 
 
 class FlashSoftmax:
     """See TableSoftmax, whose attributes it has."""
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, rule: Tuple):
-        """matmul: "tf32" or "bf16"."""
-        from . import flash_kernels  # only here, because there is no Triton without a GPU
+        """matmul: "tf32" or "bf16". rule: as kernels take it."""
+        from triton.tools.tensor_descriptor import TensorDescriptor  # only here: without a GPU there is no Triton
 
-        self._kernels, self._shape, self._rounded = flash_kernels, shape, matmul == "bf16"
-        self._sums, self._gradients = SUMS[matmul], GRADIENTS[matmul]
-        self._each, count = splits(shape.queries, shape.rows, self._sums)
-        zeros = device.zeros
-        self.query = zeros(shape.queries, shape.dim)
-        self._transposed = zeros(shape.dim, -(-shape.queries // 4) * 4)  # rows begin at whole vectors
-        self._largest, self._total = zeros(count, shape.queries), zeros(count, shape.queries)
-        self._weighted = zeros(count, shape.queries, shape.dim)
-        self._of_part = zeros(min(PART, shape.rows), shape.dim)
+        from . import flash_kernels
+
+        set_matmul(matmul)  # for what torch multiplies beside it
+        self._device, self._kernels, self._shape, self._rule = device, flash_kernels, shape, rule
+        self._pieces, zeros = TensorDescriptor.from_tensor, device.zeros
+        self._width, queries = width(shape.dim), whole_queries(shape.queries)
+        self._part = min(PART, shape.rows)
+        self._each, count = splits(shape.queries, self._part)
+        self.query, self._in_log_2 = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
+        self._asked = RoundedMatrix(device, ELEMENTS[matmul], queries, self._width)
+        self._parts = [RoundedMatrix(device, ELEMENTS[matmul], self._part, self._width) for _ in range(2)]
+        self._scalings = zeros(-(-shape.rows // self._part), 3)  # of parts
+        self._largest, self._total = zeros(count, queries), zeros(count, queries)
+        self._weighted = zeros(count, queries, self._width)
+        self._less, self._gradient_unit = zeros(queries), zeros(1)
+        self._wanted = zeros(shape.in_batch + 1, shape.queries)  # the last row is of none of the batch's
+        self._of_part = None if rule[0] == "adagrad" else zeros(min(GRADIENT_PART, shape.rows), shape.dim)
+        self._numbers = zeros(shape.queries, dtype=np.int64)
+        device.submit(lambda: self._numbers.copy_(torch.arange(shape.queries)))
         self._update = TableUpdate(device, shape, rule)
         self.aside = self._update.aside
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
              step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
-        """See TableSoftmax.meet. targets: of OneAnswer."""
+        """See TableSoftmax.meet. targets: of OneAnswer, rows of the batch."""
         target, dim = targets[0], self._shape.dim
         self._update.begin(batch_rows)
+        self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         log_sum, mean = self._meet_queries(table)
-        wanted = table[:, :dim].index_select(0, target)
-        loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
         slope_scale = scale if weight == 1.0 else weight * scale
-        self._transposed[:, : len(self.query)].copy_(self.query.t())
-        for first in range(0, self._shape.rows, len(self._of_part)):
-            of_part = self._of_part[: self._shape.rows - first]
-            self._differentiate_rows(table, first, of_part, log_sum, slope_scale, target)
-            self._update.apply(table, first, of_part)
-        self._update.end(batch_rows)
+        self._needed = log_sum, slope_scale  # in the branch, so that their memory is not given to others before
+        self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
+        self._branch.run(lambda: self._differentiate_rows(table, log_sum, slope_scale))
+        wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
+        loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
+        slot = self._update.slots.index_select(0, target).long()
+        self._wanted.zero_().index_put_((slot, self._numbers), -slope_scale)
         return loss, slope_scale[:, None] * (mean - wanted)
+
+    def end(self, batch_rows: torch.Tensor) -> None:
+        """See TableSoftmax.end."""
+        self._branch.join()
+        self._needed = None
+        self.aside.addmm_(self._wanted[:-1], self.query)  # the targets, rows of the batch, have -scale times the query
+        self._update.end(batch_rows)
 
     def _meet_queries(self, table: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""
-        queries, rows, dim, launch = *self._shape[:3], self._sums
-        grid = -(-queries // launch.queries), len(self._largest)
-        self._kernels.sums_of_queries[grid](
-            self.query, table, self._largest, self._total, self._weighted, queries, rows, self._each, DIM=dim,
-            STRIDE=table.stride(0), QUERY_STRIDE=dim, WIDTH=_width(dim), QUERIES=launch.queries, ROWS=launch.rows,
-            ROUNDED=self._rounded, num_warps=launch.warps, num_stages=launch.stages)
-        largest = self._largest.amax(0)
-        share = torch.exp2(self._largest - largest)
-        total = (share * self._total).sum(0)
-        return largest + total.log2(), (share[:, :, None] * self._weighted).sum(0) / total[:, None]
+        queries, dim = self._shape.queries, self._shape.dim
+        self._largest.fill_(LEAST)
+        self._total.zero_()
+        self._weighted.zero_()
+        every = whole_queries(queries)
+        self._round(table, 0)
+        for number in range(len(self._scalings)):
+            branch = self._device.branch()  # rounding waits for memory, sums for tensor cores
+            if number + 1 < len(self._scalings):
+                branch.run(lambda number=number: self._round(table, number + 1))
+            part = self._parts[number % 2]
+            pieces = self._pieces(part.values, [SUMS.rows, self._width])
+            self._kernels.sums_of_queries[every // SUMS.queries, len(self._largest)](
+                self._asked.values, self._asked.inverse, pieces, part.power, part.inverse, self._largest,
+                self._total, self._weighted, len(part.values), self._each, ALL_QUERIES=every, WIDTH=self._width,
+                QUERIES=SUMS.queries, ROWS=SUMS.rows, STAGES=SUMS.stages, num_warps=SUMS.warps)
+            branch.join()
+        largest, total, weighted = (sums[:, :queries] for sums in (self._largest, self._total, self._weighted))
+        highest = largest.amax(0)
+        share = torch.exp2(largest - highest)
+        total = (share * total).sum(0)
+        mean = (share[:, :, None] * weighted[:, :, :dim]).sum(0) / total[:, None]
+        return highest + total.log2() - SHARE_BITS, mean
 
-    def _differentiate_rows(self, table: torch.Tensor, first: int, out: torch.Tensor, log_sum: torch.Tensor,
-                            scale: torch.Tensor, target: torch.Tensor) -> None:
-        """out (n, dim): gradients of the rows first .. first + n."""
-        dim, launch = self._shape.dim, self._gradients
-        self._kernels.gradients_of_rows[(-(-len(out) // launch.rows),)](
-            self.query, self._transposed, table, log_sum, scale, target, out, self._shape.queries, first, len(out),
-            DIM=dim, STRIDE=table.stride(0), QUERY_STRIDE=dim, TRANSPOSED_STRIDE=self._transposed.stride(0),
-            OUT_STRIDE=out.stride(0), WIDTH=_width(dim), QUERIES=launch.queries, ROWS=launch.rows,
-            ROUNDED=self._rounded, num_warps=launch.warps, num_stages=launch.stages)
+    def _round(self, table: torch.Tensor, number: int) -> None:
+        """A part of the table, into the place of the last but one."""
+        rows = table[number * self._part : (number + 1) * self._part, : self._shape.dim]
+        self._parts[number % 2].round(rows, len(rows))
+        self._scalings[number].copy_(self._parts[number % 2].scaling)
 
-
-def _width(dim: int) -> int:
-    """The power of two that Triton's tiles of rows have; 16 at least, for tensor cores."""
-    return max(16, 1 << (dim - 1).bit_length())
+    def _differentiate_rows(self, table: torch.Tensor, log_sum: torch.Tensor, scale: torch.Tensor) -> None:
+        """Updates the rows but those of the batch, by what the softmax gives them: targets are not told apart."""
+        queries, rows, dim = self._shape[:3]
+        most = scale.amax()  # what differs between queries goes into the exponent
+        self._less.fill_(torch.inf)
+        self._less[:queries].copy_(log_sum - SHARE_BITS - (scale / most).log2())
+        torch.mul(self._asked.inverse, most * (LOG_2 * 2.0**-SHARE_BITS), out=self._gradient_unit)
+        _, rate, epsilon, _ = self._rule
+        is_fused = self._of_part is None
+        each = rows if is_fused else len(self._of_part)
+        for first in range(0, rows, each):
+            count = min(each, rows - first)
+            out = self.aside if is_fused else self._of_part
+            self._kernels.gradients_of_rows[(-(-count // GRADIENTS.rows),)](
+                self._asked.values, table, self._scalings, self._less, self._asked.inverse, self._gradient_unit,
+                self._update.slots, out, self.aside, rate, epsilon, first, count, PART=self._part,
+                ALL_QUERIES=whole_queries(queries), DIM=dim, STRIDE=table.stride(0), OUT_STRIDE=dim, WIDTH=self._width,
+                QUERIES=GRADIENTS.queries, ROWS=GRADIENTS.rows, STAGES=GRADIENTS.stages, ADAGRAD=is_fused,
+                num_warps=GRADIENTS.warps)
+            if not is_fused:
+                self._update.apply(table, first, out[:count])

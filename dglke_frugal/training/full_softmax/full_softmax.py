@@ -7,7 +7,6 @@ relation table as its others meet the entities.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -26,10 +25,12 @@ from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
 from .penalty import weighted_penalty
 from .relation_query import OuterQuery, SwappedQuery
+from .rounded_products import RoundedProducts
 from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
 from .tile_products import DeviceProducts, HostProducts
+from .tiles import ELEMENTS
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
 ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
@@ -42,8 +43,8 @@ class FullSoftmax:
         """sums: (5,) float64 in device memory, to which losses are added. targets: OneAnswer or AllAnswers."""
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
-        self._make_products: Callable = HostProducts if on_cpu else partial(DeviceProducts, matmul)
         self._matmul = "fp32" if on_cpu else matmul
+        self._products = HostProducts if on_cpu else RoundedProducts if matmul in ELEMENTS else DeviceProducts
         step, products = config.step, Products("fp32", device.stream)
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, products)
@@ -79,7 +80,7 @@ class FullSoftmax:
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
-            return TableSoftmax(self._device, self._make_products(), shape, self._rule.native, config.bound, drop)
+            return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS) if config.relation_prediction else None
@@ -99,17 +100,18 @@ class FullSoftmax:
         fixed = self._drop(old_entities.index_select(0, fixed_slot), FIXED_SIDE, step)
         relation = self._drop(old_relations.index_select(0, batch["relation_slot"]), RELATION, step)
         x = Positives(fixed, relation, fixed, form.corrupt_head)  # no positive is scored by itself
-        query, _, saved = self._model.forward(x)
-        buffers.entities.query.copy_(query)
+        buffers.entities.query.copy_(self._model.query(x))
 
         self._rule.start(step)
+        branch, penalties = self._device.branch(), []  # of the rows before the step, so that they need nothing of it
+        branch.run(lambda: penalties.extend(self._penalties(form, batch, old_entities, old_relations)))
         scale = buffers.mean if not form.weighted else buffers.mean * batch["weight"]
         known, answer = (entity_ids.index_select(0, slot) for slot in (fixed_slot, answer_slot))
         relation_id = relation_ids.index_select(0, batch["relation_slot"])
         targets = self._targets.of(form.corrupt_head, known, relation_id, answer)
         loss, of_query = buffers.entities.meet(entities, batch["entity_rows"], targets, scale, step)
         self._sums[3] += loss
-        of_fixed, of_relation, _ = self._model.backward(x, saved, buffers.no_slope, of_query)
+        of_fixed, of_relation = self._model.of_query(x, of_query)
 
         ends = buffers.ends.zero_()
         of_heads, of_tails = ends.split(form.positives)
@@ -123,7 +125,7 @@ class FullSoftmax:
             of_answer_side.copy_(self._drop(of_answers.contiguous(), ANSWER_SIDE, step))
         of_fixed_side.copy_(self._drop(of_fixed, FIXED_SIDE, step))
         of_relation = self._drop(of_relation.contiguous(), RELATION, step)
-        self._update_batch(form, batch, buffers, entities, relations, old_entities, old_relations, ends, of_relation)
+        self._update_batch(batch, buffers, entities, relations, ends, of_relation, branch, penalties)
 
     def _predict_relations(self, form: BatchForm, batch, softmax, relations: torch.Tensor,
                            fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
@@ -139,25 +141,36 @@ class FullSoftmax:
         of_head, of_tail = self._relation_query.backward(saved, of_query)
         return (of_tail, of_head) if form.corrupt_head else (of_head, of_tail)
 
-    def _update_batch(self, form, batch, buffers, entities, relations, old_entities, old_relations, ends, of_relation):
-        """The rows of the batch: entities from what waits aside and what comes through the queries, and relations."""
-        config, stream = self._config, self._device.stream
-        dim, relation_dim, loss = config.step.entity_dim, config.step.relation_dim, config.step.loss
-        sums, of_relations = torch.empty_like(old_entities), torch.empty_like(old_relations)
+    def _penalties(self, form: BatchForm, batch, old_entities: torch.Tensor, old_relations: torch.Tensor) -> List:
+        """(amount, slopes) of the batch's entities, and of its relations; none where nothing is penalized."""
+        config, loss = self._config, self._config.step.loss
+        if not loss.regularized:
+            return []
+        counted = torch.cat(self._targets.counts(batch["head_slot"], batch["tail_slot"], form.corrupt_head))
+        found = []
+        for rows, slots in ((old_entities, counted), (old_relations, batch["relation_slot"])):
+            times = rows.new_zeros(len(rows)).index_add_(0, slots, rows.new_ones(len(slots)))  # exact in any order
+            found.append(weighted_penalty(config.regularizer, loss, rows, times, form.positives))
+        return found
+
+    def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, branch, penalties):
+        """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
+        branch: behind which there are the penalties."""
+        stream, dim, relation_dim = self._device.stream, ends.shape[1], of_relation.shape[1]
+        sums = torch.empty_like(buffers.entities.aside)
+        of_relations = sums.new_empty(len(batch["relation_rows"]), relation_dim)
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, stream)
         segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], of_relations, stream)
+        buffers.entities.end(batch["entity_rows"])
         sums += buffers.entities.aside
         if buffers.relations is not None:
+            buffers.relations.end(batch["relation_rows"])
             of_relations += buffers.relations.aside
-        if loss.regularized:
-            counted = torch.cat(self._targets.counts(batch["head_slot"], batch["tail_slot"], form.corrupt_head))
-            for rows, slots, gradient in ((old_entities, counted, sums),
-                                          (old_relations, batch["relation_slot"], of_relations)):
-                times = rows.new_zeros(len(rows)).index_add_(0, slots, rows.new_ones(len(slots)))  # exact in any order
-                amount, slope = weighted_penalty(config.regularizer, loss, rows, times, form.positives)
-                gradient += slope
-                self._sums[2] += amount
-                self._sums[3] += amount
+        branch.join()
+        for gradient, (amount, slope) in zip((sums, of_relations), penalties):
+            gradient += slope
+            self._sums[2] += amount
+            self._sums[3] += amount
         entity_count, relation_count = batch["counts"].split(1)
         _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule.native,
                                     stream)
@@ -188,5 +201,5 @@ class _Buffers:
         """entities, relations: a TableSoftmax or a FlashSoftmax each; relations: None without relation prediction."""
         self.entities, self.relations = entities, relations
         self.ends = device.zeros(2 * positives, dim)  # gradients of heads, then of tails, through their queries
-        self.mean, self.no_slope = device.zeros(positives), device.zeros(positives, 1)
+        self.mean = device.zeros(positives)
         device.submit(lambda: self.mean.fill_(1 / positives))

@@ -24,9 +24,9 @@ def weighted_penalty(kind: str, loss: LossConfig, rows: torch.Tensor, times: tor
     norm = 3.0 if kind == "n3" else float(loss.regularization_norm)
     share = loss.regularization_coefficient / triples
     if kind == "n3":
-        real, imaginary = rows.chunk(2, -1)
-        modulus = torch.sqrt(real * real + imaginary * imaginary)
-        slope = rows * torch.cat([modulus, modulus], -1)
+        numbers = rows.unflatten(-1, (2, -1))
+        modulus = torch.linalg.vector_norm(numbers, dim=-2, keepdim=True)
+        slope = (numbers * modulus).flatten(-2)
     elif norm == 3.0:
         slope = rows.abs() * rows
     elif norm == 2.0:

@@ -6,7 +6,8 @@ from typing import Any, Tuple
 
 import torch
 
-from ...models.device.model import DeviceModel, Positives
+from ...models.device.bilinear import Bilinear
+from ...models.device.model import Positives
 from ...models.device.products import Products
 
 
@@ -14,20 +15,17 @@ class SwappedQuery:
     """Of models whose scores stay when head and relation change places (DistMult, ComplEx, SimplE): the query of a
     head, with the head in the relation's place."""
 
-    def __init__(self, model: DeviceModel):
+    def __init__(self, model: Bilinear):
         self._model = model
 
     def forward(self, head: torch.Tensor, tail: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """head, tail: (B, dim). Returns the query (B, relation_dim), and what `backward` needs again."""
         x = Positives(tail, head, tail, corrupt_head=True)  # no positive is scored by itself
-        query, _, saved = self._model.forward(x)
-        return query, (x, saved)
+        return self._model.query(x), x
 
     def backward(self, saved: Any, of_query: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """Gradients (head, tail), given d loss / d query."""
-        x, of_model = saved
-        no_slope = of_query.new_zeros(len(of_query), 1)
-        of_tail, of_head, _ = self._model.backward(x, of_model, no_slope, of_query)
+        of_tail, of_head = self._model.of_query(saved, of_query)
         return of_head, of_tail
 
 

@@ -9,6 +9,7 @@ The same code runs on the CPU and on CUDA devices; kernels: csrc/full_softmax.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Optional, Tuple
 
 import torch
@@ -17,7 +18,7 @@ from ... import _native
 from ...store.device import Device
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
-from .tiles import tile_rows
+from .tiles import tile_rows, updates_at_once, whole_words
 
 Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]  # (values in place, step, number of the first row)
 
@@ -27,20 +28,24 @@ class TableSoftmax:
 
     Attributes:
         query: (B, dim), to be filled before `meet`.
-        aside: see TableUpdate.
+        aside: see TableUpdate; after `end`.
     """
 
-    def __init__(self, device: Device, products, shape: TableShape, rule: Tuple, bound: float = 0.0,
+    def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
                  drop: Optional[Drop] = None):
-        """products: HostProducts or DeviceProducts. rule: as kernels take it. bound: of scores, 0 for none. drop:
-        dropout of the table's rows; None for none."""
-        self._device, self._products, self._bound, self._drop = device, products, bound, drop
+        """products: HostProducts, DeviceProducts or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
+        scores, 0 for none. drop: dropout of the table's rows; None for none."""
+        self._device, self._bound, self._drop = device, bound, drop
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
-        tile = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats, copied=drop is not None)
-        self._tile, self._part = tile
+        self._tile, self._part = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats,
+                                           copied=drop is not None)
+        self._products = products(device, matmul, shape, self._tile)
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        self._of_part = zeros(self._part, padded(shape.dim))[:, : shape.dim]
+        on_gpu = device.torch_device.type == "cuda"
+        self._at_once = on_gpu and updates_at_once(matmul, rule[0], float(drop is not None))
+        if not self._at_once:
+            self._of_part = zeros(whole_words(self._part), padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
         self._update = TableUpdate(device, shape, rule)
         self.aside = self._update.aside
@@ -49,7 +54,7 @@ class TableSoftmax:
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
              step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
-        """Update all rows of the table (rows, stride) but those of the batch.
+        """Update all rows of the table (rows, stride) but those of the batch, until `end` at the latest.
 
         batch_rows: (U,) int64; those that only pad are `rows`. targets: see targets.py. scale: (B,), of queries.
         weight: of the loss. Returns the loss without that weight, () float64, and the weighted one's gradient by the
@@ -57,31 +62,49 @@ class TableSoftmax:
         """
         self._update.begin(batch_rows)
         products, stream = self._products, self._device.stream
+        slope_scale = scale if weight == 1.0 else weight * scale
+        products.ask(self.query, slope_scale)
         largest, total, wanted = self._sums.copy_(self._no_sums)
         for first, tile in self._tiles(table, step):
-            scores = self._scores[:, : len(tile)]
-            products.scores(self.query, tile, scores)
-            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream)
+            scores = self._score(tile)
+            _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream,
+                                     products.score_unit)
         log_sum = largest + total.log()
         loss = ((log_sum - wanted).double() * scale).sum()
 
-        slope_scale = scale if weight == 1.0 else weight * scale
         of_query = self._of_query.zero_()
         for first, tile in self._tiles(table, step):
-            scores = self._scores[:, : len(tile)]
-            if len(tile) < self._rows:  # else they are still there
-                products.scores(self.query, tile, scores)
+            is_all = len(tile) == self._rows  # then its scores are still there
+            scores = self._scores[:, : len(tile)] if is_all else self._score(tile)
+            slopes = products.slopes(scores, first, self._bound, targets, log_sum)
+            products.add_to_query(slopes, of_query)
+            if self._at_once:
+                self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
+                self._branch.run(partial(products.update_rows, slopes, table, first, self._update))
+                if not is_all:  # the next tile's slopes take the place of these
+                    self._branch.join()
+                continue
             for begin in range(0, len(tile), self._part):
                 part = slice(begin, min(begin + self._part, len(tile)))
-                slopes, of_part, at = scores[:, part], self._of_part[: part.stop - begin], first + begin
-                _native.softmax_slopes(slopes, at, self._bound, targets, log_sum, slope_scale, stream)
-                products.add_to_query(slopes, tile[part], of_query)
-                products.of_entities(slopes, self.query, of_part)
+                of_part = self._of_part[: part.stop - begin]
+                products.of_rows(slopes[:, part], of_part)
                 if self._drop is not None:
-                    self._drop(of_part, step, at)
-                self._update.apply(table, at, of_part)
-        self._update.end(batch_rows)
+                    self._drop(of_part, step, first + begin)
+                self._update.apply(table, first + begin, of_part, products.gradient_unit)
         return loss, of_query
+
+    def end(self, batch_rows: torch.Tensor) -> None:
+        """What follows comes behind the update."""
+        if self._at_once:
+            self._branch.join()
+        self._update.end(batch_rows)
+
+    def _score(self, tile: torch.Tensor) -> torch.Tensor:
+        """(B, n) scores of a tile, which the products then are of."""
+        self._products.meet(tile)
+        scores = self._scores[:, : len(tile)]
+        self._products.scores(scores)
+        return scores
 
     def _tiles(self, table: torch.Tensor, step: torch.Tensor):
         """(first, rows (n, dim)) of each tile; a copy where dropout drops some of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -24,30 +24,34 @@ class TableUpdate:
     """Updates all rows but those of the batch.
 
     Attributes:
+        slots: (rows + 1,) int32: of a row among the batch's, and -1 for others.
+        rule: of the optimizer, as kernels take it.
         aside: (U, dim), afterwards: gradients by their scores of the batch's rows, which alone are not updated yet.
     """
 
     def __init__(self, device: Device, shape: TableShape, rule: Tuple):
         """rule: as kernels take it."""
-        self._device, self._dim, self._rule = device, shape.dim, rule
+        self._device, self._dim, self.rule = device, shape.dim, rule
         self.aside = device.zeros(shape.in_batch, shape.dim)
-        self._slots = device.zeros(shape.rows + 1, dtype=np.int32)  # of a row among the batch's, and -1 for others
+        self.slots = device.zeros(shape.rows + 1, dtype=np.int32)
         self._numbers = device.zeros(shape.in_batch, dtype=np.int32)
         device.submit(self._fill)
 
     def _fill(self) -> None:
-        self._slots.fill_(-1)
+        self.slots.fill_(-1)
         self._numbers.copy_(torch.arange(len(self._numbers)))
 
     def begin(self, batch_rows: torch.Tensor) -> None:
         """batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
-        self._slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
+        self.slots.index_copy_(0, batch_rows, self._numbers)  # those that pad share a slot of no row
 
-    def apply(self, table: torch.Tensor, first: int, gradients: torch.Tensor) -> None:
-        """gradients: (n, dim) of the rows first .. first + n of the table (rows, stride)."""
-        _native.softmax_update_tile(table, self._dim, first, gradients, self._slots, self.aside, self._rule,
-                                    self._device.stream)
+    def apply(self, table: torch.Tensor, first: int, gradients: torch.Tensor,
+              unit: Optional[torch.Tensor] = None) -> None:
+        """gradients: (n, dim) of the rows first .. first + n of the table (rows, stride). unit: (1,) by what they are to
+        be multiplied."""
+        _native.softmax_update_tile(table, self._dim, first, gradients, self.slots, self.aside, self.rule,
+                                    self._device.stream, unit)
 
     def end(self, batch_rows: torch.Tensor) -> None:
         """As at the beginning."""
-        self._slots.index_fill_(0, batch_rows, -1)
+        self.slots.index_fill_(0, batch_rows, -1)

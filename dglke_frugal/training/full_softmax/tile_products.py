@@ -1,6 +1,7 @@
-"""Products of queries with a tile of the entity table: (B, dim) times (dim, n), and back.
+"""Products of a batch's queries with a tile of the entity table: (B, dim) times (dim, n), and back, in float32.
 
-Those of the CPU have one order of sums whatever the number of threads; cuBLAS has one for each shape.
+Those of the CPU have one order of sums whatever the number of threads; cuBLAS has one for each shape. In numbers of 16
+bits: rounded_products.py.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import torch
 
 from ... import _native
 from ...models.device.products import set_matmul
+from ...store.device import Device
+from .table_update import TableShape
 from .tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS
 
 WIDTH = 16  # floats that a product on the CPU writes at a time
@@ -22,66 +25,77 @@ def padded(columns: int) -> int:
 
 
 class HostProducts:
-    """On the CPU."""
+    """On the CPU.
+
+    A batch's queries are given once, then one tile after the other, with its scores, slopes and gradients.
+
+    Attributes:
+        score_unit, gradient_unit: (1,) by what scores, and gradients of rows, are to be multiplied. None: by nothing.
+    """
 
     tile_floats = HOST_TILE_FLOATS
+    score_unit: Optional[torch.Tensor] = None
+    gradient_unit: Optional[torch.Tensor] = None
 
-    def __init__(self):
-        self._spare: Optional[torch.Tensor] = None
+    def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
+        """matmul: fp32, or what falls back to it. tile: the rows of a tile, at most."""
+        self._device, self._spare = device, None
+        if device.torch_device.type == "cuda":
+            set_matmul(matmul)
 
-    def scores(self, query: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
-        """out (B, n) = query table^T."""
-        _native.multiply(query, table, out, True)
+    def ask(self, query: torch.Tensor, scale: torch.Tensor) -> None:
+        """What comes is of the queries (B, dim), whose losses are multiplied by scale (B,)."""
+        self._query, self._scale = query, scale
 
-    def add_to_query(self, slopes: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
-        """out (B, dim) += slopes table."""
+    def meet(self, tile: torch.Tensor) -> None:
+        """What comes is of the rows (n, dim)."""
+        self._tile = tile
+
+    def scores(self, out: torch.Tensor) -> None:
+        """out (B, n) = query tile^T."""
+        _native.multiply(self._query, self._tile, out, True)
+
+    def slopes(self, scores: torch.Tensor, first: int, bound: float, targets, log_sum: torch.Tensor) -> torch.Tensor:
+        """(B, n) in place of the scores; see softmax_slopes."""
+        _native.softmax_slopes(scores, first, bound, targets, log_sum, self._scale, self._device.stream)
+        return scores
+
+    def add_to_query(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
+        """out (B, dim) += slopes tile."""
         if self._spare is None or self._spare.shape[0] < len(out) or self._spare.stride(0) != out.stride(0):
             self._spare = torch.zeros(len(out), out.stride(0))
         product = self._spare[: len(out), : out.shape[1]]
-        _native.multiply(slopes, table, product, False)
+        _native.multiply(slopes, self._tile, product, False)
         out += product
 
-    def of_entities(self, slopes: torch.Tensor, query: torch.Tensor, out: torch.Tensor) -> None:
-        """out (n, dim) = slopes^T query."""
-        _native.multiply(slopes.t(), query, out, False)
+    def of_rows(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
+        """out (m, dim) = slopes^T query, of some of the rows: slopes (B, m)."""
+        _native.multiply(slopes.t(), self._query, out, False)
 
 
-class DeviceProducts:
+class DeviceProducts(HostProducts):
     """On a CUDA device, by cuBLAS, which is slow where a number of rows is no whole vector: what is left over by a tile
     has products of its own."""
 
     tile_floats = DEVICE_TILE_FLOATS
 
-    def __init__(self, matmul: str):
-        set_matmul(matmul)
-        self._rounded = matmul == "bf16"
-
-    def scores(self, query, table, out):
+    def scores(self, out):
         """See HostProducts."""
-        for part in _vectors(len(table)):
-            self._mm(query, table[part].t(), out[:, part])
+        for part in _vectors(len(self._tile)):
+            torch.mm(self._query, self._tile[part].t(), out=out[:, part])
 
-    def add_to_query(self, slopes, table, out):
+    def add_to_query(self, slopes, out):
         """See HostProducts."""
-        for part in _vectors(len(table)):
-            if self._rounded:
-                out += torch.mm(slopes[:, part].bfloat16(), table[part].bfloat16(), out_dtype=torch.float32)
-            else:
-                out.addmm_(slopes[:, part], table[part])
+        for part in _vectors(len(self._tile)):
+            out.addmm_(slopes[:, part], self._tile[part])
 
-    def of_entities(self, slopes, query, out):
+    def of_rows(self, slopes, out):
         """See HostProducts."""
         for part in _vectors(len(out)):
-            self._mm(slopes[:, part].t(), query, out[part])
-
-    def _mm(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-        if self._rounded:
-            out.copy_(torch.mm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32))
-        else:
-            torch.mm(a, b, out=out)
+            torch.mm(slopes[:, part].t(), self._query, out=out[part])
 
 
 def _vectors(rows: int) -> List[slice]:
-    """All rows, in a part of whole vectors of 8 (of bfloat16; of float32 they are 4) and the few that are left."""
-    whole = rows // 8 * 8
+    """All rows, in a part of whole vectors of 4 and the few that are left."""
+    whole = rows // 4 * 4
     return [part for part in (slice(0, whole), slice(whole, rows)) if part.start < part.stop]

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 HOST_TILE_FLOATS = 1 << 19  # of scores, which stay in a processor's cache
 DEVICE_TILE_FLOATS = 1 << 23  # 32 MiB, which stay in that of an H100
 LEAST_TILE, TILE_MULTIPLE = 512, 128  # rows
+ELEMENTS = {"tf32": "fp16", "bf16": "bf16"}  # by --matmul, to which factors of products are rounded on a GPU
+WORD = 8  # numbers of 16 bits, which kernels read and write at a time
+
+
+def has_triton() -> bool:
+    """Whether there is a compiler for the kernels that are Triton's, which PyTorch for CUDA brings; from 3.4 on."""
+    try:
+        return find_spec("triton.tools.tensor_descriptor") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def updates_at_once(matmul: str, optimizer: str, dropout: float) -> bool:
+    """Whether gradients of rows on a GPU update them without being held. dropout: of the table's rows."""
+    return matmul in ELEMENTS and optimizer == "adagrad" and not dropout and has_triton()
+
+
+def whole_words(count: int) -> int:
+    """So many numbers, up to a multiple of a word's."""
+    return -(-count // WORD) * WORD
 
 
 class TileRows(NamedTuple):

@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ..columns.column_config import own_config
 from ..full_softmax.flash_shape import flash_floats, flash_fits
-from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, tile_rows
+from ..full_softmax.tiles import DEVICE_TILE_FLOATS, ELEMENTS, HOST_TILE_FLOATS, tile_rows, updates_at_once
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
 from . import available_memory
@@ -276,16 +276,18 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
     matmul = config.device.matmul if config.device.gpu[0] >= 0 else "fp32"
     bound = find_model(config.model.model_name).bound
 
-    def of_table(rows: int, dim: int, rate: float) -> int:
+    def of_table(rows: int, dim: int, rate: float, in_batch: int) -> int:
         if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
-            return flash_floats(matmul, positives, rows, dim)
+            return flash_floats(loss.optimizer, positives, rows, dim, in_batch)
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
-        return positives * tile.scores + (2 if rate else 1) * tile.gradients * dim + rows
+        rounded = (tile.scores + 4 * positives) * dim // 2 if matmul in ELEMENTS else 0
+        held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
+        return positives * tile.scores + held + rows + rounded
 
-    floats = of_table(graph.entities, dims.entity, loss.entity_dropout)
+    floats = of_table(graph.entities, dims.entity, loss.entity_dropout, 2 * positives)
     floats += positives * (24 * dims.entity + 12 * dims.relation)
     if loss.relation_prediction:
-        floats += of_table(graph.relations, dims.relation, loss.relation_dropout)
+        floats += of_table(graph.relations, dims.relation, loss.relation_dropout, positives)
         floats += positives * (6 * dims.entity + 6 * dims.relation)
     return FLOAT * floats
 

@@ -1,0 +1,45 @@
+#include "full_softmax/cpu/round_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/thread_pool.h"
+
+namespace frugal::cpu {
+namespace {
+
+constexpr std::int64_t kRowsOfTask = 64;
+
+template <RowElement kElement>
+void round_rows(const MatrixRounding& r, float power) {
+  default_pool().parallel_for(r.to_rows, kRowsOfTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t j = 0; j < r.to_columns; ++j)
+        r.to[i * r.to_columns + j] = i < r.rows && j < r.columns
+                                         ? Half<kElement>::round_to_nearest(r.from[i * r.from_stride + j] * power)
+                                         : std::uint16_t{0};
+  });
+}
+
+// As bits, so that a NaN is larger than all numbers.
+float largest_of(const MatrixRounding& r) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < r.rows; ++i)
+    for (std::int64_t j = 0; j < r.columns; ++j)
+      largest = std::max(largest, bits_of(r.from[i * r.from_stride + j]) & 0x7fffffffu);
+  return float_of(largest);
+}
+
+}  // namespace
+
+void round_matrix(const MatrixRounding& rounding) {
+  const float largest = largest_of(rounding);
+  const float power = is_usual(largest, rounding.element) ? usual_power(rounding.element) : power_for(largest);
+  if (rounding.element == RowElement::kFloat16)
+    round_rows<RowElement::kFloat16>(rounding, power);
+  else
+    round_rows<RowElement::kBfloat16>(rounding, power);
+  rounding.scaling[0] = power, rounding.scaling[1] = 1.0f / power, rounding.scaling[2] = largest;
+}
+
+}  // namespace frugal::cpu

@@ -1,0 +1,135 @@
+"""Products of a batch's queries with a tile of the entity table on tensor cores, of factors in 16 bits, summed in float32.
+
+fp16 has TF32's 11 digits at twice its rate, and each factor is multiplied by a power of two that brings it into fp16's
+range (csrc/full_softmax/rounding.h). The slopes of scores are e^(score - log_sum) less what the softmax should be, so at
+most 1 in size; what a query's loss is multiplied by goes with the query instead.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ... import _native
+from ...models.device.products import set_matmul
+from ...store.device import Device
+from .table_update import TableShape, TableUpdate
+from .tile_products import padded
+from .tiles import DEVICE_TILE_FLOATS, ELEMENTS, whole_words
+
+TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+SLOPE_FACTORS = {"fp16": 2.0**15, "bf16": 1.0}
+
+
+class Launch(NamedTuple):
+    """How update_by_product is launched: rows and columns of a program's tile, queries at a time, warps, and stages of
+    its copies."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+
+
+UPDATES = Launch(128, 64, 64, 4, 4)  # the fastest of twenty tried on H200, 14,541 and 123,182 rows of 2000 numbers
+
+
+class RoundedMatrix:
+    """Numbers of 16 bits in place of a float32 matrix.
+
+    Attributes:
+        values: (rows, columns), zero where the matrix has nothing.
+        power, inverse: (1,) by what the matrix's numbers were multiplied, and 1 over it.
+        scaling: (3,) both, and the largest magnitude.
+    """
+
+    def __init__(self, device: Device, element: str, rows: int, columns: int):
+        """Of so many rows at most; a multiple of 8 columns."""
+        self._device, self._element = device, element
+        self._all = device.zeros(rows, columns // 2).view(TYPES[element])
+        self.scaling = device.zeros(3)
+        self.values, self.power, self.inverse = self._all, self.scaling[:1], self.scaling[1:2]
+
+    def round(self, matrix: torch.Tensor, rows: int) -> None:
+        """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get so many rows."""
+        self.values = self._all[:rows]
+        self.scaling[2:].zero_()
+        _native.round_matrix(matrix, self.values, self._element, self.scaling, self._device.stream)
+
+
+class RoundedProducts:
+    """See HostProducts, whose attributes and methods it has."""
+
+    tile_floats = DEVICE_TILE_FLOATS
+
+    def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
+        """matmul: "tf32" or "bf16". tile: the rows of a tile, at most."""
+        set_matmul(matmul)  # for what torch multiplies beside it
+        self._element, self._device, self._dim = ELEMENTS[matmul], device, shape.dim
+        self._factor, columns = SLOPE_FACTORS[self._element], padded(shape.dim)
+        self._query, self._weighted = (RoundedMatrix(device, self._element, shape.queries, columns) for _ in range(2))
+        self._tile = RoundedMatrix(device, self._element, whole_words(tile), columns)
+        self._of_weighted = device.zeros(shape.queries, columns)[:, : shape.dim]
+        self.score_unit, self.gradient_unit = device.zeros(1), device.zeros(1)
+
+    def ask(self, query, scale):
+        """See HostProducts."""
+        self._scale = scale
+        self._query.round(query, len(query))
+        torch.mul(query, scale[:, None], out=self._of_weighted)
+        self._weighted.round(self._of_weighted, len(query))
+        torch.mul(self._weighted.inverse, 1 / self._factor, out=self.gradient_unit)
+
+    def meet(self, tile):
+        """See HostProducts."""
+        self._tile.round(tile, whole_words(len(tile)))
+        torch.mul(self._query.inverse, self._tile.inverse, out=self.score_unit)
+
+    def scores(self, out):
+        """See HostProducts. Writes whole words of columns, for which the rows of `out` have room."""
+        _multiply(self._query.values[:, : self._dim], self._tile.values[:, : self._dim].t(), _in_words(out, 1))
+
+    def slopes(self, scores, first, bound, targets, log_sum):
+        """See HostProducts. In 16 bits, without the factors of queries; zero up to whole words of columns."""
+        _native.softmax_slopes(scores, first, bound, targets, log_sum, None, self._device.stream, self.score_unit,
+                               self._element, self._factor)
+        return scores.view(TYPES[self._element])[:, : scores.shape[1]]
+
+    def add_to_query(self, slopes, out):
+        """See HostProducts."""
+        product = _multiply(_in_words(slopes, 1), self._tile.values[:, : self._dim])
+        out.addcmul_(product, self._scale[:, None] * self._tile.inverse, value=1 / self._factor)
+
+    def update_rows(self, slopes: torch.Tensor, table: torch.Tensor, first: int, update: TableUpdate) -> None:
+        """The tile's rows, first .. first + n of the table, by Adagrad, from slopes^T query; see updates_at_once."""
+        from triton.tools.tensor_descriptor import TensorDescriptor  # only here: without a GPU there is no Triton
+
+        from .adagrad_kernels import update_by_product
+
+        weighted, rows, launch, (_, rate, epsilon, _) = self._weighted.values, slopes.shape[1], UPDATES, update.rule
+        programs = -(-rows // launch.rows) * -(-self._dim // launch.columns)
+        pieces = [TensorDescriptor.from_tensor(matrix, [launch.depth, across])
+                  for matrix, across in ((_in_words(slopes, 1), launch.rows), (weighted, launch.columns))]
+        update_by_product[(programs,)](
+            *pieces, self.gradient_unit, table, update.slots, update.aside, rate, epsilon, first, rows,
+            QUERIES=len(slopes), STRIDE=table.stride(0), DIM=self._dim, ROWS=launch.rows, COLUMNS=launch.columns,
+            DEPTH=launch.depth, STAGES=launch.stages, num_warps=launch.warps)
+
+    def of_rows(self, slopes, out):
+        """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, for which there is room."""
+        _multiply(_in_words(slopes, 1).t(), self._weighted.values[:, : self._dim], _in_words(out, 0))
+
+
+def _in_words(matrix: torch.Tensor, axis: int) -> torch.Tensor:
+    """The matrix with what lies behind it, up to whole words of columns (axis 1) or rows (0)."""
+    shape = [whole_words(size) if at == axis else size for at, size in enumerate(matrix.shape)]
+    return matrix.as_strided(shape, matrix.stride())
+
+
+def _multiply(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor = None) -> torch.Tensor:
+    """a b in float32, of factors in 16 bits."""
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32, out=out)
+    return torch.mm(a.float(), b.float(), out=out)  # exact products, as tensor cores have them
