@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/named.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
 #include "device/copy.h"
@@ -41,23 +42,26 @@ using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
 
-cuda::Crossing crossing_to(bool small_table) {
-  return small_table ? cuda::Crossing::kBusToSmallTable : cuda::Crossing::kBus;
+cuda::Crossing crossing_named(const std::string& name) {
+  return named<cuda::Crossing>({{"bus", cuda::Crossing::kBus},
+                                          {"small_table", cuda::Crossing::kBusToSmallTable},
+                                          {"awaited", cuda::Crossing::kBusAwaited}},
+                                         name, "crossing");
 }
 
 PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
                               const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                              const Rows& records, bool small_table, const std::string& part, std::int64_t state,
+                              const Rows& records, const std::string& crossing, const std::string& part, std::int64_t state,
                               const std::string& element) {
   const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
   const bool stays = reads.part == ReadPart::kCache || on_cuda(host);
-  const auto crossing = stays ? cuda::Crossing::kNone : crossing_to(small_table);
+  const auto over = stays ? cuda::Crossing::kNone : crossing_named(crossing);
   float* const to = records.data();
   if (on_cuda(records))
     return {reads.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, crossing});
+              cuda::gather(memory, {reads.rows, reads.source, count, reads.part}, to, {stream, over});
             }};
   return {reads.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
             const RowReads first{reads.rows, reads.source, count, reads.part};
@@ -67,9 +71,9 @@ PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::opt
 }
 
 void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache, const Vector<std::int64_t>& rows,
-            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, bool small_table,
+            const Vector<std::int32_t>& source, const Rows& records, std::uintptr_t stream, const std::string& crossing,
             const std::string& part, std::int64_t state, const std::string& element) {
-  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, small_table, part, state, element);
+  const auto kernel = prepare_gather(dim, host, cache, rows, source, records, crossing, part, state, element);
   const nb::gil_scoped_release release;
   kernel.run(kernel.most_rows, stream);
 }
@@ -144,12 +148,13 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 }
 
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, bool small_table,
+                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, const std::string& crossing,
                               std::int64_t state, std::uint8_t wanted) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted)};
+  const auto over = crossing_named(crossing);
   const auto first_of = [returns](std::int64_t count) {
     RowReturns first = returns;
     first.count = count;
@@ -157,7 +162,7 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
   };
   if (on_cuda(cache))
     return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::return_rows(memory, first_of(count), {stream, crossing_to(small_table)});
+              cuda::return_rows(memory, first_of(count), {stream, over});
             }};
   return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
             const RowReturns first = first_of(count);
@@ -247,11 +252,11 @@ void bind_kernels(nb::module_& module) {
           "rows"_a, "stream"_a = 0, "For the first `rows` rows.");
 
   module.def("prepare_gather", &prepare_gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a,
-             "small_table"_a = false, "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
+             "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32", nb::keep_alive<0, 2>(),
              nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
-             "gather_rows with these arrays. small_table: whether processors' caches hold the host's rows, see plan_kernels.h.");
+             "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
-             "small_table"_a = false, "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
+             "crossing"_a = "bus", "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
              nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
              nb::keep_alive<0, 6>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
@@ -259,7 +264,7 @@ void bind_kernels(nb::module_& module) {
              "where `cache` lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
-      "small_table"_a = false, "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
+      "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
       "for the rows from there alone, or 'all'. element: of the rows, fp32, fp16 or bf16, of which dim are a row; "

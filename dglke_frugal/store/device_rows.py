@@ -192,9 +192,9 @@ class DeviceRows:
     def _arrive(self, plan: Plan, records: torch.Tensor) -> Prepared:
         return ()
 
-    def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all", small_table: bool = False) -> Prepared:
-        """part: of the rows, see plan_kernels.gather_rows. small_table: see prepare_gather."""
-        return [prepare_gather(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, small_table,
+    def _gather(self, plan: Plan, records: torch.Tensor, part: str = "all", crossing: str = "bus") -> Prepared:
+        """part: of the rows, see plan_kernels.gather_rows. crossing: see prepare_gather."""
+        return [prepare_gather(self.table.dim, self._host_rows(), self.cache, plan.rows, plan.source, records, crossing,
                                part, self.state, self.table.element)]
 
     def _publish(self, plan: Plan) -> Prepared:

@@ -168,7 +168,7 @@ class DirectWriteRows(MappedRows):
         return self.device.repeated(super().departure(plan))
 
     def _arrive(self, plan, records):
-        return super()._gather(plan, records, "host", self._has_small_table())
+        return super()._gather(plan, records, "host", self._crossing())
 
     def _gather(self, plan, records, part="cache"):
         return super()._gather(plan, records, part)
@@ -182,15 +182,15 @@ class DirectWriteRows(MappedRows):
         return ()  # with the departure
 
     def _depart(self, plan):
-        return [self._return(plan, IN_FLIGHT, self._has_small_table()), *super()._publish(plan)]
+        return [self._return(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
 
-    def _has_small_table(self) -> bool:
-        """Whether few rows under way keep the bus busy, so that they disturb the computation beside them less."""
-        return self.table.records.nbytes <= SMALL_TABLE
+    def _crossing(self) -> str:
+        """How rows cross the bus beside the computation; see prepare_gather."""
+        return "small_table" if self.table.records.nbytes <= SMALL_TABLE else "bus"
 
-    def _return(self, plan, wanted, small_table=False):
+    def _return(self, plan, wanted, crossing):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
-        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, small_table,
+        return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
                               self.state, wanted)
 
     def leave(self, departed):

@@ -25,7 +25,6 @@ from .engine_rows import DirectWriteRows, MappedRows
 from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
-HANDING_BLOCKS = 512  # that bring home what another device waits for: as many as there are rows for
 
 
 class MeetingRows(DirectWriteRows):
@@ -45,7 +44,7 @@ class MeetingRows(DirectWriteRows):
         return _native.SharedTable.floats(rows, ENTRIES)
 
     def departure(self, plan):
-        home = self._return(plan, HANDED_OVER, HANDING_BLOCKS)
+        home = self._return(plan, HANDED_OVER, "awaited")
         self._hand_overs[plan.rows.data_ptr()] = self.device.repeated(self._all([home], plan))
         return super().departure(plan)
 
@@ -81,8 +80,8 @@ class MeetingRows(DirectWriteRows):
         self._check()
         super().drain()
 
-    def _has_small_table(self):
-        return False  # others wait for what departs
+    def _crossing(self):
+        return "bus"  # by as many blocks as ever: others wait for what departs
 
     def _meet(self) -> None:
         self._shared.meet(self._is_cuda, self.device.stream)

@@ -155,7 +155,16 @@ unsigned blocks_for(std::int64_t rows, int lanes, const Blocks& most) {
 }
 
 const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blocks& few) {
-  return crossing == Crossing::kNone ? kAllBlocks : crossing == Crossing::kBus ? usual : few;
+  switch (crossing) {
+    case Crossing::kBus:
+      return usual;
+    case Crossing::kBusToSmallTable:
+      return few;
+    case Crossing::kBusAwaited:
+      return kAwaitedBlocks;
+    default:
+      return kAllBlocks;
+  }
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 namespace frugal::cuda {
 
 // What a kernel's rows cross: the bus; the bus to a small table, which processors' caches hold, so that fewer rows under
-// way keep it busy; or nothing, where all of them lie on the device.
-enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kNone };
+// way keep it busy; the bus while others wait for what returns; or nothing, where all of them lie on the device.
+enum class Crossing : std::uint8_t { kBus, kBusToSmallTable, kBusAwaited, kNone };
 
 struct Launch {
   std::uintptr_t stream = 0;  // a cudaStream_t
@@ -28,6 +28,7 @@ struct Blocks {
 // multiprocessors as they can.
 inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 256}, kDepartureBlocks{4, 256};
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
+inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
 
 // All throw DeviceError if the launch fails. See cpu/plan_kernels.h for what they do.
