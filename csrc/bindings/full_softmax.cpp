@@ -144,8 +144,8 @@ void round_matrix(const Matrix& from, const Halves& to, const std::string& eleme
               element != "fp32",
           "a matrix of 16-bit numbers has rows of whole words, and room for all numbers");
   const MatrixRounding rounding{from.data(), size(from.shape(0)), size(from.shape(1)), from.stride(0),
-                          static_cast<std::uint16_t*>(to.data()), size(to.shape(0)), size(to.shape(1)),
-                          bindings::element_named(element), scaling.data()};
+                                static_cast<std::uint16_t*>(to.data()), size(to.shape(0)), size(to.shape(1)),
+                                bindings::element_named(element), scaling.data()};
   const nb::gil_scoped_release release;
   if (on_cuda(from)) return cuda::round_matrix(rounding, stream);
   cpu::round_matrix(rounding);
@@ -183,12 +183,12 @@ void bind_full_softmax(nb::module_& module) {
              "wanted"_a, "stream"_a = 0, "unit"_a = nb::none(),
              "Adds the scores (B, n) of entities first .. first + n to the sums (B,) of a softmax: see "
              "csrc/full_softmax/tiles.h. targets: (ids, begin (B,), end (B,)) int64, and on, off (B,) float32 or None. "
-             "Runs where the scores lie; their rows are whole vectors of 16 floats. unit: (1,) or None, what scores are "
-             "multiplied by first.");
+             "Runs where the scores lie; their rows are whole vectors of 16 floats. unit: (1,) or None, what "
+             "scores are multiplied by first.");
   module.def("softmax_slopes", &tile_slopes, "scores"_a, "first"_a, "bound"_a, "targets"_a, "log_sum"_a, "scale"_a,
              "stream"_a = 0, "unit"_a = nb::none(), "element"_a = "fp32", "factor"_a = 1.0f,
-             "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,). Without scale (None) all slopes are "
-             "multiplied by factor. element: fp16 or bf16 leaves numbers of 16 bits at the beginning of each row's "
+             "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,). Without scale (None) all slopes "
+             "are multiplied by factor. element: fp16 or bf16 leaves numbers of 16 bits at the beginning of each row's "
              "memory, with zeros up to a multiple of 8.");
   module.def("softmax_update_tile", &update_tile, "table"_a, "dim"_a, "first"_a, "gradients"_a, "slot"_a, "aside"_a,
              "rule"_a, "stream"_a = 0, "unit"_a = nb::none(),
@@ -197,9 +197,9 @@ void bind_full_softmax(nb::module_& module) {
              "(row_adagrad, adagrad, adam or sgd; learning rate; epsilon; Adam's corrections (2,) float32 or None). "
              "unit: (1,) or None, what gradients are multiplied by first.");
   module.def("round_matrix", &round_matrix, "from"_a, "to"_a, "element"_a, "scaling"_a, "stream"_a = 0,
-             "to (.., columns) in fp16 or bf16 = from (n, dim) times a power of two, zero where from has nothing. scaling: "
-             "(3,) float32, of which the last is 0 before; afterwards the power, its inverse and the largest magnitude. "
-             "See csrc/full_softmax/rounding.h.");
+             "to (.., columns) in fp16 or bf16 = from (n, dim) times a power of two, zero where from has nothing. "
+             "scaling: (3,) float32, of which the last is 0 before; afterwards the power, its inverse and the largest "
+             "magnitude. See csrc/full_softmax/rounding.h.");
   module.def("softmax_update_rows", &update_rows, "table"_a, "dim"_a, "ids"_a, "used"_a, "gradients"_a, "rule"_a,
              "stream"_a = 0, "Updates rows ids[:used] (int64; used (1,) int32) of a table from gradients (.., dim).");
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,

@@ -44,15 +44,15 @@ static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py desc
 
 cuda::Crossing crossing_named(const std::string& name) {
   return named<cuda::Crossing>({{"bus", cuda::Crossing::kBus},
-                                          {"small_table", cuda::Crossing::kBusToSmallTable},
-                                          {"awaited", cuda::Crossing::kBusAwaited}},
-                                         name, "crossing");
+                                {"small_table", cuda::Crossing::kBusToSmallTable},
+                                {"awaited", cuda::Crossing::kBusAwaited}},
+                               name, "crossing");
 }
 
 PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
                               const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
-                              const Rows& records, const std::string& crossing, const std::string& part, std::int64_t state,
-                              const std::string& element) {
+                              const Rows& records, const std::string& crossing, const std::string& part,
+                              std::int64_t state, const std::string& element) {
   const RowMemory memory = memory_beside(dim, host, cache, {}, records, state, element_named(element));
   RowReads reads = reads_of(rows, source, records);
   reads.part = part_of(part);
@@ -148,8 +148,8 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 }
 
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
-                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target, const std::string& crossing,
-                              std::int64_t state, std::uint8_t wanted) {
+                              const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
+                              const std::string& crossing, std::int64_t state, std::uint8_t wanted) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),

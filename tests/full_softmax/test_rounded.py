@@ -1,11 +1,13 @@
 """Products of factors in 16 bits: their rounding, to the bit, and a softmax by them against float64 formulas."""
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from dglke_frugal import _native
 from dglke_frugal.store.device import CudaDevice, HostDevice
-from dglke_frugal.training.full_softmax.rounded_products import RoundedMatrix, RoundedProducts
+from dglke_frugal.training.full_softmax.rounded_products import RoundedMatrix, RoundedProducts, stages_on
 from dglke_frugal.training.full_softmax.table_softmax import TableSoftmax
 from dglke_frugal.training.full_softmax.table_update import TableShape
 
@@ -154,3 +156,10 @@ def test_a_softmax_against_float64(on, matmul, precision, queries, rows, dim, al
     assert torch.equal(table.cpu()[kept], held[kept])
     off = (table.cpu()[:, :dim].double() - moved)[~kept].abs().max()
     assert off <= precision * RATE * of_rows.abs().max() + 1e-6 * size
+
+
+@pytest.mark.parametrize("shared_bytes, stages", [(227 << 10, 4), (164 << 10, 4), (99 << 10, 2)])
+def test_gpus_with_less_memory_in_a_multiprocessor_have_fewer_copies_under_way(shared_bytes, stages, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties",
+                        lambda device: SimpleNamespace(shared_memory_per_block_optin=shared_bytes))
+    assert stages_on(HostDevice(), 4) == stages

@@ -1,7 +1,6 @@
 #include "full_softmax/cpu/round_matrix.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "parallel/thread_pool.h"
 

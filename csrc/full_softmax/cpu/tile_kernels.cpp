@@ -87,7 +87,8 @@ void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_
   raw.clear();
   for_targets(tile, targets, i, [&](std::int64_t, std::int64_t column) { raw.push_back(unit * row[column]); });
   const Vec middle = broadcast(log_sum), factor = broadcast(scale), zero = broadcast(0.0f);
-  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound), units = broadcast(unit);
+  const Vec off = broadcast(targets.off ? targets.off[i] : 0.0f), bound = broadcast(tile.bound);
+  const Vec units = broadcast(unit);
   for (std::int64_t v = 0; v < whole_vectors(tile.columns); ++v) {
     const Vec x = units * load(row + v * kLanes);
     Vec slope = factor * (exp(bounded(x, tile.bound) - middle) - off);

@@ -33,7 +33,8 @@ __device__ void read_piece(const MatrixRounding& r, std::int64_t row, std::int64
 template <RowElement kElement>
 __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
   constexpr int kTogether = 4;  // pieces under way
-  const auto across = static_cast<std::uint32_t>(r.to_columns / kWord);  // quotients of 64 bits would take longer than memory
+  // In 32 bits, for quotients of 64 would take longer than memory.
+  const auto across = static_cast<std::uint32_t>(r.to_columns / kWord);
   const std::uint32_t pieces = static_cast<std::uint32_t>(r.to_rows) * across, step = gridDim.x * kThreads;
   std::uint32_t largest = 0;
   for (std::uint32_t first = blockIdx.x * kThreads + threadIdx.x; first < pieces; first += kTogether * step) {
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kThreads) round_kernel(MatrixRounding r) {
   }
   // The bits of numbers of one sign have their order. Most warps see that a larger one is there already.
   auto* const of_all = reinterpret_cast<unsigned*>(r.scaling + 2);
-  if (threadIdx.x % kWarpLanes == 0 && largest > *reinterpret_cast<volatile unsigned*>(of_all)) atomicMax(of_all, largest);
+  if (threadIdx.x % kWarpLanes == 0 && largest > *static_cast<volatile unsigned*>(of_all))
+    atomicMax(of_all, largest);
 }
 
 // Once more, if another power is better.

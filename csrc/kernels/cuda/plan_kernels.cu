@@ -16,7 +16,8 @@ __device__ void copy_record(float* to, const float* from, const RowMemory& memor
 }
 
 // `lanes` threads per row, rows in turn over the whole grid.
-__global__ void __launch_bounds__(kMostThreads) gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
+__global__ void __launch_bounds__(kMostThreads)
+    gather_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes;
   const std::int64_t rows_of_block = blockDim.x / lanes;
   for (std::int64_t u = blockIdx.x * rows_of_block + threadIdx.x / lanes; u < reads.count;

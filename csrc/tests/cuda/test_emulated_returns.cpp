@@ -10,6 +10,9 @@
 namespace frugal {
 namespace {
 
+constexpr cuda::Crossing kCrossings[] = {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable,
+                                         cuda::Crossing::kBusAwaited, cuda::Crossing::kNone};
+
 TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
   std::mt19937 random(1);
   for (const std::int64_t dim : {1, 30, 64, 150, 400, 700})
@@ -30,7 +33,7 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
         std::vector<float> found = table, expected = table;
         RowMemory memory{dim, stride, expected.data(), slots.data()};
         cpu::return_rows(memory, returns);
-        for (const auto crossing : {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable, cuda::Crossing::kBusAwaited, cuda::Crossing::kNone}) {
+        for (const cuda::Crossing crossing : kCrossings) {
           found = table;
           memory.host_rows = found.data();
           cuda::return_rows(memory, returns, {0, crossing});
@@ -60,7 +63,7 @@ TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
       const RowReads reads{rows.data(), source.data(), count, ReadPart::kHost};
       std::vector<float> expected = before;
       cpu::gather(memory, reads, expected.data());
-      for (const auto crossing : {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable, cuda::Crossing::kBusAwaited, cuda::Crossing::kNone}) {
+      for (const cuda::Crossing crossing : kCrossings) {
         std::vector<float> found = before;
         cuda::gather(memory, reads, found.data(), {0, crossing});
         ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);

@@ -98,8 +98,8 @@ void check(const Case& each, bool targets_given) {
   }
 }
 
-// In numbers of 16 bits slopes are those of float32, rounded: over the scores, without the queries' scales, and with zeros
-// up to a whole word. The CPU's differ by what its exponential does.
+// In numbers of 16 bits slopes are those of float32, rounded: over the scores, without the queries' scales, and with
+// zeros up to a whole word. The CPU's differ by what its exponential does.
 template <RowElement kElement>
 void check_halves(const Case& each) {
   constexpr float kFactor = 64.0f;

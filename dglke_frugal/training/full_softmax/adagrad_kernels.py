@@ -11,8 +11,8 @@ LINE: tl.constexpr = tl.constexpr(32)  # floats of a line of memory
 @triton.jit
 def prefetch(pointers):
     """Begins to bring what lies there into the second-level cache."""
-    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers.to(tl.int64)], dtype=tl.int32,
-                              is_pure=False, pack=1)
+    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers.to(tl.int64)],
+                              dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
@@ -51,5 +51,5 @@ def update_by_product(slopes, query, unit, table, slot, aside, rate, epsilon, fi
         total = tl.dot(tl.trans(slopes.load([begin, first_row])), query.load([begin, first_column]), acc=total)
     there = (row < rows)[:, None] & (column < DIM)[None, :]
     waits = tl.load(slot + j, mask=row < rows, other=-1)[:, None]
-    update_by_adagrad(place, total * tl.load(unit), aside + waits.to(tl.int64) * DIM + column[None, :], waits, there, rate,
-                      epsilon, DIM)
+    update_by_adagrad(place, total * tl.load(unit), aside + waits.to(tl.int64) * DIM + column[None, :], waits, there,
+                      rate, epsilon, DIM)

@@ -98,7 +98,7 @@ def gradients_of_rows(query, table, scaling, less, query_inverse, gradient_unit,
     gradient = total * tl.load(gradient_unit)
     if ADAGRAD:
         waits = tl.load(slot + j, mask=row < count, other=-1)[:, None]
-        update_by_adagrad(place, gradient, aside + waits.to(tl.int64) * DIM + column[None, :], waits, there, rate, epsilon,
-                          DIM)
+        update_by_adagrad(place, gradient, aside + waits.to(tl.int64) * DIM + column[None, :], waits, there, rate,
+                          epsilon, DIM)
     else:
         tl.store(out + row[:, None] * OUT_STRIDE + column[None, :], gradient, mask=there)

@@ -13,7 +13,7 @@ import torch
 from ...models.device.products import set_matmul
 from ...store.device import Device
 from .flash_shape import GRADIENT_PART, GRADIENTS, PART, SUMS, splits, whole_queries, width
-from .rounded_products import RoundedMatrix
+from .rounded_products import RoundedMatrix, stages_on
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import ELEMENTS
@@ -93,7 +93,7 @@ class FlashSoftmax:
             self._kernels.sums_of_queries[every // SUMS.queries, len(self._largest)](
                 self._asked.values, self._asked.inverse, pieces, part.power, part.inverse, self._largest,
                 self._total, self._weighted, len(part.values), self._each, ALL_QUERIES=every, WIDTH=self._width,
-                QUERIES=SUMS.queries, ROWS=SUMS.rows, STAGES=SUMS.stages, num_warps=SUMS.warps)
+                QUERIES=SUMS.queries, ROWS=SUMS.rows, STAGES=stages_on(self._device, SUMS.stages), num_warps=SUMS.warps)
             branch.join()
         largest, total, weighted = (sums[:, :queries] for sums in (self._largest, self._total, self._weighted))
         highest = largest.amax(0)
@@ -125,7 +125,7 @@ class FlashSoftmax:
                 self._asked.values, table, self._scalings, self._less, self._asked.inverse, self._gradient_unit,
                 self._update.slots, out, self.aside, rate, epsilon, first, count, PART=self._part,
                 ALL_QUERIES=whole_queries(queries), DIM=dim, STRIDE=table.stride(0), OUT_STRIDE=dim, WIDTH=self._width,
-                QUERIES=GRADIENTS.queries, ROWS=GRADIENTS.rows, STAGES=GRADIENTS.stages, ADAGRAD=is_fused,
-                num_warps=GRADIENTS.warps)
+                QUERIES=GRADIENTS.queries, ROWS=GRADIENTS.rows, STAGES=stages_on(self._device, GRADIENTS.stages),
+                ADAGRAD=is_fused, num_warps=GRADIENTS.warps)
             if not is_fused:
                 self._update.apply(table, first, out[:count])

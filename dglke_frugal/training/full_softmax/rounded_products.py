@@ -19,6 +19,7 @@ from .tile_products import padded
 from .tiles import DEVICE_TILE_FLOATS, ELEMENTS, whole_words
 
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+LARGE_SHARED_MEMORY = 160 << 10  # bytes, as data centers' GPUs have them
 SLOPE_FACTORS = {"fp16": 2.0**15, "bf16": 1.0}
 
 
@@ -34,6 +35,13 @@ class Launch(NamedTuple):
 
 
 UPDATES = Launch(128, 64, 64, 4, 4)  # the fastest of twenty tried on H200, 14,541 and 123,182 rows of 2000 numbers
+
+
+def stages_on(device: Device, wanted: int) -> int:
+    """Stages of copies of a kernel whose tiles take some 100 kB with those wanted: fewer where a multiprocessor of the
+    device has less to share. No result depends on it."""
+    properties = torch.cuda.get_device_properties(device.torch_device)
+    return wanted if getattr(properties, "shared_memory_per_block_optin", 0) >= LARGE_SHARED_MEMORY else 2
 
 
 class RoundedMatrix:
@@ -53,7 +61,7 @@ class RoundedMatrix:
         self.values, self.power, self.inverse = self._all, self.scaling[:1], self.scaling[1:2]
 
     def round(self, matrix: torch.Tensor, rows: int) -> None:
-        """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get so many rows."""
+        """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get `rows` rows."""
         self.values = self._all[:rows]
         self.scaling[2:].zero_()
         _native.round_matrix(matrix, self.values, self._element, self.scaling, self._device.stream)
@@ -115,10 +123,10 @@ class RoundedProducts:
         update_by_product[(programs,)](
             *pieces, self.gradient_unit, table, update.slots, update.aside, rate, epsilon, first, rows,
             QUERIES=len(slopes), STRIDE=table.stride(0), DIM=self._dim, ROWS=launch.rows, COLUMNS=launch.columns,
-            DEPTH=launch.depth, STAGES=launch.stages, num_warps=launch.warps)
+            DEPTH=launch.depth, STAGES=stages_on(self._device, launch.stages), num_warps=launch.warps)
 
     def of_rows(self, slopes, out):
-        """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, for which there is room."""
+        """See HostProducts; to be multiplied by `gradient_unit`. Writes whole words of rows, which there is room for."""
         _multiply(_in_words(slopes, 1).t(), self._weighted.values[:, : self._dim], _in_words(out, 0))
 
 
