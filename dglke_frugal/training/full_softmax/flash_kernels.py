@@ -12,11 +12,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from . import flash_shape
 from .adagrad_kernels import LINE, prefetch, update_by_adagrad
 
-LEAST: tl.constexpr = tl.constexpr(-3.0e38)
-# Shares of a softmax are rounded after they were multiplied by 2 to this, so that small ones keep their digits in fp16.
-SHARE_BITS: tl.constexpr = tl.constexpr(14.0)
+LEAST: tl.constexpr = tl.constexpr(flash_shape.LEAST_SCORE)
+SHARE_BITS: tl.constexpr = tl.constexpr(flash_shape.SHARE_BITS)
 
 
 @triton.jit

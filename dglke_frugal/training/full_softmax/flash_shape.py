@@ -11,6 +11,9 @@ FEWEST = 1 << 17  # rows; smaller tables' scores are soon read again
 PROGRAMS = 264  # of the pass over the table, two for each multiprocessor of an H100; their number orders the sums
 PART = 3 << 16  # rows that are held in 16 bits, of two parts
 GRADIENT_PART = 1 << 16  # rows whose gradients are held, unless they update the rows at once
+LEAST_SCORE = -3.0e38  # below all scores
+# Shares of a softmax are rounded after they were multiplied by 2 to this, so that small ones keep their digits in fp16.
+SHARE_BITS = 14.0
 
 
 class Launch(NamedTuple):

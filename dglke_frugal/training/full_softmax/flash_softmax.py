@@ -12,15 +12,14 @@ import torch
 
 from ...models.device.products import set_matmul
 from ...store.device import Device
-from .flash_shape import GRADIENT_PART, GRADIENTS, PART, SUMS, splits, whole_queries, width
+from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, PART, SHARE_BITS, SUMS, splits, whole_queries,
+                          width)
 from .rounded_products import RoundedMatrix, stages_on
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import ELEMENTS
 
 LOG_2 = 0.6931471805599453
-SHARE_BITS = 14.0  # see flash_kernels.py
-LEAST = -3.0e38
 
 
 class FlashSoftmax:
@@ -79,7 +78,7 @@ class FlashSoftmax:
     def _meet_queries(self, table: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""
         queries, dim = self._shape.queries, self._shape.dim
-        self._largest.fill_(LEAST)
+        self._largest.fill_(LEAST_SCORE)
         self._total.zero_()
         self._weighted.zero_()
         every = whole_queries(queries)

@@ -7,7 +7,7 @@ most 1 in size; what a query's loss is multiplied by goes with the query instead
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import torch
 
@@ -136,7 +136,7 @@ def _in_words(matrix: torch.Tensor, axis: int) -> torch.Tensor:
     return matrix.as_strided(shape, matrix.stride())
 
 
-def _multiply(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor = None) -> torch.Tensor:
+def _multiply(a: torch.Tensor, b: torch.Tensor, out: Optional[torch.Tensor] = None) -> torch.Tensor:
     """a b in float32, of factors in 16 bits."""
     if a.is_cuda:
         return torch.mm(a, b, out_dtype=torch.float32, out=out)

@@ -20,6 +20,11 @@ from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import tile_rows, updates_at_once, whole_words
 
+def on_gpu(device: Device) -> bool:
+    """Whether the device runs kernels by Triton."""
+    return device.torch_device.type == "cuda"
+
+
 Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]  # (values in place, step, number of the first row)
 
 
@@ -42,8 +47,7 @@ class TableSoftmax:
         self._products = products(device, matmul, shape, self._tile)
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        on_gpu = device.torch_device.type == "cuda"
-        self._at_once = on_gpu and updates_at_once(matmul, rule[0], float(drop is not None))
+        self._at_once = on_gpu(device) and updates_at_once(matmul, rule[0], float(drop is not None))
         if not self._at_once:
             self._of_part = zeros(whole_words(self._part), padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
