@@ -7,9 +7,11 @@ import torch
 
 from dglke_frugal import _native
 from dglke_frugal.store.device import CudaDevice, HostDevice
+from dglke_frugal.training.full_softmax import full_softmax
 from dglke_frugal.training.full_softmax.rounded_products import RoundedMatrix, RoundedProducts, stages_on
 from dglke_frugal.training.full_softmax.table_softmax import TableSoftmax
 from dglke_frugal.training.full_softmax.table_update import TableShape
+from dglke_frugal.training.full_softmax.tile_products import DeviceProducts
 
 RATE, EPSILON = 0.1, 1e-10
 ON = [pytest.param("cpu"), pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -163,3 +165,10 @@ def test_gpus_with_less_memory_in_a_multiprocessor_have_fewer_copies_under_way(s
     monkeypatch.setattr(torch.cuda, "get_device_properties",
                         lambda device: SimpleNamespace(shared_memory_per_block_optin=shared_bytes))
     assert stages_on(HostDevice(), 4) == stages
+
+
+def test_an_older_pytorch_has_the_products_of_cublas(monkeypatch):
+    products_of = full_softmax.products_on_device
+    assert products_of("tf32") is products_of("bf16") is RoundedProducts and products_of("fp32") is DeviceProducts
+    monkeypatch.setattr(full_softmax, "multiplies_halves", lambda: False)
+    assert products_of("tf32") is DeviceProducts and not DeviceProducts.updates_rows

@@ -32,7 +32,7 @@ class FlashSoftmax:
         from . import flash_kernels
 
         set_matmul(matmul)  # for what torch multiplies beside it
-        self._device, self._kernels, self._shape, self._rule = device, flash_kernels, shape, rule
+        self._device, self._kernels, self._shape = device, flash_kernels, shape
         self._pieces, zeros = TensorDescriptor.from_tensor, device.zeros
         self._width, queries = width(shape.dim), whole_queries(shape.queries)
         self._part = min(PART, shape.rows)
@@ -114,7 +114,7 @@ class FlashSoftmax:
         self._less.fill_(torch.inf)
         self._less[:queries].copy_(log_sum - SHARE_BITS - (scale / most).log2())
         torch.mul(self._asked.inverse, most * (LOG_2 * 2.0**-SHARE_BITS), out=self._gradient_unit)
-        _, rate, epsilon, _ = self._rule
+        _, rate, epsilon, _ = self._update.rule
         is_fused = self._of_part is None
         each = rows if is_fused else len(self._of_part)
         for first in range(0, rows, each):

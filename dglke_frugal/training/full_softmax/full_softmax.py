@@ -25,7 +25,7 @@ from .flash_shape import flash_fits
 from .flash_softmax import FlashSoftmax
 from .penalty import weighted_penalty
 from .relation_query import OuterQuery, SwappedQuery
-from .rounded_products import RoundedProducts
+from .rounded_products import RoundedProducts, multiplies_halves
 from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
@@ -36,6 +36,11 @@ from .tiles import ELEMENTS
 ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
 
 
+def products_on_device(matmul: str) -> type:
+    """By what a GPU multiplies. A PyTorch that cannot multiply numbers of 16 bits has cuBLAS's TF32 for tf32."""
+    return RoundedProducts if matmul in ELEMENTS and multiplies_halves() else DeviceProducts
+
+
 class FullSoftmax:
     """Computes what KernelGradients does, but updates the tables where they lie; to be used by DeviceStep."""
 
@@ -44,7 +49,7 @@ class FullSoftmax:
         self._config, self._device, self._sums, self._targets = config, device, sums, targets
         on_cpu = device.torch_device.type == "cpu"
         self._matmul = "fp32" if on_cpu else matmul
-        self._products = HostProducts if on_cpu else RoundedProducts if matmul in ELEMENTS else DeviceProducts
+        self._products = HostProducts if on_cpu else products_on_device(matmul)
         step, products = config.step, Products("fp32", device.stream)
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
         self._model = make_device_model(step.model, shape, products)

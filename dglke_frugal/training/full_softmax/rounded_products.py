@@ -37,6 +37,11 @@ class Launch(NamedTuple):
 UPDATES = Launch(128, 64, 64, 4, 4)  # the fastest of twenty tried on H200, 14,541 and 123,182 rows of 2000 numbers
 
 
+def multiplies_halves() -> bool:
+    """Whether this PyTorch sums products of 16-bit factors in a float32 result; from 2.8 on."""
+    return "dtype" in torch.ops.aten.mm.overloads()
+
+
 def stages_on(device: Device, wanted: int) -> int:
     """Stages of copies of a kernel whose tiles take some 100 kB with those wanted: fewer where a multiprocessor of the
     device has less to share. No result depends on it."""
@@ -71,6 +76,7 @@ class RoundedProducts:
     """See HostProducts, whose attributes and methods it has."""
 
     tile_floats = DEVICE_TILE_FLOATS
+    updates_rows = True
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
         """matmul: "tf32" or "bf16". tile: the rows of a tile, at most."""

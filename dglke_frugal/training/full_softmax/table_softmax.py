@@ -47,7 +47,7 @@ class TableSoftmax:
         self._products = products(device, matmul, shape, self._tile)
         self._scores = zeros(shape.queries, padded(self._tile))
         self.query, self._of_query = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        self._at_once = on_gpu(device) and updates_at_once(matmul, rule[0], float(drop is not None))
+        self._at_once = products.updates_rows and on_gpu(device) and updates_at_once(matmul, rule[0], float(drop is not None))
         if not self._at_once:
             self._of_part = zeros(whole_words(self._part), padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]

@@ -34,6 +34,7 @@ class HostProducts:
     """
 
     tile_floats = HOST_TILE_FLOATS
+    updates_rows = False  # whether they have RoundedProducts.update_rows
     score_unit: Optional[torch.Tensor] = None
     gradient_unit: Optional[torch.Tensor] = None
 
