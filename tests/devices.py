@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 import torch
 
-from dglke_frugal.store.device import EVENTS, Branch, CudaDevice, Device, Event
+from dglke_frugal.store.device import Branch, CudaDevice, Device, Event, Stream
 from dglke_frugal.store.device_executor import CallersDevice
 
 
@@ -118,28 +118,33 @@ class StreamsDevice(CudaDevice):
 
     def __init__(self, *ahead):
         self.torch_device = Device.torch_device
-        self._stream, self._arrivals, self._departures = (_Stream(number) for number in (1, 2, 3))
+        self._stream, self._arrivals, self._departures = (self._make_stream(_Works(number)) for number in (1, 2, 3))
         named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
-        self._ahead = [named[name] for name in ahead]
-        self._events = {stream.cuda_stream: deque(_CudaEvent() for _ in range(EVENTS))
-                       for stream in (self._stream, self._arrivals, self._departures)}
+        self._ahead = [named[name].torch for name in ahead]
+
+    def _make_stream(self, stream):
+        return _Stream(stream)
 
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _run(self, stream, work, after):
-        super()._run(stream, lambda: stream.enqueue(work), after)
-
-    def _record(self, stream):
-        event = super()._record(stream)
-        for stream in self._ahead:
-            stream.run()
+    def _beside_work(self, stream, work, after):
+        event = super()._beside_work(stream, lambda: stream.torch.enqueue(work), after)
+        self._run_ahead()
         return event
 
-    def submit(self, work, after=None):
-        super().submit(work, after)
+    def record(self):
+        event = super().record()
+        self._run_ahead()
+        return event
+
+    def _run_ahead(self):
         for stream in self._ahead:
             stream.run()
+
+    def submit(self, work, after=None):
+        super().submit(lambda: self._stream.torch.enqueue(work), after)
+        self._run_ahead()
 
     def branch(self):
         return _LateBranch()
@@ -156,8 +161,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
 
     def __init__(self, *ahead):
         StreamsDevice.__init__(self, *ahead)
-        self.callers, self._shared = _Stream(4), []
-        self._events[self.callers.cuda_stream] = deque(_CudaEvent() for _ in range(EVENTS))
+        self.callers, self._callers, self._shared = _Works(4), {}, []
 
     def ahead_of_all(self, stream):
         self._ahead.append(stream)
@@ -186,22 +190,14 @@ class _LateBranch(Branch):
             work()
 
 
-class _Stream:
-    """What CudaDevice needs of torch.cuda.Stream."""
+class _Works(int):
+    """A stream that is its own number: what CudaDevice needs of torch.cuda.Stream."""
 
-    def __init__(self, number):
-        self.cuda_stream, self._works = number, deque()
+    def __init__(self, _):
+        self.cuda_stream, self._works = self, deque()
 
     def enqueue(self, work):
         self._works.append(work)
-
-    def wait_event(self, event):
-        self.enqueue(event.point)  # the last record's, as CUDA has it
-
-    def wait_stream(self, other):
-        point = _Point(other)
-        other.enqueue(point)
-        self.enqueue(point)
 
     def run(self, point=None):
         """Up to a point, or to the end; and of other streams what that waits for."""
@@ -227,23 +223,25 @@ class _Point:
             assert self.passed
 
 
-class _Event:
-    """What CudaDevice needs of torch.cuda.Event."""
+class _Recorded(Event):
+    """A CudaDevice's event, and what that needs of _native.StreamEvent."""
 
-    def __init__(self):
-        self.point = _Point(None)
+    def __init__(self, _):
+        self.event, self.point = self, _Point(None)
 
     def record(self, stream):
         self.point = _Point(stream)
         stream.enqueue(self.point)
 
-
-class _CudaEvent(Event):
-    def __init__(self):
-        self.event = _Event()
+    def hold(self, stream):
+        stream.enqueue(self.point)  # the last record's, as CUDA has it
 
     def wait(self):
-        self.event.point.wait()
+        self.point.wait()
+
+
+class _Stream(Stream):
+    make_event = _Recorded
 
 
 def run_step(step, number, batch, rows):

@@ -20,6 +20,7 @@ void bind_exchange(nanobind::module_& module);
 void bind_replicas(nanobind::module_& module);
 void bind_step_block(nanobind::module_& module);
 void bind_full_softmax(nanobind::module_& module);
+void bind_device(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
 void bind_pairs(nanobind::module_& module);
 void bind_matrices(nanobind::module_& module);

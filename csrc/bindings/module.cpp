@@ -19,6 +19,7 @@ NB_MODULE(_native, module) {
   frugal::bind_replicas(module);
   frugal::bind_step_block(module);
   frugal::bind_full_softmax(module);
+  frugal::bind_device(module);
   frugal::bind_kernels(module);
   frugal::bind_pairs(module);
   frugal::bind_matrices(module);

@@ -99,7 +99,10 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
   }
   if (needs_occurrences) std::copy(occurrences.begin(), occurrences.end(), segment_->inbox_occurrences(rank_, step));
   area.registered.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
-  segment_->planning().notify();
+  // To wake the planner takes a system call. Whoever alone says which rows are next leaves it asleep until half the
+  // steps that may be planned ahead are not; who needs a plan sooner asks for it.
+  const auto planned = static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
+  if (shape.plans > 1 || step + 1 - planned > shape.lookahead / 2) segment_->planning().notify();
 }
 
 // Until all ranks have published `steps` steps. A device that does so notifies nobody.

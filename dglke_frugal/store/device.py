@@ -67,7 +67,7 @@ class Device:
         work()
 
     def arrive(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues copies to the device, behind all arrivals before it and `after`.
+        """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and `after`.
 
         What is submitted later comes after it. Returns the point behind it.
         """
@@ -75,7 +75,7 @@ class Device:
         return Event()
 
     def depart(self, work: Callable[[], None]) -> Event:
-        """Run `work`, which only enqueues copies from the device, behind all departures and all work before it.
+        """Run `work`, which only enqueues such as well, behind all departures and all work before it.
 
         Nothing comes after it but what waits for the event that is returned: the point behind everything so far.
         """
@@ -154,8 +154,51 @@ class HostDevice(Device):
     in_place = True
 
 
+class _CudaEvent(Event):
+    def __init__(self, stream: torch.cuda.Stream):
+        self.event = _native.StreamEvent(stream.device.index)
+
+    def wait(self):
+        self.event.wait()
+
+
+class Stream:
+    """One order of work of a CUDA device, and points in it.
+
+    Attributes:
+        torch: the torch.cuda.Stream.
+        number: what kernels and copies take for it.
+        last: the point that was recorded last.
+    """
+
+    make_event = _CudaEvent
+
+    def __init__(self, stream: torch.cuda.Stream):
+        self.torch, self.number = stream, stream.cuda_stream
+        self._events: Deque[Event] = deque(self.make_event(stream) for _ in range(EVENTS))
+        self.record()
+
+    @property
+    def last(self) -> Event:
+        return self._events[0]
+
+    def hold(self, event: Event) -> None:
+        """What comes after this waits for the event."""
+        event.event.hold(self.number)
+
+    def record(self) -> Event:
+        """The point behind all so far. One older than EVENTS others stands for a later one: what waits for it waits
+        longer."""
+        events = self._events
+        events.rotate()
+        events[0].event.record(self.number)
+        return events[0]
+
+
 class CudaDevice(Device):
     """One CUDA device and its streams: of submitted work, of arrivals and of departures."""
+
+    _make_stream = Stream
 
     def __init__(self, index: int, graphs: bool = True):
         """graphs: whether repeated work becomes a CUDA graph. Raises InputError if there is no such device."""
@@ -171,19 +214,16 @@ class CudaDevice(Device):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
-        self._stream = torch.cuda.Stream(self.torch_device)
+        self._stream = self._make_stream(torch.cuda.Stream(self.torch_device))
         self._arrivals, self._departures = (  # before what fills the device for long
-            torch.cuda.Stream(self.torch_device, priority=-1) for _ in range(2))
+            self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1)) for _ in range(2))
         self._beside = torch.cuda.Stream(self.torch_device)  # of branches
-        self.stream = self._stream.cuda_stream
+        self.stream = self._stream.number
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
-        self._events = {stream.cuda_stream: new_events()
-                        for stream in (self._stream, self._arrivals, self._departures)}
         self._capturing = threading.Lock()  # nobody may ask for a stream's state then
-        self.record()
 
     def _enter(self, stream: torch.cuda.Stream) -> None:
         """Make it torch's current one, and it stays: to change it back each time takes longer than a launch."""
@@ -193,54 +233,50 @@ class CudaDevice(Device):
             _current.stream = self.stream
 
     def submit(self, work, after=None):
-        self._run(self._stream, work, after)
+        if after is not None:
+            self._stream.hold(after)
+        self._enter(self._stream.torch)
+        work()
 
     def arrive(self, work, after=None):
-        self._run(self._arrivals, work, after)
-        arrived = self._record(self._arrivals)
-        self._stream.wait_event(arrived.event)
+        arrived = self._beside_work(self._arrivals, work, after)
+        self._stream.hold(arrived)
         return arrived
 
     def depart(self, work):
-        self._run(self._departures, work, after=self.record())
-        return self._record(self._departures)
+        return self._beside_work(self._departures, work, self.record())
 
     def record(self):
-        return self._record(self._stream)
+        return self._stream.record()
 
-    def _run(self, stream: torch.cuda.Stream, work: Callable[[], None], after: Optional[Event]) -> None:
-        self._enter(stream)
+    def _beside_work(self, stream: "Stream", work: Callable[[], None], after: Optional[Event]) -> Event:
+        """On the stream of one way over the bus, which torch need not know of: such work takes it as a number."""
         if after is not None:
-            stream.wait_event(after.event)
+            stream.hold(after)
+        self.stream = stream.number
         try:
             work()
         finally:
-            self.stream = self._stream.cuda_stream
+            self.stream = self._stream.number
+        return stream.record()
 
     def branch(self):
-        return _CudaBranch(self, self._stream, self._beside)
-
-    def _record(self, stream: torch.cuda.Stream) -> Event:
-        """One older than EVENTS others of its stream stands for a later point of it: what waits for it waits longer."""
-        events = self._events[stream.cuda_stream]
-        events.rotate()
-        events[0].event.record(stream)
-        return events[0]
+        return _CudaBranch(self, self._stream.torch, self._beside)
 
     def idle(self):
-        return self._stream.query()
+        return self._stream.torch.query()
 
     def check(self):
         if self._capturing.acquire(blocking=False):
             try:
-                self._events[self._stream.cuda_stream][0].event.query()
+                self._stream.last.event.passed()
             finally:
                 self._capturing.release()
 
     def zeros(self, *shape, dtype=np.float32):
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self._stream.torch):
             memory = self._memory.zeros(shape, dtype)
-        self._arrivals.wait_stream(self._stream)  # or they would write before the zeros
+        self._arrivals.hold(self._stream.record())  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):
@@ -315,19 +351,6 @@ class _CudaBranch(Branch):
 
     def join(self):
         self._stream.wait_stream(self._beside)
-
-
-class _CudaEvent(Event):
-    def __init__(self):
-        self.event = torch.cuda.Event()
-
-    def wait(self):
-        self.event.synchronize()
-
-
-def new_events() -> Deque["_CudaEvent"]:
-    """Of one stream, the last that was recorded first."""
-    return deque(_CudaEvent() for _ in range(EVENTS))
 
 
 class GraphedWork:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import CudaDevice, Event, new_events, no_op
+from .device import CudaDevice, Event, Stream, no_op
 from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 from .executor import RankExecutor
 from .flushing import RankRows
@@ -25,21 +25,22 @@ class CallersDevice(CudaDevice):
         super().__init__(index, graphs=False)
         if current is not None:
             torch.cuda.set_device(current)
+        self._callers: Dict[int, Stream] = {}  # by number
         self._chosen: Dict[int, str] = {}
         self._shared: List[_native.HostRegistration] = []
 
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _run(self, stream, work, after):
-        """What arrives and departs is copies and kernels of ours, which take their stream as a number."""
+    def _beside_work(self, stream, work, after):
         with self.current():
-            super()._run(stream, work, after)
+            return super()._beside_work(stream, work, after)
 
     def submit(self, work, after=None):
         """To the caller's stream, which is torch's current one already."""
         self.join()
-        super().submit(work, after)
+        with self.current():
+            super().submit(work, after)
 
     def share(self, array):
         self._shared.append(_native.HostRegistration(array))
@@ -70,11 +71,12 @@ class CallersDevice(CudaDevice):
     def join(self) -> None:
         """What is submitted from now on goes to the stream that the caller's own work is on."""
         current = torch.cuda.current_stream(self.torch_device)
-        if current != self._stream:
-            current.wait_stream(self._stream)
-            if current.cuda_stream not in self._events:  # before it is ours: a watch may look for them
-                self._events[current.cuda_stream] = new_events()
-            self._stream, self.stream = current, current.cuda_stream
+        if current.cuda_stream != self._stream.number:
+            if current.cuda_stream not in self._callers:
+                self._callers[current.cuda_stream] = self._make_stream(current)
+            callers = self._callers[current.cuda_stream]
+            callers.hold(self._stream.record())
+            self._stream, self.stream = callers, callers.number
 
 
 class _Turn:

@@ -161,12 +161,6 @@ class DirectWriteRows(MappedRows):
         super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
 
-    def arrival(self, plan, records):
-        return self.device.repeated(super().arrival(plan, records))
-
-    def departure(self, plan):
-        return self.device.repeated(super().departure(plan))
-
     def _arrive(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
 

@@ -45,7 +45,7 @@ class MeetingRows(DirectWriteRows):
 
     def departure(self, plan):
         home = self._return(plan, HANDED_OVER, "awaited")
-        self._hand_overs[plan.rows.data_ptr()] = self.device.repeated(self._all([home], plan))
+        self._hand_overs[plan.rows.data_ptr()] = self._all([home], plan)
         return super().departure(plan)
 
     def hand_over(self, plan):

@@ -88,16 +88,19 @@ def test_work_runs_in_order_and_marks_wait(queued_device):
 @pytest.mark.parametrize("kind", ["cpu", "queued", *STREAMS, CUDA])
 def test_what_arrives_is_computed_with_and_departs(kind):
     """With a buffer that is used again once what was in it has left, as a step's is."""
-    device = make_device(kind)
-    arrived, departed, sums = device.zeros(1), device.zeros(1), []
+    device, count = make_device(kind), 30
+    coming, gone = (device.pinned(count, dtype=np.float32) for _ in range(2))
+    coming.copy_(torch.arange(count))
+    arrived, departed = device.zeros(1), device.zeros(1)
     before, left = None, None
-    for value in range(1, 30):
-        device.arrive(lambda value=value: arrived.fill_(value), after=before)
+    for value in range(count):
+        place = 4 * value
+        device.arrive(lambda place=place: device.copy(arrived.data_ptr(), coming.data_ptr() + place, 4), after=before)
         device.submit(lambda: departed.copy_(arrived * 2), after=left)
         before = device.record()
-        left = device.depart(lambda: sums.append(departed.item()))
+        left = device.depart(lambda place=place: device.copy(gone.data_ptr() + place, departed.data_ptr(), 4))
     device.synchronize()
-    assert sums == [2 * value for value in range(1, 30)]
+    assert gone.tolist() == [2 * value for value in range(count)]
 
 
 def test_an_uploaded_array_may_change_afterwards(queued_device):

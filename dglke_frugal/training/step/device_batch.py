@@ -44,8 +44,11 @@ class DeviceBlock:
         self.resident = None if in_place in (None, EVERY) else tables[in_place].resident
         self.block = device.zeros(layout.bytes, dtype=np.uint8)
         self.fields = arrays_of(self.block, layout.fields)
-        self._arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
-        self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, self._arriving)]
+        self._device = device
+        arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
+        self._addresses = [memory.data_ptr() for memory in
+                           (self.block, *(each.memory for each in arriving if each is not None))]
+        self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, arriving)]
         self.records = [None if in_place in (t, EVERY) else device.zeros(len(plan.rows), rows.record_stride)
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
 
@@ -56,9 +59,9 @@ class DeviceBlock:
 
     def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
         """In submitted work: copy a packed block here, and the final plans of the tables that are planned."""
-        self.block.copy_(packed, non_blocking=True)
-        for arriving, plan in zip(filter(None, self._arriving), plans):
-            arriving.memory.copy_(plan, non_blocking=True)
+        self._device.copy(self._addresses[0], packed.data_ptr(), packed.numel())
+        for address, plan in zip(self._addresses[1:], plans):
+            self._device.copy(address, plan.data_ptr(), plan.numel())
 
 
 class BatchSizes(NamedTuple):
