@@ -57,8 +57,8 @@ class DeviceBlock:
             return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
         return arriving.plan.cut(count)._replace(step=self.fields["step"])
 
-    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
-        """In submitted work: copy a packed block here, and the final plans of the tables that are planned."""
+    def take(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
+        """In work that is sent: copy a packed block here, and the final plans of the tables that are planned."""
         self._device.copy(self._addresses[0], packed.data_ptr(), packed.numel())
         for address, plan in zip(self._addresses[1:], plans):
             self._device.copy(address, plan.data_ptr(), plan.numel())
@@ -116,12 +116,12 @@ class _Arrival:
         if packed is None:
             packed = self._pack(batch)
 
-        def work():
-            self._at.arrive(packed, plans)
-            for arrive in self._arrivals:
-                arrive()
+        def arrive():
+            for rows in self._arrivals:
+                rows()
 
-        self._arrived = self._device.arrive(work, after)
+        sent = self._device.send(lambda: self._at.take(packed, plans), after)
+        self._arrived = self._device.arrive(arrive, after=sent)
 
     def _pack(self, batch: _native.Batch) -> torch.Tensor:
         if self._own is None:
