@@ -14,13 +14,13 @@ from dglke_frugal.store.device_executor import CallersDevice
 
 
 class QueuedDevice(Device):
-    """A CPU device whose work runs later, in four threads, so that the host is ahead of it as with a GPU."""
+    """A CPU device whose work runs later, in three threads, so that the host is ahead of it as with a GPU."""
 
     def __init__(self, departure_seconds=0.0):
         """departure_seconds: how long each departure takes longer, so that later steps are ahead of it."""
         self._error = None
         self._delay = departure_seconds
-        self._submitted, self._sent, self._arrivals, self._departures = (self._start() for _ in range(4))
+        self._submitted, self._arrivals, self._departures = (self._start() for _ in range(3))
 
     def _start(self):
         works = queue.Queue()
@@ -53,10 +53,6 @@ class QueuedDevice(Device):
 
     def submit(self, work, after=None):
         self._put(self._submitted, work, after)
-
-    def send(self, work, after=None):
-        self._put(self._sent, work, after)
-        return self._record(self._sent)
 
     def arrive(self, work, after=None):
         self._put(self._arrivals, work, after)
@@ -114,7 +110,7 @@ class FailingDevice(QueuedDevice):
 class StreamsDevice(CudaDevice):
     """A CUDA device's own order of work, by streams and events that the CPU plays.
 
-    The streams `ahead` (of "compute", "sent", "arrivals" and "departures") run as far as their waits allow, the others only
+    The streams `ahead` (of "compute", "arrivals" and "departures") run as far as their waits allow, the others only
     what somebody waits for: where an event is missing, what is computed is wrong, every time. Without `ahead` all runs
     as late as it may. Not for rows that wait at a gate: flush threads would look in vain for what a stream has not run
     yet.
@@ -123,9 +119,7 @@ class StreamsDevice(CudaDevice):
     def __init__(self, *ahead):
         self.torch_device = Device.torch_device
         self._stream, self._arrivals, self._departures = (self._make_stream(_Works(number)) for number in (1, 2, 3))
-        self._sent = self._make_stream(_Works(5))
-        named = {"compute": self._stream, "sent": self._sent, "arrivals": self._arrivals,
-                 "departures": self._departures}
+        named = {"compute": self._stream, "arrivals": self._arrivals, "departures": self._departures}
         self._ahead = [named[name].torch for name in ahead]
 
     def _make_stream(self, stream):
@@ -158,7 +152,7 @@ class StreamsDevice(CudaDevice):
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
     host_read, store, repeated = Device.host_read, Device.store, Device.repeated
-    storing, copy, current = Device.storing, Device.copy, Device.current
+    storing, copy, fetch, current = Device.storing, Device.copy, Device.fetch, Device.current
 
 
 class CallersStreams(CallersDevice, StreamsDevice):
@@ -276,7 +270,7 @@ def _one_thread(request):
 
 
 STREAMS = {" and ".join(ahead) + " ahead" if ahead else "late": ahead for count in range(3)
-           for ahead in (*itertools.combinations(("compute", "arrivals", "departures"), count), ("sent", "arrivals")[:count])}
+           for ahead in itertools.combinations(("compute", "arrivals", "departures"), count)}
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 device = pytest.fixture(_one_thread, params=["cpu", CUDA], name="device")
 queued_device = pytest.fixture(_one_thread, params=["cpu", "queued", CUDA], name="queued_device")

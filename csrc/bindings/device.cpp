@@ -1,11 +1,18 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
 
 #include "bindings/bindings.h"
 #include "device/copy.h"
 #include "device/device_error.h"
 #include "device/devices.h"
 #include "device/stream_event.h"
+#include "kernels/cuda/host_pieces.h"
 #include "memory/host_registration.h"
 
 namespace frugal {
@@ -30,6 +37,18 @@ nb::tuple cuda_devices(bool with_free_memory) {
     devices.append(entry);
   }
   return nb::make_tuple(devices, list.reason.c_str());
+}
+
+void fetch_pieces(const std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::int64_t>>& given,
+                  std::uintptr_t stream) {
+  if (given.size() > cuda::kMostPieces) throw std::invalid_argument("too many pieces for one fetch");
+  std::vector<cuda::HostPiece> pieces;
+  for (const auto& [to, from, bytes] : given) {
+    if ((to | from | static_cast<std::uintptr_t>(bytes)) % cuda::kPieceAlignment != 0)
+      throw std::invalid_argument("pieces begin and end at whole words of 16 bytes");
+    pieces.push_back({reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes});
+  }
+  cuda::fetch(pieces, {stream});
 }
 
 }  // namespace
@@ -75,6 +94,9 @@ void bind_device(nb::module_& module) {
   }, "to"_a, "source"_a, "count"_a, "stream"_a,
              "Copies `count` bytes from one address to another, of a CUDA device or of pinned or registered memory, in "
              "the order of a stream.");
+  module.def("fetch_pieces", &fetch_pieces, "pieces"_a, "stream"_a,
+             "As enqueue_copy from pinned or registered memory to a CUDA device, of up to eight pieces (to, source, count) "
+             "in one launch. Addresses and counts are multiples of 16.");
 }
 
 }  // namespace frugal

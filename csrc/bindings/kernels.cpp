@@ -28,6 +28,7 @@ namespace {
 using namespace bindings;
 using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
+using Counter = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
 using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>,
@@ -145,8 +146,15 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
 
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
                               const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
-                              const std::string& crossing, std::int64_t state, std::uint8_t wanted) {
+                              const std::string& crossing, std::int64_t state, std::uint8_t wanted,
+                              const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
+                              const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
+  require(!counter || (on_cuda(cache) && value && turn && counter->size() == 1 && value->size() == 1 && turn->size() == 1),
+          "a kernel that publishes runs on a CUDA device, and needs a counter, its value and a turn, one number each");
+  const cuda::Publication publication =
+      counter ? cuda::Publication{counter->data(), value->data(), reinterpret_cast<unsigned*>(turn->data())}
+              : cuda::Publication{};
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
                            static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted)};
@@ -158,7 +166,7 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
   };
   if (on_cuda(cache))
     return {returns.count, [=](std::int64_t count, std::uintptr_t stream) {
-              cuda::return_rows(memory, first_of(count), {stream, over});
+              cuda::return_rows(memory, first_of(count), {stream, over}, publication);
             }};
   return {returns.count, [=, extent = extent_of(host, cache, {})](std::int64_t count, std::uintptr_t) {
             const RowReturns first = first_of(count);
@@ -215,11 +223,13 @@ void bind_kernels(nb::module_& module) {
              "gather_rows with these arrays. crossing: bus, small_table or awaited, see kernels/cuda/plan_kernels.h.");
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
              "crossing"_a = "bus", "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
+             "counter"_a.none() = nb::none(), "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(),
              nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
-             nb::keep_alive<0, 6>(),
+             nb::keep_alive<0, 6>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(), nb::keep_alive<0, 12>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
              "target[u] of `cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
-             "where `cache` lies.");
+             "where `cache` lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) int32 "
+             "there, zero at first, for the kernel's own use.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
@@ -257,7 +267,7 @@ void bind_kernels(nb::module_& module) {
              "everywhere.");
   module.def(
       "prepare_publish",
-      [](const nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>& counter, const Vector<std::int64_t>& value) {
+      [](const Counter& counter, const Vector<std::int64_t>& value) {
         require(counter.size() == 1 && value.size() == 1, "the counter and its value are one number each");
         return PreparedKernel{std::numeric_limits<std::int64_t>::max(),
                               [to = counter.data(), from = value.data()](std::int64_t, std::uintptr_t stream) {

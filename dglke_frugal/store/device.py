@@ -1,7 +1,7 @@
 """Where a step computes: memory, transfers and the order of work of one device. Importing this module imports torch.
 
 Work is submitted and runs later, in the order of submission. Beside it, and beside each other because a bus carries
-both ways at once, run arrivals and departures, each in an order of their own, and what is sent ahead of arrivals. The CPU is a device too: its memory is a
+both ways at once, run arrivals and departures, each in an order of their own. The CPU is a device too: its memory is a
 second buffer in host memory and its work runs at once, so that everything but the bus is the same code.
 """
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gc
 import os
 import threading
 from collections import deque
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -65,14 +65,6 @@ class Device:
     def submit(self, work: Callable[[], None], after: Optional[Event] = None) -> None:
         """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
         work()
-
-    def send(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues copies, behind all that has been sent before it and `after`.
-
-        Nothing comes after it but what waits for the event that is returned, the point behind it.
-        """
-        work()
-        return Event()
 
     def arrive(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and `after`.
@@ -147,6 +139,11 @@ class Device:
         """In submitted work: copy `count` bytes between addresses of the device and of `pinned` or `share`d memory."""
         ctypes.memmove(to, source, count)
 
+    def fetch(self, pieces: Sequence[Tuple[int, int, int]]) -> None:
+        """`copy` of a few pieces (to, source, count) to the device, all multiples of 16."""
+        for piece in pieces:
+            self.copy(*piece)
+
     def current(self) -> contextlib.AbstractContextManager:
         """While torch has this device for its current one, as it must where kernels are prepared or launched."""
         return NOTHING
@@ -204,7 +201,7 @@ class Stream:
 
 
 class CudaDevice(Device):
-    """One CUDA device and its streams: of submitted work, of what is sent, of arrivals and of departures."""
+    """One CUDA device and its streams: of submitted work, of arrivals and of departures."""
 
     _make_stream = Stream
 
@@ -223,8 +220,8 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
         self._stream = self._make_stream(torch.cuda.Stream(self.torch_device))
-        self._sent, self._arrivals, self._departures = (  # before what fills the device for long
-            self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1)) for _ in range(3))
+        self._arrivals, self._departures = (  # before what fills the device for long
+            self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1)) for _ in range(2))
         self._beside = torch.cuda.Stream(self.torch_device)  # of branches
         self.stream = self._stream.number
         self._memory = CudaMemory(self.torch_device)
@@ -245,9 +242,6 @@ class CudaDevice(Device):
             self._stream.hold(after)
         self._enter(self._stream.torch)
         work()
-
-    def send(self, work, after=None):
-        return self._beside_work(self._sent, work, after)
 
     def arrive(self, work, after=None):
         arrived = self._beside_work(self._arrivals, work, after)
@@ -287,9 +281,7 @@ class CudaDevice(Device):
     def zeros(self, *shape, dtype=np.float32):
         with torch.cuda.stream(self._stream.torch):
             memory = self._memory.zeros(shape, dtype)
-        zeroed = self._stream.record()
-        for stream in (self._sent, self._arrivals):  # or they would write before the zeros
-            stream.hold(zeroed)
+        self._arrivals.hold(self._stream.record())  # or they would write before the zeros
         return memory
 
     def pinned(self, *shape, dtype=np.float32):
@@ -323,6 +315,12 @@ class CudaDevice(Device):
 
     def copy(self, to, source, count):
         _native.enqueue_copy(to, source, count, self.stream)
+
+    def fetch(self, pieces):
+        if self._maps_host_memory:
+            _native.fetch_pieces(pieces, self.stream)
+        else:
+            super().fetch(pieces)
 
     def repeated(self, work):
         return GraphedWork(work, self._capture) if self._graphs else work

@@ -147,6 +147,10 @@ class MappedRows(EngineRows):
         super().end()
         self._port.note_published(self._step)
 
+    def _finish(self, step, event):
+        if self._published_counter[0] <= step:  # or the device has said so already
+            super()._finish(step, event)
+
 
 class DirectWriteRows(MappedRows):
     """Where one rank stores values into host rows itself: they are read and written beside the computation.
@@ -160,6 +164,8 @@ class DirectWriteRows(MappedRows):
         """max_rows: of a step."""
         super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
+        self._is_cuda = device.torch_device.type == "cuda"
+        self._turn = device.zeros(1, dtype=np.int32)  # of the kernel that brings rows home
 
     def _arrive(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
@@ -176,16 +182,18 @@ class DirectWriteRows(MappedRows):
         return ()  # with the departure
 
     def _depart(self, plan):
+        if self._is_cuda:
+            return [self._return(plan, IN_FLIGHT, self._crossing(), self._published_counter, plan.published, self._turn)]
         return [self._return(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
 
     def _crossing(self) -> str:
         """How rows cross the bus beside the computation; see prepare_gather."""
         return "small_table" if self.table.records.nbytes <= SMALL_TABLE else "bus"
 
-    def _return(self, plan, wanted, crossing):
+    def _return(self, plan, wanted, crossing, *publication):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
         return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
-                              self.state, wanted)
+                              self.state, wanted, *publication)
 
     def leave(self, departed):
         self._departed_before = self._departed

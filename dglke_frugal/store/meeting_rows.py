@@ -33,7 +33,6 @@ class MeetingRows(DirectWriteRows):
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                  max_rows: int, exchange: _native.Exchange):
         super().__init__(table, port, slots, lookahead, device, max_rows)
-        self._is_cuda = device.torch_device.type == "cuda"
         self._shared = _native.SharedTable(exchange, self.most_rows, ENTRIES,
                                            [port.staging_of(rank) for rank in range(port.ranks)])
         self._hand_overs: Dict[int, Callable[[], None]] = {}  # by where the plan is

@@ -6,6 +6,7 @@ import pytest
 import torch
 from devices import CUDA, STREAMS, QueuedDevice, device, make_device, queued_device  # noqa: F401
 
+from dglke_frugal import _native
 from dglke_frugal.errors import InputError
 from dglke_frugal.store.device import CudaDevice, GraphedWork, Watch
 
@@ -101,6 +102,50 @@ def test_what_arrives_is_computed_with_and_departs(kind):
         left = device.depart(lambda place=place: device.copy(gone.data_ptr() + place, departed.data_ptr(), 4))
     device.synchronize()
     assert gone.tolist() == [2 * value for value in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "queued", CUDA])
+def test_pieces_of_host_memory_arrive_together(kind):
+    device = make_device(kind)
+    coming, arrived = device.pinned(1000, dtype=np.float32), device.zeros(1000)
+    coming.copy_(torch.arange(1000) + 1)
+    pieces = [(arrived.data_ptr() + 4 * first, coming.data_ptr() + 4 * first, 4 * floats)
+              for first, floats in ((0, 4), (8, 600), (800, 0), (900, 100))]
+    device.arrive(lambda: device.fetch(pieces))
+    device.synchronize()
+    expected = torch.zeros(1000)
+    for first, floats in ((0, 4), (8, 600), (900, 100)):
+        expected[first : first + floats] = coming[first : first + floats]
+    assert torch.equal(arrived.cpu(), expected)
+
+
+def test_pieces_that_are_no_whole_words_are_refused():
+    with pytest.raises(ValueError, match="whole words of 16 bytes"):
+        _native.fetch_pieces([(16, 24, 32)], 0)
+    with pytest.raises(ValueError, match="too many pieces"):
+        _native.fetch_pieces([(16, 16, 16)] * 9, 0)
+
+
+@pytest.mark.cuda
+def test_an_event_is_what_a_stream_and_the_host_wait_for():
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    event, never = _native.StreamEvent(0), _native.StreamEvent(0)
+    values = torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(first):
+        torch.cuda._sleep(20_000_000)
+        values.fill_(3)
+    event.record(first.cuda_stream)
+    assert not event.passed() and never.passed()
+    never.hold(second.cuda_stream)
+    never.wait()
+    event.hold(second.cuda_stream)
+    with torch.cuda.stream(second):
+        values.mul_(2)
+    event.wait()
+    assert event.passed()
+    second.synchronize()
+    assert values.item() == 6
 
 
 def test_an_uploaded_array_may_change_afterwards(queued_device):

@@ -70,48 +70,105 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Few threads have to keep the bus busy. So `lanes` of them look at the plan of as many rows, and then have words of
-// kTogether of the wanted ones under way.
-__global__ void __launch_bounds__(kMostThreads) return_kernel(RowMemory memory, RowReturns returns, int lanes) {
-  constexpr int kTogether = 4;
-  const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
-  const int first_lane = static_cast<int>(threadIdx.x) % kWarpLanes - lane;
-  const unsigned team = (0xffffffffu >> (kWarpLanes - lanes)) << first_lane;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x - lane;
-       first < returns.count; first += step) {
-    const std::int64_t u = first + lane;
-    const bool is_wanted = u < returns.count && returns.leave[u] == returns.wanted;
-    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
-    unsigned left = __ballot_sync(team, is_wanted) >> first_lane;
-    while (left != 0) {
-      int count = 0;
-      const Word* from[kTogether];
-      Word* to[kTogether];
+// Few threads have to keep the bus busy. So `lanes` of them, a team, look at the plan of several rows at once, and then have
+// words of kTogether of the wanted ones under way.
+constexpr int kTogether = 4;
+
+struct Team {
+  int lanes, lane, first_lane;
+  unsigned mask;
+
+  __device__ explicit Team(int of)
+      : lanes(of),
+        lane(static_cast<int>(threadIdx.x) % of),
+        first_lane(static_cast<int>(threadIdx.x) % kWarpLanes - lane),
+        mask((0xffffffffu >> (kWarpLanes - of)) << first_lane) {}
+};
+
+// way_of(of): from where to where row number `of` of the team's goes, a pair of a source and a target; all lanes ask.
+// store(target, i, word).
+template <typename WayOf, typename Store>
+__device__ void move_rows(const Team& team, bool is_wanted, int words, WayOf way_of, Store store) {
+  unsigned left = __ballot_sync(team.mask, is_wanted) >> team.first_lane;
+  while (left != 0) {
+    int count = 0;
+    const Word* from[kTogether];
+    float* to[kTogether];
 #pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
-        const int of = left != 0 ? __ffs(static_cast<int>(left)) - 1 : 0;
-        count += left != 0;
-        left &= left - 1;
-        from[r] = reinterpret_cast<const Word*>(memory.cache + __shfl_sync(team, slot, of, lanes) * memory.stride);
-        to[r] = reinterpret_cast<Word*>(memory.host_rows + __shfl_sync(team, row, of, lanes) * memory.stride);
-      }
-      for (int begin = lane; begin < words; begin += kWordsInFlight * lanes) {
-        Word moved[kTogether][kWordsInFlight];
-        const auto each = [&](auto body) {
+    for (int r = 0; r < kTogether; ++r) {
+      const int of = left != 0 ? __ffs(static_cast<int>(left)) - 1 : 0;
+      count += left != 0;
+      left &= left - 1;
+      way_of(of, from[r], to[r]);
+    }
+    for (int begin = team.lane; begin < words; begin += kWordsInFlight * team.lanes) {
+      Word moved[kTogether][kWordsInFlight];
+      const auto each = [&](auto body) {
 #pragma unroll
-          for (int r = 0; r < kTogether; ++r)
+        for (int r = 0; r < kTogether; ++r)
 #pragma unroll
-            for (int k = 0; k < kWordsInFlight; ++k) {
-              const int i = begin + k * lanes;
-              if (r < count && i < words) body(r, i, moved[r][k]);
-            }
-        };
-        each([&](int r, int i, Word& word) { word = from[r][i]; });
-        each([&](int r, int i, Word& word) { to[r][i] = word; });
-      }
+          for (int k = 0; k < kWordsInFlight; ++k) {
+            const int i = begin + k * team.lanes;
+            if (r < count && i < words) body(r, i, moved[r][k]);
+          }
+      };
+      each([&](int r, int i, Word& word) { word = from[r][i]; });
+      each([&](int r, int i, Word& word) { store(to[r], i, word); });
     }
   }
+}
+
+// The rows of a step that come from the host, in floats.
+template <RowElement kElement>
+__global__ void __launch_bounds__(kMostThreads)
+    arrive_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
+  constexpr int kLooked = 8;  // rows at a time: fewer than lanes, so that all teams get some
+  const Team team(lanes);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (blockDim.x / lanes) * kLooked;
+  for (std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / lanes) + threadIdx.x / lanes) * kLooked;
+       first < reads.count; first += step) {
+    const std::int64_t u = first + team.lane;
+    const bool is_wanted = team.lane < kLooked && u < reads.count && reads.source[u] == kFromHost;
+    const std::int64_t row = is_wanted ? reads.rows[u] : 0;
+    move_rows(
+        team, is_wanted, static_cast<int>(memory.record_floats() / 4),
+        [&](int of, const Word*& from, float*& to) {
+          from = reinterpret_cast<const Word*>(memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride);
+          to = records + (first + of) * memory.record_stride();
+        },
+        [&](float* to, int i, const Word& word) {
+          if constexpr (kElement == RowElement::kFloat32)
+            reinterpret_cast<Word*>(to)[i] = word;
+          else
+            expand_word<kElement>(memory, word, i, to);
+        });
+  }
+}
+
+__global__ void __launch_bounds__(kMostThreads)
+    return_kernel(RowMemory memory, RowReturns returns, Publication publication, int lanes) {
+  const Team team(lanes);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x - team.lane;
+       first < returns.count; first += step) {
+    const std::int64_t u = first + team.lane;
+    const bool is_wanted = u < returns.count && returns.leave[u] == returns.wanted;
+    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
+    move_rows(
+        team, is_wanted, static_cast<int>(memory.record_floats() / 4),
+        [&](int of, const Word*& from, float*& to) {
+          from = reinterpret_cast<const Word*>(memory.cache + __shfl_sync(team.mask, slot, of, team.lanes) * memory.stride);
+          to = memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
+        },
+        [](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; });
+  }
+  if (publication.counter == nullptr) return;
+  __threadfence_system();  // each thread orders its own stores before the block's turn
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (atomicInc(publication.turn, gridDim.x - 1) != gridDim.x - 1) return;
+  __threadfence_system();
+  *reinterpret_cast<volatile std::uint64_t*>(publication.counter) = static_cast<std::uint64_t>(*publication.value);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -146,6 +203,20 @@ __global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value
   *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
 }
 
+using GatherKernel = void (*)(RowMemory, RowReads, float*, int);
+
+GatherKernel gather_of(RowElement element) {
+  return element == RowElement::kFloat32   ? gather_kernel
+         : element == RowElement::kFloat16 ? expand_kernel<RowElement::kFloat16>
+                                           : expand_kernel<RowElement::kBfloat16>;
+}
+
+GatherKernel arrival_of(RowElement element) {
+  return element == RowElement::kFloat32   ? arrive_kernel<RowElement::kFloat32>
+         : element == RowElement::kFloat16 ? arrive_kernel<RowElement::kFloat16>
+                                           : arrive_kernel<RowElement::kBfloat16>;
+}
+
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
 
 int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
@@ -176,21 +247,26 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
   const bool is_arrival = reads.part == ReadPart::kHost;
   const Blocks most = blocks_by(launch.crossing, is_arrival ? kArrivalBlocks : kBusBlocks,
                                 is_arrival ? kFewArrivalBlocks : kBusBlocks);
-  const auto kernel = !memory.in_halves()                              ? gather_kernel
-                      : memory.element == RowElement::kFloat16 ? expand_kernel<RowElement::kFloat16>
-                                                               : expand_kernel<RowElement::kBfloat16>;
   const int threads = most.threads;
+  if (is_arrival) {
+    const auto kernel = arrival_of(memory.element);
+    kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
+    cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows at most");
+    return;
+  }
+  const auto kernel = gather_of(memory.element);
   kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
-void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch) {
-  if (returns.count == 0) return;
+void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch,
+                 const Publication& publication) {
+  if (returns.count == 0 && publication.counter == nullptr) return;
   const int lanes = lanes_for(memory);
   const Blocks most = blocks_by(launch.crossing, kDepartureBlocks, kFewDepartureBlocks);
-  const unsigned blocks = blocks_for(returns.count, 1, most);  // a thread looks at the plan of a row
+  const unsigned blocks = std::max(1u, blocks_for(returns.count, 1, most));  // a thread looks at the plan of a row
   const int threads = most.threads;
-  return_kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, returns, lanes);
+  return_kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, returns, publication, lanes);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 

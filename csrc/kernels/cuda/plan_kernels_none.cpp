@@ -7,7 +7,7 @@ namespace {
 }  // namespace
 
 void gather(const RowMemory&, const RowReads&, float*, const Launch&) { refuse(); }
-void return_rows(const RowMemory&, const RowReturns&, const Launch&) { refuse(); }
+void return_rows(const RowMemory&, const RowReturns&, const Launch&, const Publication&) { refuse(); }
 void write_back(const RowMemory&, const WriteBack*, std::int64_t, const Launch&) { refuse(); }
 void spread(const RowSpread&, float*, const Launch&) { refuse(); }
 void publish(std::uint64_t*, const std::int64_t*, const Launch&) { refuse(); }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/fetch.cuh"
+#include "kernels/cuda/fetch.cuh"
 #include "kernels/cuda/device_warp.cuh"
 #include "optim/mean_square.h"
 #include "replicas/cuda/place_of.cuh"

@@ -2,7 +2,7 @@
 // weights of the sums, and these go to all.
 #pragma once
 
-#include "exchange/cuda/fetch.cuh"
+#include "kernels/cuda/fetch.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/shared_copy.cuh"
 
@@ -46,6 +46,8 @@ struct JoinedValues {
     return part[0];
   }
 };
+
+static_assert(Fetch::kMost >= 2 * (kMostRanks - 1));  // pieces of raw values
 
 // Of raw values: this rank's share of all other parts, and what concerns several positives or is short.
 inline Fetch raw_values_of_others(const Step& s, const DeviceExchange& x) {

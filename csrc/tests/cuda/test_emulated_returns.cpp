@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/plan_kernels.h"
+#include "kernels/cuda/host_pieces.h"
 #include "kernels/cuda/plan_kernels.h"
 
 namespace frugal {
@@ -44,6 +45,45 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
         }
       }
     }
+}
+
+TEST(EmulatedReturns, ArePublishedOnceByTheLastBlockAndAgainByTheNextKernel) {
+  for (const std::int64_t count : {0, 1, 700, 5000})
+    for (const cuda::Crossing crossing : kCrossings) {
+      constexpr std::int64_t kDim = 8, kStride = 12;
+      std::vector<float> slots(std::max<std::int64_t>(1, count) * kStride, 3.0f), table(slots.size());
+      std::vector<std::int64_t> rows(count), target(count);
+      for (std::int64_t u = 0; u < count; ++u) rows[u] = target[u] = u;
+      const std::vector<RowDestination> leave(count, RowDestination::kInFlight);
+      const RowMemory memory{kDim, kStride, table.data(), slots.data()};
+      const RowReturns returns{rows.data(), leave.data(), target.data(), count};
+      std::uint64_t counter = 0;
+      unsigned turn = 0;
+      for (const std::int64_t step : {5, 6}) {
+        cuda::return_rows(memory, returns, {0, crossing}, {&counter, &step, &turn});
+        ASSERT_EQ(counter, step) << count << " rows, crossing " << static_cast<int>(crossing);
+        ASSERT_EQ(turn, 0);
+      }
+      cuda::return_rows(memory, returns, {0, crossing});
+      ASSERT_EQ(counter, 6);
+      if (count > 0) {
+        ASSERT_EQ(table, slots);
+      }
+    }
+}
+
+TEST(EmulatedPieces, AreFetchedTogether) {
+  std::vector<float> from(9000), to(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i + 1);
+  const auto piece = [&](std::int64_t first, std::int64_t floats) {
+    return cuda::HostPiece{to.data() + first, from.data() + first, 4 * floats};
+  };
+  const cuda::HostPiece pieces[] = {piece(0, 4), piece(8, 8000), piece(8008, 0), piece(8500, 400)};
+  cuda::fetch(pieces, {});
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool fetched = i < 4 || (i >= 8 && i < 8008) || (i >= 8500 && i < 8900);
+    ASSERT_EQ(to[i], fetched ? from[i] : 0.0f) << i;
+  }
 }
 
 TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {

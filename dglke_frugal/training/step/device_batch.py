@@ -2,7 +2,8 @@
 was made, and transferred by one copy; and beside it the plans of its rows, from where the planner has written them."""
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from collections import deque
+from typing import Deque, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from ...store.device import Device, Event
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 
 TABLES = ("entity", "relation", "projection")
+BATCHES_KEPT = 8  # that may not have arrived
 EVERY = -1  # table, instead of the number of one
 
 
@@ -57,11 +59,10 @@ class DeviceBlock:
             return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
         return arriving.plan.cut(count)._replace(step=self.fields["step"])
 
-    def take(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
-        """In work that is sent: copy a packed block here, and the final plans of the tables that are planned."""
-        self._device.copy(self._addresses[0], packed.data_ptr(), packed.numel())
-        for address, plan in zip(self._addresses[1:], plans):
-            self._device.copy(address, plan.data_ptr(), plan.numel())
+    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
+        """In work that arrives: copy a packed block here, and the final plans of the tables that are planned."""
+        self._device.fetch([(to, memory.data_ptr(), memory.numel())
+                            for to, memory in zip(self._addresses, (packed, *plans))])
 
 
 class BatchSizes(NamedTuple):
@@ -98,47 +99,18 @@ class PackedBatches:
         return None if number < 0 else self._blocks[number]
 
 
-class _Arrival:
-    """The way to one device block."""
-
-    def __init__(self, device: Device, at: DeviceBlock, tables: Sequence[DeviceRows]):
-        self._device, self._at = device, at
-        self._arrivals = [rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
-        self._own: Optional[torch.Tensor] = None  # where batches are packed that are in no block yet
-        self._batch: Optional[_native.Batch] = None  # the last one, whose block nobody else may have until it is there
-        self._arrived = Event()  # behind it
-
-    def send(self, batch: _native.Batch, packed: Optional[torch.Tensor], plans: Sequence[torch.Tensor],
-             after: Optional[Event]) -> None:
-        """Let a batch arrive with these plans and what of the rows can come before they are gathered."""
-        self._arrived.wait()
-        self._batch = batch
-        if packed is None:
-            packed = self._pack(batch)
-
-        def arrive():
-            for rows in self._arrivals:
-                rows()
-
-        sent = self._device.send(lambda: self._at.take(packed, plans), after)
-        self._arrived = self._device.arrive(arrive, after=sent)
-
-    def _pack(self, batch: _native.Batch) -> torch.Tensor:
-        if self._own is None:
-            self._own = self._device.pinned(self._at.layout.bytes, dtype=np.uint8)
-        self._at.layout.pack(batch, self._own.numpy())
-        return self._own
-
-
 class BlockTransfer:
     """Takes steps of one shape to the device, beside the steps that compute and depart there."""
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
                  in_place: Optional[int] = None, packed: Optional[PackedBatches] = None):
         """in_place: see DeviceBlock. packed: of the same layout, where batches may have been packed already."""
-        self._tables, self._packed = tables, packed
+        self._device, self._layout, self._tables, self._packed = device, layout, tables, packed
         self.blocks = [DeviceBlock(device, layout, tables, in_place) for _ in range(STEPS_ON_DEVICE)]
-        self._arrivals = [_Arrival(device, block, tables) for block in self.blocks]
+        self._rows = [[rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
+                      for at in self.blocks]
+        self._own: Dict[int, torch.Tensor] = {}  # by turn: where batches are packed that are in no block yet
+        self._sent: Deque[Tuple[_native.Batch, Event]] = deque()  # batches whose blocks nobody else may have, until
         self._turn = -1
 
     def send(self, batch: _native.Batch, after: Optional[Event] = None) -> int:
@@ -146,8 +118,32 @@ class BlockTransfer:
 
         after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
         """
-        self._turn = (self._turn + 1) % STEPS_ON_DEVICE
+        self._turn = turn = (self._turn + 1) % STEPS_ON_DEVICE
         packed = self._packed.find(batch) if self._packed else None
+        if packed is None:
+            packed = self._pack(batch, turn)
         plans = [rows.final_plan() for rows in self._tables if rows.planned]
-        self._arrivals[self._turn].send(batch, packed, plans, after)
-        return self._turn
+
+        def work():
+            self.blocks[turn].arrive(packed, plans)
+            for arrive in self._rows[turn]:
+                arrive()
+
+        self._sent.append((batch, self._device.arrive(work, after)))
+        if len(self._sent) == BATCHES_KEPT:  # to ask for an event takes a call, so it is asked for several together
+            self._forget(BATCHES_KEPT // 2)
+        return turn
+
+    def _forget(self, count: int) -> None:
+        """Let go of the batches that were sent first, when they have arrived."""
+        if count:
+            self._sent[count - 1][1].wait()
+        for _ in range(count):
+            self._sent.popleft()
+
+    def _pack(self, batch: _native.Batch, turn: int) -> torch.Tensor:
+        if turn not in self._own:
+            self._own[turn] = self._device.pinned(self._layout.bytes, dtype=np.uint8)
+        self._forget(max(0, len(self._sent) - STEPS_ON_DEVICE + 1))  # the last one of this turn has left its memory
+        self._layout.pack(batch, self._own[turn].numpy())
+        return self._own[turn]

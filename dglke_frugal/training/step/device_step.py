@@ -16,7 +16,7 @@ from ... import _native
 from ...store.device import Device, Event
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
-from .device_batch import BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
+from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
 from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import Step
@@ -73,7 +73,7 @@ class DeviceStep(Step):
         announced: steps that are announced at a time. tables: as for run_rows."""
         config = sampler.config
         sizes = BatchSizes(sampler.batch_size, sampler.chunk_size, config.neg_sample_size, sampler.weighted)
-        count = config.lookahead + config.used_threads + announced + STEPS_ON_DEVICE  # more are packed by their steps
+        count = config.lookahead + config.used_threads + announced + BATCHES_KEPT  # more are packed by their steps
         packed = PackedBatches(self._device, sizes.layout(tables), count)
         self._device.synchronize()  # earlier steps need nothing of theirs any more
         self._ahead, self._shaped = {(sizes, tables): packed}, {}

@@ -1,19 +1,19 @@
-// What a rank reads of others brought into its device's memory, where parts of an exchange lie in host memory.
+// Pieces of host memory that kernels fetch in one launch: a step's batch and its plans, or what a rank reads of others
+// where parts of an exchange lie there.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/exchange_kernels.h"
 
 namespace frugal::cuda {
 
-// Pieces of host memory, read once, in whole lines.
+// Read once, in whole lines.
 struct Fetch {
   static constexpr int kThreads = 512, kBlocks = 64;  // of a piece, at most: enough loads under way to fill a link
   static constexpr int kAhead = 4;                    // words that a thread asks for before it stores them
-  static constexpr int kMost = 2 * (kMostRanks - 1);
+  static constexpr int kMost = 14;                    // pieces
   struct Piece {
     const float4* from;
     float4* to;
