@@ -29,7 +29,7 @@ struct Blocks {
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself: so
 // few threads on many of them.
 inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{16, 64};
-inline constexpr Blocks kFewArrivalBlocks{2, 512}, kFewDepartureBlocks{1, 512};  // of small tables
+inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
 
