@@ -236,8 +236,8 @@ class StoreConfig:
     cache_size (bytes) goes before cache_ratio (share of the rows). auto is what one GPU has room for
     (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
     process suggest. flush: p2f, sync, or none, which updates the host
-    table in place, and with a GPU keeps the whole table there; None chooses none on the CPU, which has nothing to
-    cache, and p2f on a GPU. host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
+    table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which has
+    nothing to cache, and otherwise goes by cores (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
     flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
@@ -297,6 +297,14 @@ class TrainConfig:
         ranks = self.device.ranks
         by_cores = 2 if ranks == 1 else max(2, min(8, len(os.sched_getaffinity(0)) // (2 * ranks)))
         return self.store.flush_threads or by_cores
+
+    @property
+    def flush_mode(self) -> str:
+        """How rows get home: --flush, or P2F. Processes that leave the CPU no core for flush threads do so with each step
+        instead, which was 2 to 5 % faster where it was measured (docs/ranks.md)."""
+        device = self.device
+        crowded = device.gpu[0] < 0 and 1 < device.ranks >= len(os.sched_getaffinity(0))
+        return self.store.flush or ("sync" if crowded else "p2f")
 
     @property
     def writes_host_rows(self) -> bool:

@@ -19,6 +19,8 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
     device = config.device
     if device.gpu[0] < 0 and device.ranks > 1:
         say(slow_processes(device.ranks))
+        if config.store.flush is None and config.flush_mode == "sync":
+            say(f"--flush sync: {device.ranks} processes leave no core to flush on in the background")
     why_not = refusal(config)
     if device.parallel == "dims" and why_not:
         raise InputError(f"--parallel dims {why_not}; or use --parallel rows")

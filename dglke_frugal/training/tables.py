@@ -24,7 +24,7 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     if not config.uses_engine:
         return None
     store = config.store
-    return FlushConfig(max_rows_per_step=min(n_entities, config.batch.most_entities), mode=store.flush or "p2f",
+    return FlushConfig(max_rows_per_step=min(n_entities, config.batch.most_entities), mode=config.flush_mode,
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy, host_read=store.host_read,

@@ -1,4 +1,5 @@
 """What a run says of how its ranks share the work."""
+import os
 from dataclasses import replace
 
 import pytest
@@ -22,9 +23,26 @@ def said_of(given):
 
 @pytest.mark.parametrize("mode", ["auto", "rows"])
 def test_several_processes_on_the_cpu_are_told_of_threads(mode):
-    chosen, (line,) = said_of(config(num_proc=48, parallel=mode))
+    chosen, (line, *_) = said_of(config(num_proc=48, parallel=mode))
     assert chosen == "rows" and line.startswith("--num_proc 48 " + SLOWER)
     assert "leave --num_proc out" in line and "OMP_NUM_THREADS=48" in line
+
+
+@pytest.mark.parametrize("cores, processes, flush, expected",
+                         [(2, 2, None, "sync"), (2, 4, None, "sync"), (8, 4, None, "p2f"), (2, 1, None, "p2f"),
+                          (2, 2, "p2f", "p2f"), (8, 4, "sync", "sync"), (2, 2, "none", "none")])
+def test_processes_that_take_all_cores_flush_with_each_step(monkeypatch, cores, processes, flush, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    given = config(num_proc=processes)
+    given = replace(given, store=replace(given.store, flush=flush))
+    assert given.flush_mode == expected
+    said = [line for line in said_of(given)[1] if line.startswith("--flush sync")]
+    assert len(said) == (flush is None and expected == "sync")
+
+
+def test_gpus_flush_by_p2f_whatever_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert config(gpu=(0, 1)).flush_mode == "p2f"
 
 
 def test_one_process_is_told_nothing_of_threads():

@@ -90,7 +90,7 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     used = min(graph.n_entities, rows)
     slots = 0 if store.flush == "none" else store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype))
     flushing = FlushConfig(
-        used, 2, partition.ranks, rows, mode={"none": "off"}.get(store.flush, store.flush or "p2f"),
+        used, 2, partition.ranks, rows, mode={"none": "off"}.get(config.flush_mode, config.flush_mode),
         lookahead=store.lookahead, flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
         host_read="uva" if config.meets else store.host_read, meets=config.meets,
         value_path="host_row" if config.writes_host_rows else "staging",
