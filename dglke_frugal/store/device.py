@@ -347,21 +347,24 @@ def _no_garbage_collection():
 
 
 class _CudaBranch(Branch):
-    """On a stream of its own; where work is captured, a branch of its graph."""
+    """On a stream that all have in common; where work is captured, a branch of its graph."""
 
     def __init__(self, device: CudaDevice, stream: torch.cuda.Stream, beside: torch.cuda.Stream):
         self._device, self._stream, self._beside = device, stream, beside
+        self._done: Optional[torch.cuda.Event] = None  # behind what has run; other branches may follow there
         beside.wait_stream(stream)
 
     def run(self, work):
         self._device._enter(self._beside)
         try:
             work()
+            self._done = self._beside.record_event()
         finally:
             self._device._enter(self._stream)
 
     def join(self):
-        self._stream.wait_stream(self._beside)
+        if self._done is not None:
+            self._stream.wait_event(self._done)
 
 
 class GraphedWork:

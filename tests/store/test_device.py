@@ -208,3 +208,25 @@ def test_a_branch_comes_behind_what_was_before_it_and_before_what_follows_its_en
         device.submit(repeated)
         device.synchronize()
         assert (after == 16.0 * run + 8).all()
+
+
+def test_what_follows_a_branch_waits_for_it_and_for_no_later_one(device):
+    rows = 1 << 22
+    first, second, result = (device.zeros(rows) for _ in range(3))
+
+    def work():
+        early, late = device.branch(), device.branch()
+        early.run(lambda: first.fill_(2))
+        for _ in range(20):
+            late.run(lambda: second.add_(1))
+        device.branch().join()  # one without work
+        early.join()
+        result.copy_(first)
+        late.join()
+        result.add_(second)
+
+    repeated = device.repeated(work)
+    for run in range(1, 6):
+        device.submit(repeated)
+        device.synchronize()
+        assert (result == 2.0 + 20 * run).all()

@@ -66,6 +66,31 @@ def sums_of_queries(query, query_inverse, table, table_power, table_inverse, par
     tl.store(part_sum + at[:, None] * WIDTH + column[None, :], weighted * inverse)
 
 
+@triton.jit
+def whole_sums(part_largest, part_total, part_sum, offset, log_sum, less, mean, queries, SPLITS: tl.constexpr,
+               ALL_QUERIES: tl.constexpr, WIDTH: tl.constexpr, DIM: tl.constexpr, QUERIES: tl.constexpr):
+    """Of a few queries, from the sums of all splits: log_sum (B,), log2 of their sum of e^score; mean (B, DIM), the
+    softmax's of the table's rows; less (ALL_QUERIES,) = log_sum - SHARE_BITS - offset (B,), infinite beyond them."""
+    i = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
+    column = tl.arange(0, WIDTH)
+    highest = tl.full([QUERIES], LEAST, tl.float32)
+    for split in range(SPLITS):
+        highest = tl.maximum(highest, tl.load(part_largest + split * ALL_QUERIES + i))
+    total = tl.zeros([QUERIES], tl.float32)
+    weighted = tl.zeros([QUERIES, WIDTH], tl.float32)
+    for split in range(SPLITS):
+        at = split * ALL_QUERIES + i
+        share = tl.exp2(tl.load(part_largest + at) - highest)
+        total += share * tl.load(part_total + at)
+        weighted += share[:, None] * tl.load(part_sum + at[:, None] * WIDTH + column[None, :])
+    is_query = i < queries
+    log = highest + tl.log2(total) - SHARE_BITS
+    tl.store(log_sum + i, log, mask=is_query)
+    tl.store(less + i, tl.where(is_query, log - SHARE_BITS - tl.load(offset + i, mask=is_query), float("inf")))
+    tl.store(mean + i[:, None] * DIM + column[None, :], weighted / total[:, None],
+             mask=is_query[:, None] & (column < DIM)[None, :])
+
+
 @triton.jit(do_not_specialize=["first", "count"])
 def gradients_of_rows(query, table, scaling, less, query_inverse, gradient_unit, slot, out, aside, rate, epsilon, first,
                       count, PART: tl.constexpr, ALL_QUERIES: tl.constexpr, DIM: tl.constexpr, STRIDE: tl.constexpr,

@@ -28,6 +28,7 @@ class Launch(NamedTuple):
 # The fastest of twenty and seven tried on H200 at 262,144 and a million rows of 100 floats, 1024 queries.
 SUMS = Launch(128, 64, 4, 4)
 GRADIENTS = Launch(128, 64, 4, 3)
+TOGETHER = 4  # queries of a program that adds up what programs have summed
 
 
 def flash_fits(matmul: str, rows: int, dim: int, one_answer: bool, bound: float, dropout: float) -> bool:

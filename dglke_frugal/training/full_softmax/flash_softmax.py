@@ -12,8 +12,8 @@ import torch
 
 from ...models.device.products import set_matmul
 from ...store.device import Device
-from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, PART, SHARE_BITS, SUMS, splits, whole_queries,
-                          width)
+from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, PART, SHARE_BITS, SUMS, TOGETHER, splits,
+                          whole_queries, width)
 from .rounded_products import RoundedMatrix, stages_on
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
@@ -43,13 +43,24 @@ class FlashSoftmax:
         self._scalings = zeros(-(-shape.rows // self._part), 3)  # of parts
         self._largest, self._total = zeros(count, queries), zeros(count, queries)
         self._weighted = zeros(count, queries, self._width)
-        self._less, self._gradient_unit = zeros(queries), zeros(1)
+        self._less, self._offset, self._gradient_unit = zeros(queries), zeros(shape.queries), zeros(1)
+        self._log_sum, self._mean = zeros(shape.queries), zeros(shape.queries, shape.dim)
         self._wanted = zeros(shape.in_batch + 1, shape.queries)  # the last row is of none of the batch's
         self._of_part = None if rule[0] == "adagrad" else zeros(min(GRADIENT_PART, shape.rows), shape.dim)
         self._numbers = zeros(shape.queries, dtype=np.int64)
         device.submit(lambda: self._numbers.copy_(torch.arange(shape.queries)))
         self._update = TableUpdate(device, shape, rule)
-        self.aside = self._update.aside
+
+    def begin(self, table):
+        """See TableSoftmax.begin."""
+        self._branch = self._device.branch()
+        self._branch.run(lambda: self._begin(table))
+
+    def _begin(self, table: torch.Tensor) -> None:
+        self._largest.fill_(LEAST_SCORE)
+        self._total.zero_()
+        self._weighted.zero_()
+        self._round(table, 0)
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
              step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -57,49 +68,50 @@ class FlashSoftmax:
         target, dim = targets[0], self._shape.dim
         self._update.begin(batch_rows)
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
-        log_sum, mean = self._meet_queries(table)
         slope_scale = scale if weight == 1.0 else weight * scale
-        self._needed = log_sum, slope_scale  # in the branch, so that their memory is not given to others before
+        log_sum, mean = self._meet_queries(table, slope_scale)
         self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
-        self._branch.run(lambda: self._differentiate_rows(table, log_sum, slope_scale))
+        self._branch.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
         loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
         slot = self._update.slots.index_select(0, target).long()
         self._wanted.zero_().index_put_((slot, self._numbers), -slope_scale)
         return loss, slope_scale[:, None] * (mean - wanted)
 
-    def end(self, batch_rows: torch.Tensor) -> None:
+    def end(self, batch_rows, sums):
         """See TableSoftmax.end."""
+        sums.addmm_(self._wanted[:-1], self.query)  # the targets, rows of the batch, have -scale times the query
         self._branch.join()
-        self._needed = None
-        self.aside.addmm_(self._wanted[:-1], self.query)  # the targets, rows of the batch, have -scale times the query
-        self._update.end(batch_rows)
+        self._update.end(batch_rows, sums)
 
-    def _meet_queries(self, table: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    def _meet_queries(self, table: torch.Tensor, slope_scale: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""
-        queries, dim = self._shape.queries, self._shape.dim
-        self._largest.fill_(LEAST_SCORE)
-        self._total.zero_()
-        self._weighted.zero_()
-        every = whole_queries(queries)
-        self._round(table, 0)
+        queries, _, dim, _ = self._shape
+        every, kernels = whole_queries(queries), self._kernels
+        self._branch.join()
         for number in range(len(self._scalings)):
             branch = self._device.branch()  # rounding waits for memory, sums for tensor cores
+            if number == 0:
+                branch.run(lambda: self._prepare_slopes(slope_scale))
             if number + 1 < len(self._scalings):
                 branch.run(lambda number=number: self._round(table, number + 1))
             part = self._parts[number % 2]
             pieces = self._pieces(part.values, [SUMS.rows, self._width])
-            self._kernels.sums_of_queries[every // SUMS.queries, len(self._largest)](
+            kernels.sums_of_queries[every // SUMS.queries, len(self._largest)](
                 self._asked.values, self._asked.inverse, pieces, part.power, part.inverse, self._largest,
                 self._total, self._weighted, len(part.values), self._each, ALL_QUERIES=every, WIDTH=self._width,
                 QUERIES=SUMS.queries, ROWS=SUMS.rows, STAGES=stages_on(self._device, SUMS.stages), num_warps=SUMS.warps)
             branch.join()
-        largest, total, weighted = (sums[:, :queries] for sums in (self._largest, self._total, self._weighted))
-        highest = largest.amax(0)
-        share = torch.exp2(largest - highest)
-        total = (share * total).sum(0)
-        mean = (share[:, :, None] * weighted[:, :, :dim]).sum(0) / total[:, None]
-        return highest + total.log2() - SHARE_BITS, mean
+        kernels.whole_sums[(every // TOGETHER,)](
+            self._largest, self._total, self._weighted, self._offset, self._log_sum, self._less, self._mean, queries,
+            SPLITS=len(self._largest), ALL_QUERIES=every, WIDTH=self._width, DIM=dim, QUERIES=TOGETHER)
+        return self._log_sum, self._mean
+
+    def _prepare_slopes(self, scale: torch.Tensor) -> None:
+        """scale: of queries. What differs between them goes into the exponent."""
+        most = scale.amax()
+        torch.log2(scale / most, out=self._offset)
+        torch.mul(self._asked.inverse, most * (LOG_2 * 2.0**-SHARE_BITS), out=self._gradient_unit)
 
     def _round(self, table: torch.Tensor, number: int) -> None:
         """A part of the table, into the place of the last but one."""
@@ -107,22 +119,18 @@ class FlashSoftmax:
         self._parts[number % 2].round(rows, len(rows))
         self._scalings[number].copy_(self._parts[number % 2].scaling)
 
-    def _differentiate_rows(self, table: torch.Tensor, log_sum: torch.Tensor, scale: torch.Tensor) -> None:
+    def _differentiate_rows(self, table: torch.Tensor) -> None:
         """Updates the rows but those of the batch, by what the softmax gives them: targets are not told apart."""
         queries, rows, dim = self._shape[:3]
-        most = scale.amax()  # what differs between queries goes into the exponent
-        self._less.fill_(torch.inf)
-        self._less[:queries].copy_(log_sum - SHARE_BITS - (scale / most).log2())
-        torch.mul(self._asked.inverse, most * (LOG_2 * 2.0**-SHARE_BITS), out=self._gradient_unit)
         _, rate, epsilon, _ = self._update.rule
         is_fused = self._of_part is None
         each = rows if is_fused else len(self._of_part)
         for first in range(0, rows, each):
             count = min(each, rows - first)
-            out = self.aside if is_fused else self._of_part
+            out = self._update.aside if is_fused else self._of_part
             self._kernels.gradients_of_rows[(-(-count // GRADIENTS.rows),)](
                 self._asked.values, table, self._scalings, self._less, self._asked.inverse, self._gradient_unit,
-                self._update.slots, out, self.aside, rate, epsilon, first, count, PART=self._part,
+                self._update.slots, out, self._update.aside, rate, epsilon, first, count, PART=self._part,
                 ALL_QUERIES=whole_queries(queries), DIM=dim, STRIDE=table.stride(0), OUT_STRIDE=dim, WIDTH=self._width,
                 QUERIES=GRADIENTS.queries, ROWS=GRADIENTS.rows, STAGES=stages_on(self._device, GRADIENTS.stages),
                 ADAGRAD=is_fused, num_warps=GRADIENTS.warps)

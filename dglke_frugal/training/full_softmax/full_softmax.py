@@ -94,6 +94,7 @@ class FullSoftmax:
     def _step(self, form: BatchForm, batch, buffers: "_Buffers", entities: torch.Tensor, relations: torch.Tensor):
         """entities, relations: (rows, stride), embedding and state."""
         config, step = self._config, batch["step"]
+        buffers.entities.begin(entities)
         dim, relation_dim = config.step.entity_dim, config.step.relation_dim
         entity_ids = batch["entity_rows"].clamp(max=len(entities) - 1)  # beyond the batch's own they only pad
         relation_ids = batch["relation_rows"].clamp(max=len(relations) - 1)
@@ -140,6 +141,7 @@ class FullSoftmax:
         ends = (answers, fixed) if form.corrupt_head else (fixed, answers)
         query, saved = self._relation_query.forward(*ends)
         softmax.query.copy_(query)
+        softmax.begin(relations)
         loss, of_query = softmax.meet(relations, batch["relation_rows"], targets, scale, batch["step"], weight)
         self._sums[3] += weight * loss
         self._sums[4] += loss
@@ -162,25 +164,27 @@ class FullSoftmax:
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
         branch: behind which there are the penalties."""
         stream, dim, relation_dim = self._device.stream, ends.shape[1], of_relation.shape[1]
-        sums = torch.empty_like(buffers.entities.aside)
+        sums = ends.new_empty(len(batch["entity_rows"]), dim)
         of_relations = sums.new_empty(len(batch["relation_rows"]), relation_dim)
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, stream)
         segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], of_relations, stream)
-        buffers.entities.end(batch["entity_rows"])
-        sums += buffers.entities.aside
-        if buffers.relations is not None:
-            buffers.relations.end(batch["relation_rows"])
-            of_relations += buffers.relations.aside
         branch.join()
         for gradient, (amount, slope) in zip((sums, of_relations), penalties):
             gradient += slope
             self._sums[2] += amount
             self._sums[3] += amount
+        if buffers.relations is not None:
+            buffers.relations.end(batch["relation_rows"], of_relations)
         entity_count, relation_count = batch["counts"].split(1)
-        _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule.native,
-                                    stream)
+        self._update_relations(batch, buffers, relations, of_relations, relation_count)
+        buffers.entities.end(batch["entity_rows"], sums)  # last, for the update of all other rows takes long
+        _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule.native, stream)
+
+    def _update_relations(self, batch, buffers, relations, of_relations, count):
+        """By their sums of gradients. count: (1,), of the batch's."""
+        stream, relation_dim = self._device.stream, of_relations.shape[1]
         if self._rule.corrections is None or buffers.relations is not None:
-            _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], relation_count, of_relations,
+            _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], count, of_relations,
                                         self._rule.native, stream)
             return
         # Adam moves rows without a gradient, too; that of relation prediction has moved them.

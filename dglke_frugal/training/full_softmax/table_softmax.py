@@ -33,7 +33,6 @@ class TableSoftmax:
 
     Attributes:
         query: (B, dim), to be filled before `meet`.
-        aside: see TableUpdate; after `end`.
     """
 
     def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
@@ -52,9 +51,11 @@ class TableSoftmax:
             self._of_part = zeros(whole_words(self._part), padded(shape.dim))[:, : shape.dim]
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
         self._update = TableUpdate(device, shape, rule)
-        self.aside = self._update.aside
         self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
+
+    def begin(self, table: torch.Tensor) -> None:
+        """Before `meet`, beside what makes the queries: what needs the table alone."""
 
     def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
              step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -97,11 +98,12 @@ class TableSoftmax:
                 self._update.apply(table, first + begin, of_part, products.gradient_unit)
         return loss, of_query
 
-    def end(self, batch_rows: torch.Tensor) -> None:
-        """What follows comes behind the update."""
+    def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> None:
+        """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's rows
+        are added; these alone are not updated yet."""
         if self._at_once:
             self._branch.join()
-        self._update.end(batch_rows)
+        self._update.end(batch_rows, sums)
 
     def _score(self, tile: torch.Tensor) -> torch.Tensor:
         """(B, n) scores of a tile, which the products then are of."""

@@ -26,7 +26,7 @@ class TableUpdate:
     Attributes:
         slots: (rows + 1,) int32: of a row among the batch's, and -1 for others.
         rule: of the optimizer, as kernels take it.
-        aside: (U, dim), afterwards: gradients by their scores of the batch's rows, which alone are not updated yet.
+        aside: (U, dim), gradients by their scores of the batch's rows, which alone are not updated.
     """
 
     def __init__(self, device: Device, shape: TableShape, rule: Tuple):
@@ -52,6 +52,7 @@ class TableUpdate:
         _native.softmax_update_tile(table, self._dim, first, gradients, self.slots, self.aside, self.rule,
                                     self._device.stream, unit)
 
-    def end(self, batch_rows: torch.Tensor) -> None:
-        """As at the beginning."""
+    def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> None:
+        """As at the beginning. sums: (U, dim), to which the gradients aside are added."""
         self.slots.index_fill_(0, batch_rows, -1)
+        sums += self.aside
