@@ -98,7 +98,7 @@ class Stepper:
             return Plan(self.ids[-1]), no_op
         memory, plan = self.memories[step % STEPS_ON_DEVICE]
         final = self.rows.final_plan()
-        return plan.cut(size), lambda: memory.copy_(final, non_blocking=True)
+        return plan.cut(size), lambda: self.device.copy(memory.data_ptr(), final.data_ptr(), memory.numel())
 
     def _work(self, plan, records, entries):
         put = self.device.upload
