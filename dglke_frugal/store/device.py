@@ -173,7 +173,6 @@ class Stream:
     Attributes:
         torch: the torch.cuda.Stream.
         number: what kernels and copies take for it.
-        last: the point that was recorded last.
     """
 
     make_event = _CudaEvent
@@ -185,6 +184,7 @@ class Stream:
 
     @property
     def last(self) -> Event:
+        """The point that was recorded last."""
         return self._events[0]
 
     def hold(self, event: Event) -> None:

@@ -58,5 +58,5 @@ def flash_floats(optimizer: str, queries: int, rows: int, dim: int, in_batch: in
     """What FlashSoftmax holds. in_batch: rows of a batch, at most."""
     part, wide = min(PART, rows), width(dim)
     held = splits(queries, part)[1] * whole_queries(queries) * (wide + 2)  # sums
-    held += (2 * part + whole_queries(queries)) * wide // 2 + in_batch * queries + rows
+    held += (2 * part + whole_queries(queries)) * wide // 2 + (in_batch + dim) * queries + rows
     return held + (0 if optimizer == "adagrad" else min(GRADIENT_PART, rows) * dim)
