@@ -1,4 +1,5 @@
-"""Standard output and standard error that cannot end a run: closed terminals, ended readers, full disks."""
+"""Standard output and standard error of runs, in one or several processes: closed terminals, ended readers and full disks
+do not end them, and lines stay whole."""
 
 from __future__ import annotations
 
@@ -6,6 +7,13 @@ import contextlib
 import os
 import sys
 from typing import Iterator
+
+
+def say(line: str) -> None:
+    """Print a line by one write: where output is not buffered (PYTHONUNBUFFERED), print makes two of it, between which
+    other processes' lines would come."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 class _Tolerant:

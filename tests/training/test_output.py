@@ -1,5 +1,6 @@
 """A training whose output goes nowhere is trained all the same: closed and full outputs, readers and terminals that went."""
 
+import io
 import os
 import pty
 import subprocess
@@ -8,6 +9,8 @@ import time
 
 import pytest
 from training.conftest import tables
+
+from dglke_frugal.output import say
 
 LONG = ["--max_step", 400, "--log_interval", 1]  # more output than pipes and buffers hold
 
@@ -68,3 +71,31 @@ def test_ranks_whose_output_goes_nowhere(runs):
                           text=True)
     assert done.returncode == 0, done.stderr
     assert tables(folder) == expected
+
+
+class _Pipe(io.StringIO):
+    """An output that is not buffered: keeps what each write brought."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = []
+
+    def write(self, text):
+        self.writes.append(text)
+        return len(text)
+
+
+def test_a_line_of_the_log_is_one_write(monkeypatch):
+    """Several ranks have one standard output, and with PYTHONUNBUFFERED each write goes there at once."""
+    pipe = _Pipe()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    say("[proc 1][Train](30/30) average pos_loss: 0.5")
+    assert pipe.writes == ["[proc 1][Train](30/30) average pos_loss: 0.5\n"]
+
+
+def test_the_lines_of_a_run_are_one_write_each(monkeypatch, runs):
+    pipe = _Pipe()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    runs("--max_step", 20, "--log_interval", 10)
+    logged = [text for text in pipe.writes if "[Train]" in text or text.startswith("proc 0")]
+    assert len(logged) > 8 and all(text.endswith("\n") for text in logged)

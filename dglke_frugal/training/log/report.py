@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Dict, Iterator, Optional
 
+from ...output import say
 from ...progress import progress
 from ..loop import TrainingLoop
 from ..overview import short, time_left
@@ -125,7 +126,7 @@ class Report:
         if self._bar is not None:
             self._bar.write(line)
         else:
-            print(line, flush=True)
+            say(line)
 
     def close(self, done: int) -> None:
         """The training is over after `done` steps: say what was not said yet."""
@@ -134,7 +135,7 @@ class Report:
                 self._log(done)
         if self._bar is not None:
             self._bar.close()
-        print(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds", flush=True)
+        say(f"proc {self._rank} takes {self._now().clock + self._pauses - self._start.clock:.3f} seconds")
 
     def totals(self) -> Dict[str, object]:
         """What the run's summary says of the whole training of this process, without validations and checkpoints."""
