@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import threading
+import time
 from collections import deque
 from typing import Callable, Deque, Optional, Sequence, Tuple
 
@@ -56,11 +57,13 @@ class Device:
         torch_device: where its tensors lie.
         stream: what kernels take as their stream, in the work that is being enqueued.
         in_place: whether a table that lies in its memory as a whole is the host table itself.
+        waited_seconds: how long the host has waited in `wait_for`.
     """
 
     torch_device = torch.device("cpu")
     in_place = False
     stream = 0
+    waited_seconds = 0.0
 
     def submit(self, work: Callable[[], None], after: Optional[Event] = None) -> None:
         """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
@@ -85,6 +88,12 @@ class Device:
     def record(self) -> Event:
         """The point behind everything submitted so far, and so behind all arrivals."""
         return Event()
+
+    def wait_for(self, event: Event) -> None:
+        """Wait until the device has come as far as the event, because the host is ahead of it as far as it may be."""
+        began = time.perf_counter()
+        event.wait()
+        self.waited_seconds += time.perf_counter() - began
 
     def branch(self) -> "Branch":
         """In submitted work: what is run in it comes behind all work so far, and beside what follows until it joins."""

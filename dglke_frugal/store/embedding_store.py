@@ -43,6 +43,7 @@ class EmbeddingStore:
 
     Attributes:
         steps: where steps find their rows and leave them.
+        device: where steps compute; None for the CPU.
         stalls: what a device has waited for rows (stalls.Stalls); None without one.
     """
 
@@ -72,6 +73,7 @@ class EmbeddingStore:
     def _hold(self, rows: RankRows) -> None:
         """gather and apply mean the table, until a step of these rows begins."""
         self._ranked, self.steps = rows, rows.steps
+        self.device = rows.device
         self.stalls = rows.steps.stalls if rows.device is not None else None
         self._rows = self._table
         self._drained_after = 0  # steps that had ended when all was in the table
@@ -153,7 +155,7 @@ class EmbeddingStore:
         self._rows = self.steps
 
     def _refuse_device(self) -> None:
-        if self._ranked.device is not None:
+        if self.device is not None:
             raise RuntimeError("a step's rows lie on the device, which reads and updates them there; use "
                                "dglke_frugal.Embedding, or a DeviceExecutor, for steps of your own")
 

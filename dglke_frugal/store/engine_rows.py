@@ -107,7 +107,7 @@ class EngineRows(DeviceRows):
 
     def _finish(self, step: int, event) -> None:
         """Wait until the step has been published."""
-        event.wait()
+        self.device.wait_for(event)
 
 
 class MappedRows(EngineRows):

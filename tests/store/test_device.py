@@ -1,5 +1,6 @@
 """What a device does with work: order, repetition, failure."""
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from devices import CUDA, STREAMS, QueuedDevice, device, make_device, queued_dev
 
 from dglke_frugal import _native
 from dglke_frugal.errors import InputError
-from dglke_frugal.store.device import CudaDevice, GraphedWork, Watch
+from dglke_frugal.store.device import CudaDevice, Device, Event, GraphedWork, Watch
 
 
 class Recorder:
@@ -117,6 +118,15 @@ def test_pieces_of_host_memory_arrive_together(kind):
     for first, floats in ((0, 4), (8, 600), (900, 100)):
         expected[first : first + floats] = coming[first : first + floats]
     assert torch.equal(arrived.cpu(), expected)
+
+
+def test_what_the_host_waits_for_its_device_is_counted(monkeypatch):
+    device, clock = Device(), iter([1.0, 3.5, 10.0, 10.25])
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: next(clock))
+        for _ in range(2):
+            device.wait_for(Event())
+    assert device.waited_seconds == 2.75 and Device.waited_seconds == 0
 
 
 def test_pieces_that_are_no_whole_words_are_refused():

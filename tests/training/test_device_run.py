@@ -147,6 +147,13 @@ def test_products_of_torch_are_near_the_cpus_own_step(on_device, runs, monkeypat
     assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
 
 
+@pytest.mark.parametrize("store", [["--flush", "p2f", "--host_write", "direct"], ["--flush", "none"]])
+def test_a_run_says_how_long_its_host_has_waited_for_the_device(on_device, runs, store):
+    shares = logged(on_device("queued", *store), "train/device_wait_share")
+    assert [step for step, _ in shares] == [20, 40, 48] and all(0 < share < 1 for _, share in shares)
+    assert not logged(runs(*STEPS), "train/device_wait_share")
+
+
 @pytest.mark.parametrize("kind", ["queued", CUDA])
 def test_a_run_that_is_resumed_has_the_same_bits(on_device, kind):
     flags = ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lru"]

@@ -19,18 +19,22 @@ BAR_SECONDS = 0.5  # between two looks at the counters
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the loop has come at one moment. clock: seconds, pauses left out."""
+    """How far the loop has come at one moment. clock: seconds, pauses left out. waited: seconds that the host has waited
+    for its device, None without one."""
 
     clock: float
     steps: int
     triples: int
     seconds: Dict[str, float]
     store: Optional[StoreCounters]
+    waited: Optional[float] = None
 
     @classmethod
     def of(cls, loop: TrainingLoop, pauses: float = 0.0) -> "Progress":
         """The loop at this moment; `pauses` are the seconds to leave out."""
-        return cls(time.perf_counter() - pauses, loop.steps, loop.triples, dict(loop.seconds), loop.tables.counters())
+        device = loop.tables.entity.device
+        return cls(time.perf_counter() - pauses, loop.steps, loop.triples, dict(loop.seconds), loop.tables.counters(),
+                   device and device.waited_seconds)
 
     def rates(self, since: "Progress") -> Dict[str, float]:
         """Speed and waiting since an earlier moment, by the names that the trackers see."""
@@ -39,6 +43,8 @@ class Progress:
                  "train/steps_per_second": (self.steps - since.steps) / elapsed,
                  "train/sample_wait_share": (self.seconds["sample"] - since.seconds["sample"]) / elapsed,
                  "train/stall_share": 0.0}
+        if self.waited is not None:
+            rates["train/device_wait_share"] = (self.waited - since.waited) / elapsed
         if self.store:
             store = self.store - since.store
             rates["train/stall_share"] = store.stall_seconds / elapsed

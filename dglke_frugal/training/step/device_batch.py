@@ -137,7 +137,7 @@ class BlockTransfer:
     def _forget(self, count: int) -> None:
         """Let go of the batches that were sent first, when they have arrived."""
         if count:
-            self._sent[count - 1][1].wait()
+            self._device.wait_for(self._sent[count - 1][1])
         for _ in range(count):
             self._sent.popleft()
 
