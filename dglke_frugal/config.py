@@ -237,7 +237,8 @@ class StoreConfig:
     (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
     process suggest. flush: p2f, sync, or none, which updates the host
     table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which has
-    nothing to cache, and otherwise goes by cores (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its cache does not hold (store/host_read.py).
+    nothing to cache, and otherwise goes by cores (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its
+    cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
     flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
@@ -300,8 +301,8 @@ class TrainConfig:
 
     @property
     def flush_mode(self) -> str:
-        """How rows get home: --flush, or P2F. Processes that leave the CPU no core for flush threads do so with each step
-        instead, which was 2 to 5 % faster where it was measured (docs/ranks.md)."""
+        """How rows get home: --flush, or P2F. With processes that leave the CPU no core for flush threads they do so with
+        each step, which was up to 5 % faster where it was measured (docs/p2f.md)."""
         device = self.device
         crowded = device.gpu[0] < 0 and 1 < device.ranks >= len(os.sched_getaffinity(0))
         return self.store.flush or ("sync" if crowded else "p2f")

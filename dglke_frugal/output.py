@@ -1,5 +1,5 @@
-"""Standard output and standard error of runs, in one or several processes: closed terminals, ended readers and full disks
-do not end them, and lines stay whole."""
+"""Standard output and standard error of runs, in one or several processes: closed terminals, ended readers and full
+disks do not end them, and lines stay whole."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ void bind_device(nb::module_& module) {
       .def_prop_ro("nbytes", &HostRegistration::bytes);
 
   nb::class_<StreamEvent>(module, "StreamEvent",
-                          "A point in the order of work of the streams of CUDA device number `device`, which are given as numbers. See "
-                          "csrc/device/stream_event.h.")
+                          "A point in the order of work of the streams of CUDA device number `device`, which are given as "
+                          "numbers. See csrc/device/stream_event.h.")
       .def(nb::init<int>(), "device"_a)
       .def("record", &StreamEvent::record, "stream"_a, "From now on it is behind all that the stream has been given.")
       .def("hold", &StreamEvent::hold, "stream"_a, "What the stream is given from now on waits for it.")
@@ -95,8 +95,8 @@ void bind_device(nb::module_& module) {
              "Copies `count` bytes from one address to another, of a CUDA device or of pinned or registered memory, in "
              "the order of a stream.");
   module.def("fetch_pieces", &fetch_pieces, "pieces"_a, "stream"_a,
-             "As enqueue_copy from pinned or registered memory to a CUDA device, of up to eight pieces (to, source, count) "
-             "in one launch. Addresses and counts are multiples of 16.");
+             "As enqueue_copy from pinned or registered memory to a CUDA device, of up to eight pieces (to, source, "
+             "count) in one launch. Addresses and counts are multiples of 16.");
 }
 
 }  // namespace frugal

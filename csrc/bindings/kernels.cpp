@@ -150,7 +150,8 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
                               const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
                               const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
-  require(!counter || (on_cuda(cache) && value && turn && counter->size() == 1 && value->size() == 1 && turn->size() == 1),
+  require(!counter || (on_cuda(cache) && value && turn && counter->size() == 1 && value->size() == 1 &&
+                       turn->size() == 1),
           "a kernel that publishes runs on a CUDA device, and needs a counter, its value and a turn, one number each");
   const cuda::Publication publication =
       counter ? cuda::Publication{counter->data(), value->data(), reinterpret_cast<unsigned*>(turn->data())}
@@ -228,8 +229,8 @@ void bind_kernels(nb::module_& module) {
              nb::keep_alive<0, 6>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(), nb::keep_alive<0, 12>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
              "target[u] of `cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
-             "where `cache` lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) int32 "
-             "there, zero at first, for the kernel's own use.");
+             "where `cache` lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
+             "int32 there, zero at first, for the kernel's own use.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",

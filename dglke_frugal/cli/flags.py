@@ -152,9 +152,9 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--sampler_threads", type=int, default=default.sampler_threads,
                        help="threads that sample, of each process; 0: by its cores (%(default)s)")
     store.add_argument("--flush", choices=FLUSH_MODES,
-                       help="p2f: in the background, by next use (default on a GPU, and for several processes); sync: before the "
-                            "next step (default for processes that leave the CPU no core to flush on); none: update the host "
-                            "table in place (default on the CPU)")
+                       help="p2f: in the background, by next use (default on a GPU, and for several processes); sync: before "
+                            "the next step (default for processes that leave the CPU no core to flush on); none: update "
+                            "the host table in place (default on the CPU)")
     store.add_argument("--flush_threads", type=int,
                        help="threads that flush (2; for several processes up to 8, by cores)")
     store.add_argument(

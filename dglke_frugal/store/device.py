@@ -70,7 +70,8 @@ class Device:
         work()
 
     def arrive(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
-        """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and `after`.
+        """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and
+        `after`.
 
         What is submitted later comes after it. Returns the point behind it.
         """

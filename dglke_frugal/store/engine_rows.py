@@ -183,7 +183,8 @@ class DirectWriteRows(MappedRows):
 
     def _depart(self, plan):
         if self._is_cuda:
-            return [self._return(plan, IN_FLIGHT, self._crossing(), self._published_counter, plan.published, self._turn)]
+            published = self._published_counter, plan.published, self._turn
+            return [self._return(plan, IN_FLIGHT, self._crossing(), *published)]
         return [self._return(plan, IN_FLIGHT, self._crossing()), *super()._publish(plan)]
 
     def _crossing(self) -> str:

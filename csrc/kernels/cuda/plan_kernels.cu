@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Few threads have to keep the bus busy. So `lanes` of them, a team, look at the plan of several rows at once, and then have
-// words of kTogether of the wanted ones under way.
+// Few threads have to keep the bus busy. So `lanes` of them, a team, look at the plan of several rows at once, and then
+// have words of kTogether of the wanted ones under way.
 constexpr int kTogether = 4;
 
 struct Team {
@@ -124,16 +124,17 @@ __global__ void __launch_bounds__(kMostThreads)
     arrive_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   constexpr int kLooked = 8;  // rows at a time: fewer than lanes, so that all teams get some
   const Team team(lanes);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (blockDim.x / lanes) * kLooked;
-  for (std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / lanes) + threadIdx.x / lanes) * kLooked;
-       first < reads.count; first += step) {
+  const std::int64_t teams = blockDim.x / lanes;  // of a block
+  const std::int64_t step = gridDim.x * teams * kLooked;
+  for (std::int64_t first = (blockIdx.x * teams + threadIdx.x / lanes) * kLooked; first < reads.count; first += step) {
     const std::int64_t u = first + team.lane;
     const bool is_wanted = team.lane < kLooked && u < reads.count && reads.source[u] == kFromHost;
     const std::int64_t row = is_wanted ? reads.rows[u] : 0;
     move_rows(
         team, is_wanted, static_cast<int>(memory.record_floats() / 4),
         [&](int of, const Word*& from, float*& to) {
-          from = reinterpret_cast<const Word*>(memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride);
+          const std::int64_t place = __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
+          from = reinterpret_cast<const Word*>(memory.host_rows + place);
           to = records + (first + of) * memory.record_stride();
         },
         [&](float* to, int i, const Word& word) {
@@ -157,7 +158,8 @@ __global__ void __launch_bounds__(kMostThreads)
     move_rows(
         team, is_wanted, static_cast<int>(memory.record_floats() / 4),
         [&](int of, const Word*& from, float*& to) {
-          from = reinterpret_cast<const Word*>(memory.cache + __shfl_sync(team.mask, slot, of, team.lanes) * memory.stride);
+          const std::int64_t place = __shfl_sync(team.mask, slot, of, team.lanes) * memory.stride;
+          from = reinterpret_cast<const Word*>(memory.cache + place);
           to = memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
         },
         [](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; });

@@ -26,15 +26,15 @@ struct Blocks {
 };
 // Where the computation waits for the bus, and where it runs beside arrivals and departures, which then take as few
 // multiprocessors as they can.
-// Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself: so
-// few threads on many of them.
+// Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
+// so few threads on many of them.
 inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{16, 64};
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
 
-// A counter in mapped host memory that gets *value, which is read on the device, once all rows of a kernel are visible to
-// the host. turn: zeroed device memory for the kernel's own use.
+// A counter in mapped host memory that gets *value, which is read on the device, once all rows of a kernel are visible
+// to the host. turn: zeroed device memory for the kernel's own use.
 struct Publication {
   std::uint64_t* counter = nullptr;
   const std::int64_t* value = nullptr;

@@ -99,8 +99,8 @@ class TableSoftmax:
         return loss, of_query
 
     def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> None:
-        """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's rows
-        are added; these alone are not updated yet."""
+        """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's
+        rows are added; these alone are not updated yet."""
         if self._at_once:
             self._branch.join()
         self._update.end(batch_rows, sums)

@@ -19,8 +19,8 @@ BAR_SECONDS = 0.5  # between two looks at the counters
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the loop has come at one moment. clock: seconds, pauses left out. waited: seconds that the host has waited
-    for its device, None without one."""
+    """How far the loop has come at one moment. clock: seconds, pauses left out. waited: seconds that the host has
+    waited for its device, None without one."""
 
     clock: float
     steps: int
