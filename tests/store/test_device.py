@@ -143,7 +143,7 @@ def test_an_event_is_what_a_stream_and_the_host_wait_for():
     values = torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
     with torch.cuda.stream(first):
-        torch.cuda._sleep(20_000_000)
+        torch.cuda._sleep(500_000_000)  # a quarter of a second
         values.fill_(3)
     event.record(first.cuda_stream)
     assert not event.passed() and never.passed()
