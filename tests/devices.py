@@ -8,9 +8,38 @@ from collections import deque
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dglke_frugal.store.device import Branch, CudaDevice, Device, Event, Stream
 from dglke_frugal.store.device_executor import CallersDevice
+
+
+class _NoTorch(TorchDispatchMode):
+    """Refuses torch's operations, but for reading a number."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        assert operation is torch.ops.aten._local_scalar_dense.default, (
+            f"{operation} in what arrives or departs, whose stream on a GPU is not torch's current one")
+        return operation(*args, **(kwargs or {}))
+
+
+def without_torch(work):
+    """Work that arrives or departs, as CudaDevice takes it."""
+    def checked():
+        with _NoTorch():
+            work()
+
+    return checked
+
+
+class PlainDevice(Device):
+    """The CPU as a device."""
+
+    def arrive(self, work, after=None):
+        return super().arrive(without_torch(work), after)
+
+    def depart(self, work):
+        return super().depart(without_torch(work))
 
 
 class QueuedDevice(Device):
@@ -55,7 +84,7 @@ class QueuedDevice(Device):
         self._put(self._submitted, work, after)
 
     def arrive(self, work, after=None):
-        self._put(self._arrivals, work, after)
+        self._put(self._arrivals, without_torch(work), after)
         arrived = self._record(self._arrivals)
         self._submitted.put(arrived.passed.wait)
         return arrived
@@ -63,9 +92,10 @@ class QueuedDevice(Device):
     def depart(self, work):
         def late():
             time.sleep(self._delay)
-            work()
+            checked()
 
-        self._put(self._departures, late if self._delay else work, self.record())
+        checked = without_torch(work)
+        self._put(self._departures, late if self._delay else checked, self.record())
         return self._record(self._departures)
 
     def record(self):
@@ -129,7 +159,7 @@ class StreamsDevice(CudaDevice):
         self.stream = stream.cuda_stream
 
     def _beside_work(self, stream, work, after):
-        event = super()._beside_work(stream, lambda: stream.torch.enqueue(work), after)
+        event = super()._beside_work(stream, lambda: stream.torch.enqueue(without_torch(work)), after)
         self._run_ahead()
         return event
 
@@ -257,7 +287,7 @@ def run_step(step, number, batch, rows):
 def make_device(name):
     if name in STREAMS:
         return StreamsDevice(*STREAMS[name])
-    return {"cpu": Device, "queued": QueuedDevice,
+    return {"cpu": PlainDevice, "queued": QueuedDevice,
             "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 
