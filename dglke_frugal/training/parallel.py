@@ -33,7 +33,7 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
 
 
 def known_gain(peer: bool, resident: bool) -> str:
-    """What columns gained where they were measured (docs/ranks.md). peer: whether devices reach each other's memory.
+    """What columns gained where they were measured (docs/ranks_measured.md). peer: whether devices reach each other's memory.
     resident: whether they hold all rows."""
     if not peer:
         return ("without peer access two H200 trained 1.3 times as many triples/s as one on 20 million rows, and 0.8 "
