@@ -169,7 +169,8 @@ def pages(results: Mapping[str, Mapping[str, Any]], folder: str = "performance")
         facts = result.get(MACHINE, {})
         listed.append([f"[{stem}]({folder}/{stem}.md)", title.replace("|", "\\|"), facts.get("gpu") or "no GPU",
                        str(facts.get("date", "-"))])
-    parts = ["# Performance", textwrap.fill(ABOUT, 120), "From a measured rate to eight GPUs: [ranks_measured.md](ranks_measured.md)."]
+    parts = ["# Performance", textwrap.fill(ABOUT, 120),
+             "From a measured rate to eight GPUs: [ranks_measured.md](ranks_measured.md)."]
     if reached := targets.rows(results):
         heads = ["what", "key", "figure", "bar", "reached", "file", "clean origin"]
         rows = [[*map(cell, row), "yes" if has_clean_origin(results[row[-1].strip("`")].get(MACHINE, {})) else "**no**"]

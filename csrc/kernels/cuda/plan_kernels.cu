@@ -146,6 +146,13 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
+// What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store is
+// not kept back by any cache.
+__device__ void store_counter(std::uint64_t* counter, const std::int64_t* value) {
+  __threadfence_system();
+  *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
+}
+
 __global__ void __launch_bounds__(kMostThreads)
     return_kernel(RowMemory memory, RowReturns returns, Publication publication, int lanes) {
   const Team team(lanes);
@@ -168,9 +175,7 @@ __global__ void __launch_bounds__(kMostThreads)
   __threadfence_system();  // each thread orders its own stores before the block's turn
   __syncthreads();
   if (threadIdx.x != 0) return;
-  if (atomicInc(publication.turn, gridDim.x - 1) != gridDim.x - 1) return;
-  __threadfence_system();
-  *reinterpret_cast<volatile std::uint64_t*>(publication.counter) = static_cast<std::uint64_t>(*publication.value);
+  if (atomicInc(publication.turn, gridDim.x - 1) == gridDim.x - 1) store_counter(publication.counter, publication.value);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -198,12 +203,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Kernels before this one on the stream are done, but what they wrote to host memory is only ordered before the counter
-// by the fence; the volatile store is not kept back by any cache.
-__global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) {
-  __threadfence_system();
-  *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
-}
+// Kernels before this one on the stream are done.
+__global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) { store_counter(counter, value); }
 
 using GatherKernel = void (*)(RowMemory, RowReads, float*, int);
 
@@ -250,13 +251,7 @@ void gather(const RowMemory& memory, const RowReads& reads, float* records, cons
   const Blocks most = blocks_by(launch.crossing, is_arrival ? kArrivalBlocks : kBusBlocks,
                                 is_arrival ? kFewArrivalBlocks : kBusBlocks);
   const int threads = most.threads;
-  if (is_arrival) {
-    const auto kernel = arrival_of(memory.element);
-    kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
-    cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows at most");
-    return;
-  }
-  const auto kernel = gather_of(memory.element);
+  const auto kernel = is_arrival ? arrival_of(memory.element) : gather_of(memory.element);
   kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }

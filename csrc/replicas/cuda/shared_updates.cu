@@ -3,8 +3,8 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "kernels/cuda/fetch.cuh"
 #include "kernels/cuda/device_warp.cuh"
+#include "kernels/cuda/fetch.cuh"
 #include "optim/mean_square.h"
 #include "replicas/cuda/place_of.cuh"
 

@@ -110,7 +110,7 @@ class BlockTransfer:
         self._rows = [[rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
                       for at in self.blocks]
         self._own: Dict[int, torch.Tensor] = {}  # by turn: where batches are packed that are in no block yet
-        self._sent: Deque[Tuple[_native.Batch, Event]] = deque()  # batches whose blocks nobody else may have, until
+        self._sent: Deque[Tuple[_native.Batch, Event]] = deque()  # whose blocks nobody else may have before
         self._turn = -1
 
     def send(self, batch: _native.Batch, after: Optional[Event] = None) -> int:
