@@ -5,10 +5,13 @@ import random
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
 from shared_memory import nothing_left
+
+from dglke_frugal.training.ranks.launch import OwnProcesses
 
 LONG = ["--max_step", 1_000_000, "--log_interval", 20]
 
@@ -42,6 +45,19 @@ def test_a_rank_that_is_killed_stops_all(ranks, number):
     output = finish(process, others)
     assert process.returncode == 1
     assert "Rank 2" in output.splitlines()[-1] and f"has ended by {number.name}" in output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("sentence, explained", [
+    ("Rank 2 has ended.", "Rank 2 has ended by SIGKILL"),
+    ("Rank 2 (process 71) has ended.", "Rank 2 (process 71) has ended by SIGKILL"),
+    ("Rank 1 stopped: Rank 2 (process 71) has ended.", "Rank 1 stopped: Rank 2 (process 71) has ended by SIGKILL"),
+    ("Rank 0 (process 70) has ended.", "Rank 0 (process 70) has ended."),
+    ("Rank 1 stopped: the disk is on fire", "Rank 1 stopped: the disk is on fire")])
+def test_the_end_of_a_rank_is_its_own_whoever_says_so(monkeypatch, sentence, explained):
+    children = {1: SimpleNamespace(end=lambda: "with exit code 1"), 2: SimpleNamespace(end=lambda: "by SIGKILL")}
+    processes = OwnProcesses(3)
+    monkeypatch.setattr(processes, "_children", children)
+    assert processes.explain(sentence) == explained
 
 
 @pytest.mark.usefixtures("left_behind")

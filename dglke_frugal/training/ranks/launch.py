@@ -37,7 +37,7 @@ class OwnProcesses:
 
     def explain(self, sentence: str) -> str:
         """A sentence that says that a rank has ended, with how it ended and what it said last."""
-        ended = re.match(r"Rank (\d+)\b.* has ended\.$", sentence)
+        ended = re.search(r"Rank (\d+)(?: \(process \d+\))? has ended\.$", sentence)  # whoever it was that heard of it
         child = self._children.get(int(ended[1])) if ended else None
         return f"{sentence[:-1]} {child.end()}" if child else sentence
 
