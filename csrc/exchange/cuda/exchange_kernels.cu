@@ -4,6 +4,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
+#include "kernels/cuda/last_block.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -18,16 +19,11 @@ __global__ void __launch_bounds__(kMostRanks) meet_kernel(const __grid_constant_
 // By a block: its words of this rank's mean squares go to the mirrors. Whether it is the last block of the kernel to be
 // done.
 __device__ bool send(const DeviceExchange& x, std::int64_t words) {
-  __shared__ bool is_last;
   const float4* from = reinterpret_cast<const float4*>(x.squares.own.own);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads)
     for (int m = 0; m < x.squares.own.count; ++m) reinterpret_cast<float4*>(x.squares.own.at[m])[i] = from[i];
-  __threadfence_system();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicInc(x.blocks_sent, gridDim.x - 1) == gridDim.x - 1;
-  __syncthreads();
-  return is_last;
+  return is_last_block(x.blocks_sent);
 }
 
 // All blocks must have room on the device at once.

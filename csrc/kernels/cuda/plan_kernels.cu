@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
+#include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/word_copy.h"
 #include "memory/half.h"
@@ -71,8 +72,12 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 // Few threads have to keep the bus busy. So `lanes` of them, a team, look at the plan of several rows at once, and then
-// have words of kTogether of the wanted ones under way.
-constexpr int kTogether = 4;
+// have words of `together` of the wanted ones under way.
+constexpr int kMostTogether = 4;
+
+struct Sharing {
+  int lanes, looked, together;
+};
 
 struct Team {
   int lanes, lane, first_lane;
@@ -86,26 +91,28 @@ struct Team {
 };
 
 // way_of(of): from where to where row number `of` of the team's goes, a pair of a source and a target; all lanes ask.
-// store(target, i, word).
-template <typename WayOf, typename Store>
-__device__ void move_rows(const Team& team, bool is_wanted, int words, WayOf way_of, Store store) {
+// store(target, i, word). stored(): behind the rows that were under way at once, before the next ones are.
+template <typename WayOf, typename Store, typename Stored>
+__device__ void move_rows(const Team& team, bool is_wanted, int together, int words, WayOf way_of, Store store,
+                          Stored stored) {
   unsigned left = __ballot_sync(team.mask, is_wanted) >> team.first_lane;
   while (left != 0) {
     int count = 0;
-    const Word* from[kTogether];
-    float* to[kTogether];
+    const Word* from[kMostTogether];
+    float* to[kMostTogether];
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
-      const int of = left != 0 ? __ffs(static_cast<int>(left)) - 1 : 0;
-      count += left != 0;
-      left &= left - 1;
+    for (int r = 0; r < kMostTogether; ++r) {
+      const bool is_one = r < together && left != 0;
+      const int of = is_one ? __ffs(static_cast<int>(left)) - 1 : 0;
+      count += is_one;
+      if (is_one) left &= left - 1;
       way_of(of, from[r], to[r]);
     }
     for (int begin = team.lane; begin < words; begin += kWordsInFlight * team.lanes) {
-      Word moved[kTogether][kWordsInFlight];
+      Word moved[kMostTogether][kWordsInFlight];
       const auto each = [&](auto body) {
 #pragma unroll
-        for (int r = 0; r < kTogether; ++r)
+        for (int r = 0; r < kMostTogether; ++r)
 #pragma unroll
           for (int k = 0; k < kWordsInFlight; ++k) {
             const int i = begin + k * team.lanes;
@@ -115,23 +122,33 @@ __device__ void move_rows(const Team& team, bool is_wanted, int words, WayOf way
       each([&](int r, int i, Word& word) { word = from[r][i]; });
       each([&](int r, int i, Word& word) { store(to[r], i, word); });
     }
+    stored();
   }
 }
+
+// The first row that a team looks at, of its own and of all teams' together; then every `step`-th.
+struct Looks {
+  std::int64_t first, step;
+
+  __device__ explicit Looks(const Sharing& by) {
+    const std::int64_t teams = blockDim.x / by.lanes;  // of a block
+    first = (blockIdx.x * teams + threadIdx.x / by.lanes) * by.looked;
+    step = gridDim.x * teams * by.looked;
+  }
+};
 
 // The rows of a step that come from the host, in floats.
 template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
-    arrive_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
-  constexpr int kLooked = 8;  // rows at a time: fewer than lanes, so that all teams get some
-  const Team team(lanes);
-  const std::int64_t teams = blockDim.x / lanes;  // of a block
-  const std::int64_t step = gridDim.x * teams * kLooked;
-  for (std::int64_t first = (blockIdx.x * teams + threadIdx.x / lanes) * kLooked; first < reads.count; first += step) {
+    arrive_kernel(RowMemory memory, RowReads reads, float* records, Sharing by) {
+  const Team team(by.lanes);
+  const Looks looks(by);
+  for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
     const std::int64_t u = first + team.lane;
-    const bool is_wanted = team.lane < kLooked && u < reads.count && reads.source[u] == kFromHost;
+    const bool is_wanted = team.lane < by.looked && u < reads.count && reads.source[u] == kFromHost;
     const std::int64_t row = is_wanted ? reads.rows[u] : 0;
     move_rows(
-        team, is_wanted, static_cast<int>(memory.record_floats() / 4),
+        team, is_wanted, by.together, static_cast<int>(memory.record_floats() / 4),
         [&](int of, const Word*& from, float*& to) {
           const std::int64_t place = __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
           from = reinterpret_cast<const Word*>(memory.host_rows + place);
@@ -142,7 +159,8 @@ __global__ void __launch_bounds__(kMostThreads)
             reinterpret_cast<Word*>(to)[i] = word;
           else
             expand_word<kElement>(memory, word, i, to);
-        });
+        },
+        [] {});
   }
 }
 
@@ -153,29 +171,54 @@ __device__ void store_counter(std::uint64_t* counter, const std::int64_t* value)
   *reinterpret_cast<volatile std::uint64_t*>(counter) = static_cast<std::uint64_t>(*value);
 }
 
+// The word that a thread has stored last. Stores wait in front of the bus, and what else a device does waits with them, to
+// the end of each kernel; so who stores beside the computation looks from time to time whether its stores have come home.
+struct LastWord {
+  Word* place = nullptr;
+  float value = 0.0f;
+
+  __device__ void store(float* to, int i, const Word& word) {
+    place = reinterpret_cast<Word*>(to) + i;
+    value = word.at[0];
+    *place = word;
+  }
+  // Returns once it shows in host memory, which no read reaches before the stores ahead of it; or after a few looks, in
+  // case that others write there, too.
+  __device__ void await() const {
+    constexpr int kLooks = 4;
+    if (place == nullptr) return;
+    const auto* there = reinterpret_cast<const volatile std::uint32_t*>(place);
+    for (int look = 0; look < kLooks && *there != bits_of(value); ++look) {
+    }
+  }
+};
+
+template <bool kAwaits>
 __global__ void __launch_bounds__(kMostThreads)
-    return_kernel(RowMemory memory, RowReturns returns, Publication publication, int lanes) {
-  const Team team(lanes);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x - team.lane;
-       first < returns.count; first += step) {
+    return_kernel(RowMemory memory, RowReturns returns, Publication publication, Sharing by) {
+  const Team team(by.lanes);
+  const Looks looks(by);
+  for (std::int64_t first = looks.first; first < returns.count; first += looks.step) {
     const std::int64_t u = first + team.lane;
-    const bool is_wanted = u < returns.count && returns.leave[u] == returns.wanted;
+    const bool is_wanted = team.lane < by.looked && u < returns.count && returns.leave[u] == returns.wanted;
     const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
+    LastWord last;
     move_rows(
-        team, is_wanted, static_cast<int>(memory.record_floats() / 4),
+        team, is_wanted, by.together, static_cast<int>(memory.record_floats() / 4),
         [&](int of, const Word*& from, float*& to) {
           const std::int64_t place = __shfl_sync(team.mask, slot, of, team.lanes) * memory.stride;
           from = reinterpret_cast<const Word*>(memory.cache + place);
           to = memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
         },
-        [](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; });
+        [&](float* to, int i, const Word& word) { last.store(to, i, word); },
+        [&] {
+          if (!kAwaits) return;
+          if (team.lane == 0) last.await();
+          __syncwarp(team.mask);
+        });
   }
-  if (publication.counter == nullptr) return;
-  __threadfence_system();  // each thread orders its own stores before the block's turn
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (atomicInc(publication.turn, gridDim.x - 1) == gridDim.x - 1) store_counter(publication.counter, publication.value);
+  if (publication.counter != nullptr && is_last_block(publication.turn) && threadIdx.x == 0)
+    store_counter(publication.counter, publication.value);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -207,6 +250,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) { store_counter(counter, value); }
 
 using GatherKernel = void (*)(RowMemory, RowReads, float*, int);
+using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing);
 
 GatherKernel gather_of(RowElement element) {
   return element == RowElement::kFloat32   ? gather_kernel
@@ -214,7 +258,7 @@ GatherKernel gather_of(RowElement element) {
                                            : expand_kernel<RowElement::kBfloat16>;
 }
 
-GatherKernel arrival_of(RowElement element) {
+ArriveKernel arrival_of(RowElement element) {
   return element == RowElement::kFloat32   ? arrive_kernel<RowElement::kFloat32>
          : element == RowElement::kFloat16 ? arrive_kernel<RowElement::kFloat16>
                                            : arrive_kernel<RowElement::kBfloat16>;
@@ -242,17 +286,31 @@ const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blocks& fe
   }
 }
 
+// As even as it goes: each team looks as often as the others, at as many rows.
+Sharing share_rows(std::int64_t rows, int lanes, unsigned blocks, const Blocks& of, int together) {
+  const std::int64_t teams = static_cast<std::int64_t>(blocks) * (of.threads / lanes);
+  const std::int64_t looks = std::max<std::int64_t>(1, (rows + teams * lanes - 1) / (teams * lanes));
+  return {lanes, static_cast<int>(std::max<std::int64_t>(1, (rows + teams * looks - 1) / (teams * looks))), together};
+}
+
 }  // namespace
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
   const int lanes = lanes_for(memory);
-  const bool is_arrival = reads.part == ReadPart::kHost;
-  const Blocks most = blocks_by(launch.crossing, is_arrival ? kArrivalBlocks : kBusBlocks,
-                                is_arrival ? kFewArrivalBlocks : kBusBlocks);
-  const int threads = most.threads;
-  const auto kernel = is_arrival ? arrival_of(memory.element) : gather_of(memory.element);
-  kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
+  if (reads.part == ReadPart::kHost) {
+    const Blocks most = blocks_by(launch.crossing, kArrivalBlocks, kFewArrivalBlocks);
+    const unsigned blocks = blocks_for(reads.count, lanes, most);
+    const int threads = most.threads;
+    const Sharing by = share_rows(reads.count, lanes, blocks, most, kMostTogether);
+    const auto kernel = arrival_of(memory.element);
+    kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, reads, records, by);
+  } else {
+    const Blocks most = blocks_by(launch.crossing, kBusBlocks, kBusBlocks);
+    const int threads = most.threads;
+    const auto kernel = gather_of(memory.element);
+    kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
+  }
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
@@ -261,9 +319,15 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
   if (returns.count == 0 && publication.counter == nullptr) return;
   const int lanes = lanes_for(memory);
   const Blocks most = blocks_by(launch.crossing, kDepartureBlocks, kFewDepartureBlocks);
-  const unsigned blocks = std::max(1u, blocks_for(returns.count, 1, most));  // a thread looks at the plan of a row
+  const unsigned blocks = std::max(1u, blocks_for(returns.count, lanes, most));
+  const bool awaits = launch.crossing == Crossing::kBus;
+  const auto together = awaits ? std::clamp(kBytesAwaited / (4 * memory.record_floats()), std::int64_t{1},
+                                            std::int64_t{kMostTogether})
+                               : kMostTogether;
+  const Sharing by = share_rows(returns.count, lanes, blocks, most, static_cast<int>(together));
   const int threads = most.threads;
-  return_kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, returns, publication, lanes);
+  const auto kernel = awaits ? return_kernel<true> : return_kernel<false>;
+  kernel<<<blocks, threads, 0, stream_of(launch)>>>(memory, returns, publication, by);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 

@@ -5,6 +5,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
+#include "kernels/cuda/last_block.cuh"
 #include "replicas/cuda/place_of.cuh"
 
 namespace frugal::cuda {
@@ -88,7 +89,6 @@ __device__ void copy_row(const float* from, std::int64_t floats, float* to) {
 __global__ void __launch_bounds__(kThreads)
     send_kernel(const __grid_constant__ DeviceExchange x, const ReplicaPart part,
                 const __grid_constant__ ReplicaRows rows) {
-  __shared__ bool is_last;
   const std::uint64_t number = next_number(x);
   const OwnPart to{parts_of(x, number).own};
   const std::int64_t used = *rows.used < part.rows ? *rows.used : part.rows;
@@ -101,11 +101,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t within = unit - e * of_entry;
     sum_row(part, e ? rows.entry[1] : rows.entry[0], e, within / pieces, within % pieces * kLanes, to);
   }
-  __threadfence_system();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicInc(x.blocks_sent, gridDim.x - 1) == gridDim.x - 1;
-  __syncthreads();
-  if (is_last) tell(x, number);
+  if (is_last_block(x.blocks_sent)) tell(x, number);
 }
 
 FRUGAL_HOST_DEVICE std::int64_t fetched_pieces(const ReplicaPart& part) { return (part.rows + kFetched - 1) / kFetched; }

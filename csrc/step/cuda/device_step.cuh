@@ -85,7 +85,10 @@ struct Step {
   FRUGAL_DEVICE int owner(std::int64_t edge) const { return static_cast<std::uint32_t>(edge) / shares.rows; }
   // Where an owner reads the raw value whose place is `at`.
   FRUGAL_DEVICE float* raw_place(int owner, float* at) const { return shares.to[owner] + (at - shares.own); }
-  // Stores a raw value of a positive.
+  // Stores a raw value of a positive. What is stored for others needs no fence here, which would wait for all stores on
+  // their way to host memory, too: the word that says it is there comes from a later kernel of the same stream, which
+  // happens after this one, and its release at system scope takes with it all that happened before (PTX's memory
+  // consistency model, causality order).
   FRUGAL_DEVICE void put(std::int64_t edge, float* at, float value) const {
     *(shares.ranks > 0 ? raw_place(owner(edge), at) : at) = value;
   }
@@ -104,10 +107,6 @@ struct Step {
 #pragma unroll
     for (int m = 0; m < kMostRanks - 1; ++m)
       if (m < mirrors.count) *reinterpret_cast<float4*>(mirrors.at[m] + (at - mirrors.own)) = value;
-  }
-  // Behind what a thread has stored for others: they see it before a word that a later kernel writes.
-  FRUGAL_DEVICE void finish_stores() const {
-    if (shares.ranks > 0) __threadfence_system();
   }
   // Where column p of a row lies in one that is cut into padded parts.
   FRUGAL_DEVICE std::int64_t place(std::int64_t p) const { return p < part ? p : p - part + part_stride; }

@@ -80,7 +80,6 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   meet_lanes();
   const std::int64_t dim = s.model.entity_dim;
   if (Program::kSimilarity == Similarity::kL2) s.put(edge, s.query_square + edge, dot(rows.query, rows.query, dim));
-  s.finish_stores();
   write_parts(s, rows.query, s.query + edge * s.stride);
 }
 
@@ -127,7 +126,6 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
       const auto number = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
       const std::uint32_t chunk = number / columns;
       s.put_for_chunk(chunk, s.negative_square + chunk * s.weight_stride + number % columns, dot(copy, copy, dim));
-      s.finish_stores();
     }
     return;
   }
@@ -210,7 +208,7 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   meet_teams();
   for (std::int64_t j = 4 * threadIdx.x; j < s.weight_stride; j += 4 * kThreads)
     s.give(s.weight + edge * s.weight_stride + j, *reinterpret_cast<const float4*>(row.values + j));
-  if (row_team() != 0) return s.finish_stores();
+  if (row_team() != 0) return;
   if (kSquared)
     facts.weight_sum = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
   if constexpr (Program::kSimilarity == Similarity::kModulus) {
@@ -222,7 +220,6 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   float* const to = reinterpret_cast<float*>(s.facts + edge);
   if (lane() == 0) s.give(to, {facts.memo, facts.score_gradient, facts.weight_sum, facts.plain});
   if (lane() == 1) s.give(to + 4, {facts.positive_loss, facts.negative_loss, 0.0f, 0.0f});
-  s.finish_stores();
 }
 
 // Floats of shared memory: a row five times.

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
       put_four(first_row + T::row(i), first_column + T::column(0), {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
-    return s.finish_stores();
+    return;
   }
   if (s.shares.ranks > 0) {  // over a link whole lines travel best
     static_assert(T::kSharedFloats >= T::kRows * T::kColumns && T::kColumns % 4 == 0);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
     for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads)
       put_four(first_row + i / T::kColumns, first_column + i % T::kColumns,
                *reinterpret_cast<const float4*>(shared + i));
-    return s.finish_stores();
+    return;
   }
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)

@@ -177,6 +177,7 @@ inline int __syncthreads_or(int vote) {
   emulation::meet_block();
   return any;
 }
+inline void __threadfence() {}
 inline void __threadfence_system() {}
 inline unsigned atomicMax(unsigned* to, unsigned value) {
   const unsigned before = *to;
