@@ -174,9 +174,7 @@ class DirectWriteRows(MappedRows):
         return super()._gather(plan, records, part)
 
     def reads(self, plan):
-        if self.rounding:
-            return None
-        return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
+        return self.table.dim, self.cache, self.cache, plan.rows, plan.source, "cache", self.table.element
 
     def _publish(self, plan):
         return ()  # with the departure
