@@ -1,13 +1,14 @@
 """A large generated graph from its files to its metrics, in planned memory.
 
     python -m benchmarks.large_graph --json FILE [--entities 20000000] [--triples 100000000] [--hidden_dim 95]
-                                     [--row_dtype fp16] [--gpu 0] [--cache_ratio 0.05] [--steps 200]
+                                     [--row_dtype fp16] [--gpu 0 [1 ...]] [--cache_ratio 0.05] [--steps 200] [--skip_test]
 
 Writes a skewed graph in Freebase's layout (relations and held-out triples in Freebase's proportions), then trains some
 steps and tests against 1000 sampled candidates by the command line, in a process of its own. peak_over_plan compares
 the most memory that process held with what was planned before it allocated anything; swapped_bytes is how much of it
 was ever swapped out, by the kernel's count over the machine. With Freebase's entities (--entities 86054151) the steps
-per second are [freebase_steps_per_second] also.
+per second are [freebase_steps_per_second] also. Several GPUs share the columns: a step of all of them has as many batches;
+their test puts whole tables together, which takes the memory of the tables once more (--skip_test).
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ def train(data: Path, runs: Path, options: argparse.Namespace) -> dict:
     command = [sys.executable, "-m", "dglke_frugal", "train", "--dataset", "Freebase", "--data_path", str(data)]
     command += ["--save_path", str(runs), "--model_name", "TransE_l2", "--hidden_dim", str(options.hidden_dim), "--gamma", "10"]
     command += ["--lr", "0.1", "-rc", "1e-9", "-adv", "--batch_size", "1000", "--neg_sample_size", "200", "--seed", "1"]
-    command += ["--max_step", str(options.steps), "--log_interval", str(options.steps // INTERVALS), "--test", "--no_save_emb"]
+    command += ["--max_step", str(options.steps), "--log_interval", str(options.steps // INTERVALS), "--no_save_emb"]
+    command += [] if options.skip_test else ["--test"]
     command += ["--neg_sample_size_eval", "1000", "--batch_size_eval", "1000", "--eval_percent", "0.05"]
-    command += ["--row_dtype", options.row_dtype, "--gpu", str(options.gpu)]
-    command += ["--cache_ratio", str(options.cache_ratio)] if options.gpu >= 0 else []
+    command += ["--row_dtype", options.row_dtype, "--gpu", *map(str, options.gpu)]
+    command += ["--cache_ratio", str(options.cache_ratio)] if options.gpu[0] >= 0 else []
+    command += ["--parallel", "dims"] if len(options.gpu) > 1 else []
     subprocess.run(command, check=True)
     folder = runs / "TransE_l2_Freebase_0"
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
@@ -61,7 +64,8 @@ def main() -> None:
     parser.add_argument("--triples", type=int, default=100_000_000, help="to train on (%(default)s)")
     parser.add_argument("--hidden_dim", type=int, default=95, help="(%(default)s)")
     parser.add_argument("--row_dtype", choices=ROW_DTYPES, default="fp32", help="(%(default)s)")
-    parser.add_argument("--gpu", type=int, default=-1, help="-1: the CPU (%(default)s)")
+    parser.add_argument("--gpu", type=int, nargs="+", default=[-1], help="-1: the CPU (%(default)s)")
+    parser.add_argument("--skip_test", action="store_true", help="train only")
     parser.add_argument("--cache_ratio", type=float, default=0.05, help="of the rows, on a GPU (%(default)s)")
     parser.add_argument("--steps", type=int, default=200, help="of training (%(default)s)")
     parser.add_argument("--folder", type=Path, help="where graph and run go, about 25 bytes a triple (a temporary one)")
@@ -80,13 +84,13 @@ def main() -> None:
         "hidden_dim": options.hidden_dim, "row_dtype": options.row_dtype, "gpu": options.gpu, "steps": run["steps"],
         "generate_seconds": made - began, "run_seconds": whole,
         "load_and_initialize_seconds": run["seconds"]["initialization"],
-        "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
-        "steps_per_second": run["steps_per_second"], "cache_ratio": options.cache_ratio if options.gpu >= 0 else None,
-        "test_seconds": run["seconds"]["testing"], "test": run["test"],
+        "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"] * len(options.gpu),
+        "steps_per_second": run["steps_per_second"], "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
+        "test_seconds": run["seconds"].get("testing"), "test": run.get("test"),
         "planned_bytes": run["planned_host_bytes"], "peak_bytes": run["peak_host_bytes"],
         "peak_over_plan": run["peak_host_bytes"] / run["planned_host_bytes"], "swapped_bytes": swapped_out() - swapped,
     }  # fmt: skip
-    if options.entities == FREEBASE_ENTITIES:
+    if options.entities == FREEBASE_ENTITIES and len(options.gpu) == 1:
         result["freebase_steps_per_second"] = run["steps_per_second"]
     print(json.dumps(result, indent=2))
     if options.json:
