@@ -31,7 +31,7 @@ using Matrix = nb::ndarray<float, nb::ndim<2>>;
 using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig>;
 using Table = std::tuple<std::string, std::int64_t, std::int64_t, bool>;
 using Reads = std::optional<std::tuple<std::int64_t, bindings::Rows, std::optional<bindings::Rows>,
-                                       Vector<std::int64_t>, Vector<std::int32_t>, std::string, std::string>>;
+                                       Vector<std::int64_t>, Vector<std::int32_t>, std::string>>;
 using Squares = std::optional<std::tuple<Floats, Floats, Floats>>;
 
 cuda::DeviceRows rows(const Matrix& matrix, std::int64_t least_rows, std::int64_t least_columns, const char* what) {
@@ -51,8 +51,8 @@ std::int64_t workspace_floats(const TrainStep& step, const StepBlock& block) {
 // Of the records of one table; none where they have been gathered.
 cuda::RecordReads reads(const Reads& given, const Matrix& records) {
   if (!given) return {};
-  const auto& [dim, host, cache, rows, source, part, element] = *given;
-  cuda::RecordReads found{bindings::memory_beside(dim, host, cache, {}, records, 1, bindings::element_named(element)),
+  const auto& [dim, host, cache, rows, source, part] = *given;
+  cuda::RecordReads found{bindings::memory_of(dim, host, cache, {}, records.stride(0)),
                           bindings::reads_of(rows, source, records)};
   found.reads.part = bindings::part_of(part);
   if (!on_cuda(records)) check_reads(found.memory, bindings::extent_of(host, cache, {}), found.reads);
@@ -176,7 +176,7 @@ void bind_step_block(nb::module_& module) {
       "squares"_a.none(), "losses"_a, "workspace"_a.none(), "stream"_a = 0, "exchange"_a.none() = nb::none(),
       "products"_a = "fp32",
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
-      "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part, element: see prepare_gather) are "
+      "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
       "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
       "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "

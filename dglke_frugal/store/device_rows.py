@@ -157,7 +157,7 @@ class DeviceRows:
 
     def reads(self, plan: Plan) -> Optional[tuple]:
         """What _native.compute_gradients takes to gather the records on its way, instead of `gather`; None where they
-        come over the bus, or are not worth it."""
+        come over the bus, are in halves, or are not worth it."""
         return None
 
     def update(self, plan: Plan, records: torch.Tensor, entries: Sequence, used=None) -> Optional[tuple]:
@@ -311,8 +311,10 @@ class ResidentRows(DeviceRows):
         return super()._gather(plan._replace(source=source), records, part)
 
     def reads(self, plan):
+        if self.rounding:
+            return None
         source, _ = self._constants(len(plan.rows))
-        return self.table.dim, self.cache, None, plan.rows, source, "all", self.table.element
+        return self.dim, self.cache, None, plan.rows, source, "all"
 
     def _places(self, plan):
         _, leave = self._constants(len(plan.rows))

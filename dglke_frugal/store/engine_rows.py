@@ -174,7 +174,9 @@ class DirectWriteRows(MappedRows):
         return super()._gather(plan, records, part)
 
     def reads(self, plan):
-        return self.table.dim, self.cache, self.cache, plan.rows, plan.source, "cache", self.table.element
+        if self.rounding:
+            return None
+        return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
 
     def _publish(self, plan):
         return ()  # with the departure

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
-#include "kernels/cuda/half_records.cuh"
 #include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/word_copy.h"
@@ -25,6 +24,35 @@ __global__ void __launch_bounds__(kMostThreads)
   for (std::int64_t u = blockIdx.x * rows_of_block + threadIdx.x / lanes; u < reads.count;
        u += gridDim.x * rows_of_block)
     if (reads.wants(u)) copy_record(records + u * memory.stride, source_of(memory, reads, u), memory, lane, lanes);
+}
+
+// Word i of a record in halves, in floats.
+template <RowElement kElement>
+__device__ void expand_word(const RowMemory& memory, const Word& word, int i, float* record) {
+  constexpr int kHalves = 8;
+  if (kHalves * (i + 1) <= memory.dim) {
+    Word wide[2];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const std::uint32_t two = bits_of(word.at[k]);
+      wide[k / 2].at[k % 2 * 2] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
+      wide[k / 2].at[k % 2 * 2 + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+    }
+    Word* const to = reinterpret_cast<Word*>(record) + 2 * i;
+    to[0] = wide[0];
+    to[1] = wide[1];
+    return;
+  }
+  for (int k = 0; k < 4; ++k) {  // the last halves, the state, padding
+    const std::int64_t place = 4 * i + k, state = place - memory.embedding_floats(), column = 2 * place;
+    if (state >= 0) {
+      if (state < memory.state) record[memory.dim + state] = word.at[k];
+      continue;
+    }
+    const std::uint32_t two = bits_of(word.at[k]);
+    record[column] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
+    if (column + 1 < memory.dim) record[column + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+  }
 }
 
 // As gather_kernel, of rows in halves.

@@ -7,7 +7,6 @@
 #include "models/row_model.h"
 #include "models/similarity/similarity.h"
 #include "optim/mean_square.h"
-#include "step/cuda/early_rows.cuh"
 #include "step/cuda/gradient_kernels.h"
 #include "step/cuda/tiles.cuh"
 
@@ -65,17 +64,15 @@ struct Step {
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
   FRUGAL_DEVICE const float* relation(std::int64_t slot) const { return relations.data + slot * relations.stride; }
-  // The same where records may not have been gathered yet, on their way to shared memory, without state.
-  FRUGAL_DEVICE EarlyRow early_entity(std::int64_t slot, float* to) const {
-    return early(entity_reads, slot, entity(slot), model.entity_dim, to);
+  // The same where records may not have been gathered yet.
+  FRUGAL_DEVICE const float* early_entity(std::int64_t slot) const {
+    return early(entity_reads, slot, entity(slot));
   }
-  FRUGAL_DEVICE EarlyRow early_relation(std::int64_t slot, float* to) const {
-    return early(relation_reads, slot, relation(slot), model.relation_dim, to);
+  FRUGAL_DEVICE const float* early_relation(std::int64_t slot) const {
+    return early(relation_reads, slot, relation(slot));
   }
-  FRUGAL_DEVICE static EarlyRow early(const RecordReads& of, std::int64_t slot, const float* record, std::int64_t dim,
-                                      float* to) {
-    if (slot >= of.reads.count || !of.reads.wants(slot)) return {record, to, dim, false, {}};
-    return {source_of(of.memory, of.reads, slot), to, dim, of.memory.in_halves(), without_state(of.memory)};
+  FRUGAL_DEVICE static const float* early(const RecordReads& from, std::int64_t slot, const float* record) {
+    return slot < from.reads.count && from.reads.wants(slot) ? source_of(from.memory, from.reads, slot) : record;
   }
   FRUGAL_DEVICE std::int32_t slot(std::int64_t chunk, std::int64_t column) const {
     if (column >= own) return batch.negative_slot[chunk * batch.negatives_per_chunk + column - own];

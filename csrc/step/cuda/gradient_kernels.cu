@@ -70,12 +70,11 @@ __device__ void write_parts(const Step& s, const float* from, float* to) {
 }
 
 // Queries and positive scores of edges, a half-warp each.
-template <typename Program, bool kHalves>
+template <typename Program>
 __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
   const EdgeRows rows(s, shared);
-  start_rows<kLanes, kHalves>({s.early_entity(s.batch.head_slot[edge], rows.head),
-                               s.early_entity(s.batch.tail_slot[edge], rows.tail),
-                               s.early_relation(s.batch.relation_slot[edge], rows.relation)});
+  rows.load(s, s.early_entity(s.batch.head_slot[edge]), s.early_entity(s.batch.tail_slot[edge]),
+            s.early_relation(s.batch.relation_slot[edge]));
   finish_copies(half_warp());
   s.put(edge, s.positive_score + edge, Program::raw(s.model, rows.triple(), s.batch.corrupt_head, rows.query));
   meet_lanes();
@@ -87,45 +86,33 @@ __device__ void prepare_edge(const Step& s, std::int64_t edge, float* shared) {
 // One of the rows that are looked at one by one: a column of a chunk, a distinct entity or a distinct relation.
 struct SingleRow {
   enum Kind { kColumn, kEntity, kRelation, kNone } kind = kNone;
-  std::int64_t row = 0;
-  bool is_gathered = true;
-  EarlyRow early = {};
+  std::int64_t row = 0, floats = 0;
+  const float* from = nullptr;
 
   static std::int64_t count(const Step& s) {
     return s.chunks * s.columns + s.batch.most_entities + s.batch.most_relations;
   }
 
-  // to: in shared memory.
-  __device__ SingleRow(const Step& s, std::int64_t number, float* to) : row(number) {
-    early.to = to;
+  __device__ SingleRow(const Step& s, std::int64_t number) : row(number) {
     if (row < s.chunks * s.columns) {
-      kind = kColumn;
+      kind = kColumn, floats = s.model.entity_dim;
       const auto place = static_cast<std::uint32_t>(row), columns = static_cast<std::uint32_t>(s.columns);
-      early = s.early_entity(s.slot(place / columns, place % columns), to);
+      from = s.early_entity(s.slot(place / columns, place % columns));
       return;
     }
     row -= s.chunks * s.columns;
     if (row < s.batch.most_entities) {
       if (row >= s.batch.counts[0]) return;
-      early = s.early_entity(row, to);
-      is_gathered = early.from == s.entity(row);
-      if (!is_gathered) with_state(s.entity_reads.memory);
+      from = s.early_entity(row);
+      floats = from == s.entity(row) ? s.model.entity_dim : s.entity_reads.memory.record_floats();
       kind = kEntity;
       return;
     }
     row -= s.batch.most_entities;
     if (row >= s.batch.most_relations || row >= s.batch.counts[1]) return;
-    early = s.early_relation(row, to);
-    is_gathered = early.from == s.relation(row);
-    if (!is_gathered) with_state(s.relation_reads.memory);
+    from = s.early_relation(row);
+    floats = from == s.relation(row) ? s.model.relation_dim : s.relation_reads.memory.record_floats();
     kind = kRelation;
-  }
-
- private:
-  // What is not gathered yet is so by whoever copies it: with its state.
-  __device__ void with_state(const RowMemory& memory) {
-    early.memory.state = memory.state;
-    early.floats = early.in_halves ? (memory.dim + memory.state + 3) / 4 * 4 : memory.record_floats();
   }
 };
 
@@ -145,7 +132,7 @@ __device__ void prepare_row(const Step& s, const SingleRow& single, const float*
   if (single.kind == SingleRow::kNone) return;
   const bool is_entity = single.kind == SingleRow::kEntity;
   float* record = is_entity ? s.entities.data + row * s.entities.stride : s.relations.data + row * s.relations.stride;
-  if (!single.is_gathered) write_row(copy, single.early.floats, record);
+  if (single.from != record) write_row(copy, single.floats, record);
   if (!s.regularized) return;
   const float norm = s.loss.regularization_norm;
   if (is_entity) {
@@ -171,18 +158,18 @@ __host__ __device__ std::int64_t prepare_floats(const Step& s) {
 }
 
 // The first blocks take edges, the others single rows.
-template <typename Program, bool kHalves>
+template <typename Program>
 __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   float* const mine = shared + threadIdx.x / kLanes * prepare_floats(s);
   const std::int64_t team = threadIdx.x / kLanes, block = blockIdx.x - edge_blocks(s);
   if (block < 0) {
     const std::int64_t edge = static_cast<std::int64_t>(blockIdx.x) * kTeams + team;
-    if (edge < s.batch.positives) prepare_edge<Program, kHalves>(s, edge, mine);
+    if (edge < s.batch.positives) prepare_edge<Program>(s, edge, mine);
     return;
   }
-  const SingleRow single(s, block * kTeams + team, mine);
-  start_rows<kLanes, kHalves>({single.early});
+  const SingleRow single(s, block * kTeams + team);
+  start_copy<kLanes>(mine, single.from, single.floats);
   finish_copies(half_warp());
   prepare_row<Program>(s, single, mine);
 }
@@ -309,8 +296,7 @@ void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_o
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
-  const bool halves = s.entity_reads.memory.in_halves() || s.relation_reads.memory.in_halves();
-  launch(halves ? prepare_kernel<Program, true> : prepare_kernel<Program, false>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
+  launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
   launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", s);
   if (exchange) {

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "memory/half_rows.h"
 #include "memory/row_layout.h"
 #include "models/similarity/similarity.h"
 #include "optim/mean_square.h"
@@ -137,32 +136,22 @@ double difference(const std::vector<float>& actual, const std::vector<float>& ex
   return all > 0 && square >= 0 ? std::sqrt(square / all) : INFINITY;
 }
 
-// Records of which some still lie elsewhere, perhaps in halves: row u in slot (or row) count - 1 - u.
+// Records of which some still lie elsewhere: row u in slot (or row) count - 1 - u.
 class Gathered {
  public:
-  Gathered(const std::vector<float>& rows, std::int64_t dim, std::int64_t stride, std::int64_t count,
-           RowElement element = RowElement::kFloat32)
-      : dim_(dim), count_(count), stride_(RowLayout::for_dim(dim).stride), layout_(RowLayout::for_dim(dim, 1, element)),
-        wanted_(count * stride_), elsewhere_(count * layout_.stride, 9.0f), records_(wanted_.size(), 9.0f) {
+  Gathered(const std::vector<float>& rows, std::int64_t dim, std::int64_t stride, std::int64_t count)
+      : dim_(dim), count_(count), stride_(RowLayout::for_dim(dim).stride), wanted_(count * stride_),
+        elsewhere_(wanted_.size(), 9.0f), records_(wanted_.size(), 9.0f) {
     for (std::int64_t u = 0; u < count; ++u) {
-      float* const place = &elsewhere_[(count - 1 - u) * layout_.stride];
-      float* const wanted = &wanted_[u * stride_];
-      std::copy_n(&rows[u * stride], dim, wanted);
-      wanted[dim] = place[layout_.state_offset()] = 0.5f * u;
-      if (layout_.in_halves()) {
-        round_embedding_to_nearest(layout_, &rows[u * stride], place);
-        expand_record(layout_, place, wanted);
-      } else {
-        std::copy_n(wanted, dim, place);
-      }
+      std::copy_n(&rows[u * stride], dim, &wanted_[u * stride_]);
+      wanted_[u * stride_ + dim] = 0.5f * u;  // state
+      std::copy_n(&wanted_[u * stride_], dim + 1, &elsewhere_[(count - 1 - u) * stride_]);
       ids_.push_back(count - 1 - u);
     }
   }
-  cuda::DeviceRows wanted() { return {wanted_.data(), stride_}; }
   cuda::DeviceRows records() { return {records_.data(), stride_}; }
   cuda::RecordReads reads(ReadPart part) {
-    RowMemory memory{dim_, layout_.stride};
-    memory.element = layout_.element;
+    RowMemory memory{dim_, stride_};
     (part == ReadPart::kAll ? memory.host_rows : memory.cache) = elsewhere_.data();
     for (std::int64_t u = 0; u < count_; ++u) {
       source_.push_back(part == ReadPart::kAll || u % 2 == 0 ? kFromHost : static_cast<std::int32_t>(ids_[u]));
@@ -178,7 +167,6 @@ class Gathered {
 
  private:
   const std::int64_t dim_, count_, stride_;
-  const RowLayout layout_;
   std::vector<float> wanted_, elsewhere_, records_;
   std::vector<std::int64_t> ids_;
   std::vector<std::int32_t> source_;
@@ -360,7 +348,6 @@ class OneDevice {
     EXPECT_TRUE(gathered.relation == actual.relation && gathered.losses == actual.losses);
     entity_rows.expect_all();
     relation_rows.expect_all();
-    expect_of_halves(dim % 4 == 0 ? RowElement::kBfloat16 : RowElement::kFloat16, compute);
     actual.expect_squares(dim, relation_dim, case_.positive_offset);
     const bool exact = case_.products == cuda::Products::kFloat32;
     const double of_losses = case_.products == cuda::Products::kTf32 ? 1e-3 : 2e-6;
@@ -376,22 +363,6 @@ class OneDevice {
 
  private:
   static constexpr std::int64_t kAlignment = 16;  // floats
-
-  // From records in floats and from where they lie in halves, by the kernels.
-  template <typename Compute>
-  void expect_of_halves(RowElement element, const Compute& compute) {
-    const std::int64_t dim = case_.model.entity_dim, relation_dim = case_.model.relation_dim;
-    Gathered entity_rows(entities_, dim, dim + 1, kEntities, element);
-    Gathered relation_rows(relations_, relation_dim, relation_dim, kRelations, element);
-    Gradients of_floats = case_.gradients(), of_halves = case_.gradients();
-    compute(entity_rows.wanted(), relation_rows.wanted(), {}, {}, of_floats);
-    compute(entity_rows.records(), relation_rows.records(), entity_rows.reads(ReadPart::kCache),
-            relation_rows.reads(ReadPart::kAll), of_halves);
-    EXPECT_TRUE(of_halves.positive == of_floats.positive && of_halves.negative == of_floats.negative);
-    EXPECT_TRUE(of_halves.relation == of_floats.relation && of_halves.losses == of_floats.losses);
-    entity_rows.expect_all();
-    relation_rows.expect_all();
-  }
 
   cuda::DeviceRows entities() { return {entities_.data(), case_.model.entity_dim + 1}; }
   cuda::DeviceRows relations() { return {relations_.data(), case_.model.relation_dim}; }
