@@ -84,7 +84,7 @@ def main() -> None:
         "hidden_dim": options.hidden_dim, "row_dtype": options.row_dtype, "gpu": options.gpu, "steps": run["steps"],
         "generate_seconds": made - began, "run_seconds": whole,
         "load_and_initialize_seconds": run["seconds"]["initialization"],
-        "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"] * len(options.gpu),
+        "train_seconds": run["training"]["seconds"], "triples_per_second": run["training"]["triples_per_second"],
         "steps_per_second": run["steps_per_second"], "cache_ratio": options.cache_ratio if options.gpu[0] >= 0 else None,
         "test_seconds": run["seconds"].get("testing"), "test": run.get("test"),
         "planned_bytes": run["planned_host_bytes"], "peak_bytes": run["peak_host_bytes"],
