@@ -27,7 +27,7 @@ import torch
 
 from dglke_frugal import _native
 from dglke_frugal.models import find_model
-from dglke_frugal.store.device import CudaDevice
+from dglke_frugal.store.cuda_device import CudaDevice
 from dglke_frugal.store.plan_kernels import FROM_HOST, TO_CACHE, update_tables
 from dglke_frugal.training.step.native_step import native_step
 from dglke_frugal.training.step.step_config import KERNEL_MATMULS, LossConfig, StepConfig

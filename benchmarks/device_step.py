@@ -24,7 +24,8 @@ import torch
 from dglke_frugal import _native
 from dglke_frugal.config import MATMULS
 from dglke_frugal.models import find_model, model_names
-from dglke_frugal.store.device import CudaDevice, Device
+from dglke_frugal.store.cuda_device import CudaDevice
+from dglke_frugal.store.device import Device
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, ResidentRows
 from dglke_frugal.training.step.device_step import DeviceStep
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig

@@ -25,7 +25,8 @@ import torch.nn.functional as F
 
 from dglke_frugal import _native
 from dglke_frugal.config import MATMULS, state_floats
-from dglke_frugal.store.device import CudaDevice, HostDevice
+from dglke_frugal.store.cuda_device import CudaDevice
+from dglke_frugal.store.device import HostDevice
 from dglke_frugal.store.device_rows import ResidentRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.full_softmax.config import FullSoftmaxConfig

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dglke_frugal.store.device import Branch, CudaDevice, Device, Event, Stream
+from dglke_frugal.store.cuda_device import CudaDevice, Stream
+from dglke_frugal.store.device import Branch, Device, Event
 from dglke_frugal.store.device_executor import CallersDevice
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from .. import _native
-from .device import CudaDevice, Event, Stream, no_op
+from .cuda_device import CudaDevice, Stream
+from .device import Event, no_op
 from .device_rows import STEPS_ON_DEVICE, DeviceRows, Plan
 from .executor import RankExecutor
 from .flushing import RankRows

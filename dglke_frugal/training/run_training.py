@@ -93,10 +93,12 @@ def open_device(config: TrainConfig, rank: int = 0):
     gpu = config.device.gpu_of(rank)
     if gpu < 0 and not config.computes_on_device:
         return None
-    from ..store.device import CudaDevice, Device, HostDevice  # here, because it takes torch's import time
-
     if gpu >= 0:
+        from ..store.cuda_device import CudaDevice  # here, because it takes torch's import time
+
         return CudaDevice(gpu, graphs=config.device.cuda_graphs)
+    from ..store.device import Device, HostDevice
+
     return HostDevice() if config.batch.against_all else Device()
 
 

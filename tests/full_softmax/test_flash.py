@@ -3,7 +3,7 @@ import pytest
 import torch
 from full_softmax.meetings import EPSILON, RATE, Case
 
-from dglke_frugal.store.device import CudaDevice
+from dglke_frugal.store.cuda_device import CudaDevice
 from dglke_frugal.training.full_softmax import flash_shape, flash_softmax
 from dglke_frugal.training.full_softmax.flash_shape import FEWEST, flash_fits, flash_floats, splits
 from dglke_frugal.training.full_softmax.flash_softmax import FlashSoftmax

@@ -76,7 +76,7 @@ def test_threads_change_no_bit(model):
 @pytest.mark.cuda
 @pytest.mark.parametrize("model", ["ComplEx", "RESCAL"])
 def test_two_runs_on_a_gpu_have_the_same_bits(model):
-    from dglke_frugal.store.device import CudaDevice
+    from dglke_frugal.store.cuda_device import CudaDevice
 
     config, found = make_config(model, optimizer="adam", relation_prediction=0.7), []
     for _ in range(2):

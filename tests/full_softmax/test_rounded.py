@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from dglke_frugal import _native
-from dglke_frugal.store.device import CudaDevice, HostDevice
+from dglke_frugal.store.cuda_device import CudaDevice
+from dglke_frugal.store.device import HostDevice
 from dglke_frugal.training.full_softmax import full_softmax
 from dglke_frugal.training.full_softmax.rounded_products import RoundedMatrix, RoundedProducts, stages_on
 from dglke_frugal.training.full_softmax.table_softmax import TableSoftmax

@@ -47,9 +47,9 @@ DEVICE = """
 import sys
 sys.path.insert(0, {tests!r})
 import devices
-import dglke_frugal.store.device
+import dglke_frugal.store.cuda_device
 devices.torch.set_num_threads(1)
-dglke_frugal.store.device.CudaDevice = lambda index, graphs=True: {expression}
+dglke_frugal.store.cuda_device.CudaDevice = lambda index, graphs=True: {expression}
 """
 
 

@@ -65,7 +65,7 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
 @pytest.mark.parametrize("element", ["fp32", "fp16"])
 @pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
 def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, element):
-    from dglke_frugal.store.device import CudaDevice
+    from dglke_frugal.store.cuda_device import CudaDevice
 
     gc.collect()  # what earlier tests leave to it
     torch.cuda.synchronize()
