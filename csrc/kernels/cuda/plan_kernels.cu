@@ -318,12 +318,13 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
                  const Publication& publication) {
   if (returns.count == 0 && publication.counter == nullptr) return;
   const int lanes = lanes_for(memory);
-  const Blocks most = blocks_by(launch.crossing, kDepartureBlocks, kFewDepartureBlocks);
+  const std::int64_t bytes = 4 * memory.record_floats();
+  const bool awaits = launch.crossing == Crossing::kBus && bytes >= kLongRow;
+  const Blocks most =
+      blocks_by(launch.crossing, awaits ? kBoundDepartureBlocks : kDepartureBlocks, kFewDepartureBlocks);
   const unsigned blocks = std::max(1u, blocks_for(returns.count, lanes, most));
-  const bool awaits = launch.crossing == Crossing::kBus;
-  const auto together = awaits ? std::clamp(kBytesAwaited / (4 * memory.record_floats()), std::int64_t{1},
-                                            std::int64_t{kMostTogether})
-                               : kMostTogether;
+  const auto together =
+      awaits ? std::clamp(kBytesAwaited / bytes, std::int64_t{1}, std::int64_t{kMostTogether}) : kMostTogether;
   const Sharing by = share_rows(returns.count, lanes, blocks, most, static_cast<int>(together));
   const int threads = most.threads;
   const auto kernel = awaits ? return_kernel<true> : return_kernel<false>;

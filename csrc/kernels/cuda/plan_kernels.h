@@ -28,10 +28,12 @@ struct Blocks {
 // multiprocessors as they can.
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
 // so few threads on many of them.
-inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{32, 64};
-// Of rows that a warp stores into a large table before it waits until they are there: as many as the bus needs to be busy,
-// and no more, since what is computed meanwhile waits behind them.
-inline constexpr std::int64_t kBytesAwaited = 3500;
+inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{16, 64};
+// Long rows (bytes) leave for a large table by more warps, each of which waits until what it has stored is there: so many
+// bytes at a time that the bus stays busy, and no more, since what is computed meanwhile waits behind them. Short rows gain
+// nothing by that (docs/gpu.md).
+inline constexpr Blocks kBoundDepartureBlocks{32, 64};
+inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
 inline constexpr Blocks kAwaitedBlocks{512, 256};  // as many as there are rows for
 inline constexpr Blocks kAllBlocks{4096, 256};
