@@ -12,11 +12,17 @@ RANKS = (2, 4, 8)
 LINK = 4 * 2**20 / 27e-6  # bytes a second: a copy of 4 MiB from one H200 to another took 27 us
 MEETING = 5e-6  # assumed: a launch, words over NVLink and back
 FACTS = 8  # floats of a positive that go with its weights
+ROW_BYTES = 1616  # of a row of dim 400
+# Microseconds of the bus for a row of so many bytes of a table of 8 GB, both ways at once (docs/gpu.md): 43 rows of 1.6 kB
+# and 58 of .9 kB a microsecond.
+BUS_ROW = ((ROW_BYTES, 1 / 43), (900, 1 / 58))
 ABOUT = """\
 A step of n ranks by columns takes d + x. d is a step of one GPU alone (measured): with an nth of the columns and n times
 the batch, products and rows are as many. x is the exchange: the bytes that a rank sends at the rate of a copy between
 two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
-from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). "All to all": each rank sends all of its raw
+from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). Behind a cache of a large table, where one
+GPU waits for the bus, a step of n takes no less than n times as many rows of an nth of the bytes take, by rates of 43 rows
+of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take. "All to all": each rank sends all of its raw
 scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each its share of them and
 the weights of its own share to all, and there are three. "Model over that" is of the way by which it was measured.
 """
@@ -46,12 +52,20 @@ def over_bus(ranks: int, shares: bool) -> float:
     return (ranks - 1) / ranks * scores + weights / ranks + sent(ranks, True)
 
 
+def rows_over_one(ranks: int) -> float:
+    """What a rank's rows take of the bus in a step of so many ranks, over those of one GPU alone."""
+    (long, of_long), (short, of_short) = BUS_ROW
+    a_byte = (of_long - of_short) / (long - short)
+    return ranks * (of_long - a_byte * (ROW_BYTES - ROW_BYTES / ranks)) / of_long
+
+
 class ColumnModel:
     """See ABOUT. Times are in seconds."""
 
     def __init__(self, result: Mapping[str, Any]):
         self._result = result
         self.shares = result.get("exchange") == "shares"  # by which it was measured
+        self._waits_for_bus = result.get("one_gpu_waits_for") == "bus"  # behind a cache of the large table
         both = self.measured("fb15k", "columns_no_peer", 2)
         alone = self.measured("fb15k", "one_on_device", 1)
         meetings = (3 if self.shares else 2) * MEETING
@@ -68,7 +82,8 @@ class ColumnModel:
         if alone is None:
             return None
         if not leg.endswith("no_peer"):
-            return alone + sent(ranks, shares) / LINK + meetings
+            compute = alone + sent(ranks, shares) / LINK + meetings
+            return max(compute, alone * rows_over_one(ranks)) if part == "large" and self._waits_for_bus else compute
         return alone + over_bus(ranks, shares) / self.bus + meetings if self.bus else None
 
 

@@ -142,7 +142,8 @@ class Legs:
         self._report = result_file.read(path)
         self._again = self._report.get(result_file.MACHINE, {}).get("commit") != machine.commit()
         self._counts = sorted({*self._report.get("gpu_counts", ()), *counts})
-        self._report.update(gpus=list(gpus), gpu_counts=self._counts, entities=entities, exchange="shares")
+        self._report.update(gpus=list(gpus), gpu_counts=self._counts, entities=entities, exchange="shares",
+                            one_gpu_waits_for="bus")  # behind a cache of the large table, as the model of it supposes
         self._threads = len(os.sched_getaffinity(0))
 
     def leg(self, part, name, flags, model="TransE_l2", steps=6000, count=1, share=1):

@@ -167,4 +167,13 @@ def test_several_gpus_by_columns_on_paper(monkeypatch):
                                         for n in (2, 4, 8)]
     assert rows[1][1:4] == pytest.approx([1000 + 4800 + 20, 1000 + 2400 + 30, 2000])
     assert rows[0][3] is None
+    # A row takes 2 us, one of half the bytes 1.5 and of a quarter 1.25.
+    monkeypatch.setattr(column_model, "ROW_BYTES", 1000)
+    monkeypatch.setattr(column_model, "BUS_ROW", ((1000, 2.0), (500, 1.5)))
+    assert [column_model.rows_over_one(n) for n in (1, 2, 4)] == pytest.approx([1, 1.5, 2.5])
+    large = {"large": {"one": {"triples_per_second": 1e4}}}
+    for waits_for, expected in (("bus", 2.5e-3), ("host", 1e-3 + 2.4e-3 + 3e-5)):
+        model = column_model.ColumnModel({**large, "one_gpu_waits_for": waits_for})
+        monkeypatch.setattr(column_model, "LINK", 1e9 if waits_for == "bus" else 1e6)
+        assert model.step("large", "columns", "one", 4, True) == pytest.approx(expected)
     assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": result})["ranks-here"]
