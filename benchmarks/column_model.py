@@ -21,10 +21,11 @@ A step of n ranks by columns takes d + x. d is a step of one GPU alone (measured
 the batch, products and rows are as many. x is the exchange: the bytes that a rank sends at the rate of a copy between
 two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
 from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). Behind a cache of a large table, where one
-GPU waits for the bus, a step of n takes no less than n times as many rows of an nth of the bytes take, by rates of 43 rows
-of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take. "All to all": each rank sends all of its raw
-scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each its share of them and
-the weights of its own share to all, and there are three. "Model over that" is of the way by which it was measured.
+GPU waits for the bus, a step of n takes no less than n times as many rows of an nth of the bytes take, by rates of 43
+rows of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take. "All to all": each rank
+sends all of its raw scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each
+its share of them and the weights of its own share to all, and there are three. "Model over that" is of the way by which
+it was measured.
 """
 # What is compared: its name, the part, the leg of several GPUs, that of one.
 LEGS = [("FB15k, on the devices", "fb15k", "columns_on_device", "one_on_device"),

@@ -182,11 +182,10 @@ struct LastWord {
     value = word.at[0];
     *place = word;
   }
-  // Returns once it shows in host memory, which no read reaches before the stores ahead of it; or after a few looks, in
-  // case that others write there, too.
+  // By a thread that has stored one. Returns once it shows in host memory, which no read reaches before the stores ahead
+  // of it; or after a few looks, in case that others write there, too.
   __device__ void await() const {
     constexpr int kLooks = 4;
-    if (place == nullptr) return;
     const auto* there = reinterpret_cast<const volatile std::uint32_t*>(place);
     for (int look = 0; look < kLooks && *there != bits_of(value); ++look) {
     }
@@ -268,9 +267,10 @@ cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStrea
 
 int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
 
+std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
 unsigned blocks_for(std::int64_t rows, int lanes, const Blocks& most) {
-  const std::int64_t rows_per_block = most.threads / lanes;
-  return static_cast<unsigned>(std::min<std::int64_t>((rows + rows_per_block - 1) / rows_per_block, most.count));
+  return static_cast<unsigned>(std::min<std::int64_t>(pieces(rows, most.threads / lanes), most.count));
 }
 
 const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blocks& few) {
@@ -289,8 +289,8 @@ const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blocks& fe
 // As even as it goes: each team looks as often as the others, at as many rows.
 Sharing share_rows(std::int64_t rows, int lanes, unsigned blocks, const Blocks& of, int together) {
   const std::int64_t teams = static_cast<std::int64_t>(blocks) * (of.threads / lanes);
-  const std::int64_t looks = std::max<std::int64_t>(1, (rows + teams * lanes - 1) / (teams * lanes));
-  return {lanes, static_cast<int>(std::max<std::int64_t>(1, (rows + teams * looks - 1) / (teams * looks))), together};
+  const std::int64_t looks = std::max<std::int64_t>(1, pieces(rows, teams * lanes));
+  return {lanes, static_cast<int>(std::max<std::int64_t>(1, pieces(rows, teams * looks))), together};
 }
 
 }  // namespace
