@@ -21,7 +21,7 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Table = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
 
 // A read-only numpy view of the segment; `owner` keeps the segment alive. stride in elements.
 template <class T>
@@ -67,7 +67,8 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
       {{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode, "flush mode");
   engine_config.value_path =
       named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
-  engine_config.layout = {dim, static_cast<std::int64_t>(host_rows.shape(1)), state,
+  if (host_rows.stride(1) != 1) throw std::invalid_argument("each host row must be contiguous");
+  engine_config.layout = {dim, host_rows.stride(0), state,
                           bindings::element_named(element)};
   engine_config.rounding = {seed, table};
   engine_config.rows = static_cast<std::int64_t>(host_rows.shape(0));

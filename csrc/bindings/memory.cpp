@@ -48,19 +48,20 @@ void bind_memory(nb::module_& module) {
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
            [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
-              const std::string& element) {
-             new (self)
-                 HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state, element_named(element));
+              const std::string& element, int part, int parts) {
+             new (self) HostTable(rows, dim, shared ? Sharing::kShared : Sharing::kPrivate, state,
+                                  element_named(element), {part, parts});
            },
-           "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32",
-           "element: fp32, fp16 or bf16.")
+           "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32", "part"_a = 0, "parts"_a = 1,
+           "element: fp32, fp16 or bf16. part: of so many tables of this shape whose rows lie behind each other, row by "
+           "row.")
       .def("__init__",
            [](HostTable* self, const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
-              const std::string& element) {
-             new (self) HostTable(path, rows, dim, state, element_named(element));
+              const std::string& element, int part, int parts) {
+             new (self) HostTable(path, rows, dim, state, element_named(element), {part, parts});
            },
-           "path"_a, "rows"_a, "dim"_a, "state"_a = 1, "element"_a = "fp32",
-           "The shared table of another process. Raises RuntimeError if it is not there.")
+           "path"_a, "rows"_a, "dim"_a, "state"_a = 1, "element"_a = "fp32", "part"_a = 0, "parts"_a = 1,
+           "A shared table that is there already, or another part of it. Raises RuntimeError if it is not there.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
@@ -68,7 +69,8 @@ void bind_memory(nb::module_& module) {
                    "fp32, fp16 or bf16.")
       .def_prop_ro("embedding_floats", [](const HostTable& table) { return table.layout().state_offset(); },
                    "Floats whose place an embedding takes: dim, or of halves half of it, rounded up.")
-      .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; }, "Floats between rows.")
+      .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; },
+                   "Floats of a row with its padding, and from row to row where the table is the only part.")
       .def_prop_ro("state_floats", [](const HostTable& table) { return table.layout().state; },
                    "Floats of optimizer state behind a row.")
       .def_prop_ro("record_floats", [](const HostTable& table) { return table.layout().record_floats(); },
@@ -81,7 +83,7 @@ void bind_memory(nb::module_& module) {
             auto& table = in_floats(nb::cast<HostTable&>(self));
             const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
                                           static_cast<std::size_t>(table.layout().dim)};
-            const std::int64_t strides[2] = {table.layout().stride, 1};
+            const std::int64_t strides[2] = {table.pitch(), 1};
             return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
           "(rows, dim) float32 view of the embeddings. ValueError if they are in halves.")
@@ -92,7 +94,7 @@ void bind_memory(nb::module_& module) {
             if (!table.layout().in_halves()) throw std::invalid_argument("these rows are in floats");
             const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
                                           static_cast<std::size_t>(table.layout().dim)};
-            const std::int64_t strides[2] = {2 * table.layout().stride, 1};
+            const std::int64_t strides[2] = {2 * table.pitch(), 1};
             return nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
           "(rows, dim) uint16 view of embeddings in halves: their bits. ValueError if they are in floats.")
@@ -117,15 +119,25 @@ void bind_memory(nb::module_& module) {
             auto& table = nb::cast<HostTable&>(self);
             const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
                                           static_cast<std::size_t>(table.layout().stride)};
-            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self);
+            const std::int64_t strides[2] = {table.pitch(), 1};
+            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.data(), 2, shape, self, strides);
           },
           "(rows, stride) float32 view of whole rows: embedding, state, padding.")
+      .def_prop_ro(
+          "all_parts",
+          [](nb::handle self) {
+            auto& table = nb::cast<HostTable&>(self);
+            const std::size_t shape[2] = {static_cast<std::size_t>(table.rows()),
+                                          static_cast<std::size_t>(table.pitch())};
+            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(table.all_parts(), 2, shape, self);
+          },
+          "(rows, parts * stride) float32 view of the same rows of all parts.")
       .def_prop_ro(
           "state",
           [](nb::handle self) {
             auto& table = nb::cast<HostTable&>(self);
             const std::size_t shape[1] = {static_cast<std::size_t>(table.rows())};
-            const std::int64_t strides[1] = {table.layout().stride};
+            const std::int64_t strides[1] = {table.pitch()};
             return nb::ndarray<nb::numpy, float, nb::ndim<1>>(&table.state(0), 1, shape, self, strides);
           },
           "(rows,) float32 view of the optimizer state.")

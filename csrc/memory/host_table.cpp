@@ -20,41 +20,40 @@ namespace frugal {
 
 namespace {
 
-std::size_t checked_bytes(std::int64_t rows, std::int64_t dim, const RowLayout& layout) {
+RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state, RowElement element, TablePart part) {
   if (rows < 1 || dim < 1) throw std::invalid_argument("a table needs at least one row and one column");
-  if (layout.state < 0) throw std::invalid_argument("a row cannot have less than no state");
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(layout.bytes());
+  if (state < 0) throw std::invalid_argument("a row cannot have less than no state");
+  if (part.part < 0 || part.part >= part.parts) throw std::invalid_argument("there is no such part of a table");
+  return RowLayout::for_dim(dim, state, element);
 }
 
 }  // namespace
 
-HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element)
-    : rows_(rows), layout_(RowLayout::for_dim(dim, state, element)), bytes_(checked_bytes(rows, dim, layout_)) {
+HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element,
+                     TablePart part)
+    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
   if (sharing == Sharing::kShared) {
     file_ = memfd_create("frugal-table", MFD_CLOEXEC);
-    if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) != 0) {
+    if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(mapped_bytes())) != 0) {
       close(file_);
       file_ = -1;
     }
     if (file_ < 0)
-      throw std::runtime_error("cannot share " + std::to_string(bytes_) +
+      throw std::runtime_error("cannot share " + std::to_string(mapped_bytes()) +
                                " bytes of host memory: " + std::strerror(errno));
     path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }
   map(file_);
-  madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where the system grants it
-  interleave_pages(data_, bytes_);        // another: all devices and flush threads see the same mean bandwidth
+  madvise(all_parts(), mapped_bytes(), MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where it is granted
+  interleave_pages(all_parts(), mapped_bytes());  // another: all devices and flush threads see the same mean bandwidth
 }
 
 HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
-                     RowElement element)
-    : rows_(rows),
-      layout_(RowLayout::for_dim(dim, state, element)),
-      bytes_(checked_bytes(rows, dim, layout_)),
-      path_(path) {
+                     RowElement element, TablePart part)
+    : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part), path_(path) {
   file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat status {};
-  if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(bytes_)) {
+  if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(mapped_bytes())) {
     if (file_ >= 0) close(file_);
     throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) +
                              " at " + path);
@@ -64,18 +63,18 @@ HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t di
 
 void HostTable::map(int file) {
   const int flags = MAP_NORESERVE | (file >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
-  void* const address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, file, 0);
+  void* const address = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, flags, file, 0);
   if (address == MAP_FAILED) {
     const std::string reason = std::strerror(errno);
     if (file >= 0) close(file);
-    throw std::runtime_error("cannot map " + std::to_string(bytes_) + " bytes of host memory for a table of " +
+    throw std::runtime_error("cannot map " + std::to_string(mapped_bytes()) + " bytes of host memory for a table of " +
                              std::to_string(rows_) + " x " + std::to_string(layout_.dim) + ": " + reason);
   }
-  data_ = static_cast<float*>(address);
+  data_ = static_cast<float*>(address) + part_.part * layout_.stride;
 }
 
 HostTable::~HostTable() {
-  munmap(data_, bytes_);
+  munmap(all_parts(), mapped_bytes());
   if (file_ >= 0) close(file_);
 }
 

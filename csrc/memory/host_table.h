@@ -1,4 +1,4 @@
-// The home of an embedding table: one mapping of host memory, rows at a fixed stride.
+// The home of an embedding table: one mapping of host memory, rows a fixed distance apart.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,36 @@ enum class Sharing {
   kShared,   // so do children made by fork, and processes that attach
 };
 
+// Several tables of the same shape may share a mapping, row i of each behind that of the one before, then row i + 1.
+struct TablePart {
+  int part = 0, parts = 1;
+};
+
 // Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
 class HostTable {
  public:
   // rows >= 1, dim >= 1 elements, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
-  // std::runtime_error with sizes if the system refuses the mapping.
+  // std::runtime_error with sizes if the system refuses the mapping, std::invalid_argument for a part that is none.
   HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1,
-            RowElement element = RowElement::kFloat32);
-  // The shared table of another process, which must still live; path and all else are that table's. Throws
-  // std::runtime_error if the path is no table of that size.
+            RowElement element = RowElement::kFloat32, TablePart part = {});
+  // A shared table that is there already, of this process or another, which must still live; path and all else but the
+  // part are that table's. Throws std::runtime_error if the path is no table of that size.
   HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1,
-            RowElement element = RowElement::kFloat32);
+            RowElement element = RowElement::kFloat32, TablePart part = {});
   ~HostTable();
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;
 
   std::int64_t rows() const { return rows_; }
   const RowLayout& layout() const { return layout_; }
-  std::size_t bytes() const { return bytes_; }
-  float* data() { return data_; }
+  std::size_t bytes() const { return static_cast<std::size_t>(rows_ * layout_.bytes()); }
+  float* data() { return data_; }  // row 0
+  std::int64_t pitch() const { return part_.parts * layout_.stride; }  // floats from one row to the next
+  // All parts: rows() rows of pitch() floats.
+  float* all_parts() { return data_ - part_.part * layout_.stride; }
   // Where other processes attach; empty for a private table. No name in a file system, so nothing is left behind.
   const std::string& path() const { return path_; }
-  float* row(std::int64_t id) { return data_ + id * layout_.stride; }
+  float* row(std::int64_t id) { return data_ + id * pitch(); }
   float& state(std::int64_t id) { return row(id)[layout_.state_offset()]; }
 
   // Copies the embedding of a row to `values`, dim floats.
@@ -63,9 +71,11 @@ class HostTable {
   template <typename F>
   void init(std::int64_t whole_dim, const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges, F fill);
 
+  std::size_t mapped_bytes() const { return bytes() * static_cast<std::size_t>(part_.parts); }
+
   std::int64_t rows_;
   RowLayout layout_;
-  std::size_t bytes_;
+  TablePart part_;
   int file_ = -1;  // memfd of a shared table
   std::string path_;
   float* data_;

@@ -51,6 +51,34 @@ TEST(HostTable, ASharedTableIsOneTableWhereverItIsAttached) {
   EXPECT_THROW(HostTable("/proc/self/fd/100000", 100, 5), std::runtime_error);
 }
 
+TEST(HostTable, PartsHaveTheirRowsBehindEachOther) {
+  for (const RowElement element : {RowElement::kFloat32, RowElement::kFloat16}) {
+    HostTable first(20, 37, Sharing::kShared, 1, element, {0, 3});
+    HostTable last(first.path(), 20, 37, 1, element, {2, 3});
+    const std::int64_t stride = first.layout().stride;
+    EXPECT_EQ(first.pitch(), 3 * stride);
+    EXPECT_EQ(last.row(4) - last.all_parts(), (4 * 3 + 2) * stride);
+    EXPECT_EQ(first.bytes(), HostTable(20, 37, Sharing::kPrivate, 1, element).bytes());
+    HostTable alone(20, 37, Sharing::kPrivate, 1, element);
+    last.init_uniform(-1.0f, 1.0f, 3, 0, 111, {{74, 37}});
+    alone.init_uniform(-1.0f, 1.0f, 3, 0, 111, {{74, 37}});
+    last.state(19) = 5.0f;
+    std::vector<float> found(37), expected(37);
+    for (std::int64_t id = 0; id < 20; ++id) {
+      last.read(id, found.data());
+      alone.read(id, expected.data());
+      EXPECT_EQ(found, expected);
+      first.read(id, found.data());
+      EXPECT_EQ(found, std::vector<float>(37, 0.0f));
+      EXPECT_EQ(first.state(id), 0.0f);
+    }
+    EXPECT_EQ(first.all_parts()[(19 * 3 + 2) * stride + last.layout().state_offset()], 5.0f);
+  }
+  EXPECT_THROW(HostTable(3, 4, Sharing::kPrivate, 1, RowElement::kFloat32, {3, 3}), std::invalid_argument);
+  HostTable alone(9, 4, Sharing::kShared);
+  EXPECT_THROW(HostTable(alone.path(), 9, 4, 1, RowElement::kFloat32, {0, 2}), std::runtime_error);  // it has no parts
+}
+
 TEST(HostTable, RefusesNonsense) {
   EXPECT_THROW(HostTable(0, 4, Sharing::kPrivate), std::invalid_argument);
   EXPECT_THROW(HostTable(std::int64_t{1} << 46, 400, Sharing::kPrivate), std::runtime_error);
