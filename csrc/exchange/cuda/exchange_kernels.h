@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "exchange/host_exchange.h"
+#include "exchange/rank_words.h"
 
 namespace frugal::cuda {
 
@@ -26,9 +27,8 @@ struct RankParts {
   Mirrors own;
 };
 
-// Addresses as this device sees them.
-struct DeviceExchange {
-  int rank, ranks;
+// Addresses as this device sees them. The words count meetings.
+struct DeviceExchange : RankWords {
   bool near;  // whether other ranks write into this device's memory
   // Raw scores. to: where the owner of a share reads, or fetches from, what this rank has of it; part: of each rank, in
   // this device's memory, where its own share of all is read; far_part: where those are fetched from, unless near.
@@ -38,9 +38,6 @@ struct DeviceExchange {
   Mirrors weights;  // fetched from the mirror, of which there is one for all ranks, unless near
   RankParts squares;  // mean squares
   RankParts scores;   // the region of raw scores, for meetings that have no shares (replicas)
-  std::uint64_t* tell[kMostRanks];        // where this rank's number is read by each of the others
-  const std::uint64_t* hear[kMostRanks];  // and theirs by this one
-  const std::uint32_t* failed;            // in host memory
   std::uint64_t* posted;                  // in device memory: how many meetings this rank has been through
   std::uint64_t* met;                     // there, unless near: twice the number of the last one that all have come to,
                                           // and one more if somebody has failed

@@ -11,11 +11,12 @@ void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
   throw DeviceError("this build has no CUDA kernels");
 }
 
-PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
-  throw DeviceError("this build has no CUDA kernels");
-}
-PeerMemory::~PeerMemory() = default;
-std::string PeerMemory::handle() const { return {}; }
+PeerBuffer::PeerBuffer(std::size_t, const std::string&) { throw DeviceError("this build has no CUDA kernels"); }
+PeerBuffer::~PeerBuffer() = default;
+std::string PeerBuffer::handle() const { return {}; }
+char* PeerBuffer::open(const std::string&) { return nullptr; }
+
+PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange), memory_(0, "") {}
 void PeerMemory::connect(const std::vector<std::string>&) {}
 
 }  // namespace frugal::cuda

@@ -13,15 +13,15 @@ __device__ inline std::uint64_t next_number(const DeviceExchange& x) {
 }
 
 // By the first threads of a block, after all that this rank puts out has been written, in kernels before or by blocks that
-// is_last_block has heard of: it has come to a meeting.
-__device__ inline void tell(const DeviceExchange& x, std::uint64_t number) {
+// is_last_block has heard of: it has come to a number.
+__device__ inline void tell(const RankWords& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
   if (other >= x.ranks || other == x.rank) return;
   store_release(x.tell[other], number);  // what this device wrote before comes before the word
 }
 
-// By a block: asks the words of all ranks until these have come to the meeting. Whether somebody has failed.
-__device__ inline bool hear(const DeviceExchange& x, std::uint64_t number) {
+// By a block: asks the words of all ranks until these have come to the number. Whether somebody has failed.
+__device__ inline bool hear(const RankWords& x, std::uint64_t number) {
   const int other = static_cast<int>(threadIdx.x);
   bool failed = false;
   if (other < x.ranks && other != x.rank)

@@ -1,6 +1,5 @@
 #include "exchange/cuda/peer_memory.h"
 
-#include <cstring>
 #include <stdexcept>
 
 #include "device/cuda_check.h"
@@ -26,17 +25,7 @@ bool reach_each_other(int device, int other) {
          cudaDeviceCanAccessPeer(&back, other, device) == cudaSuccess && there && back;
 }
 
-PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange) {
-  cuda_check(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes()), "cudaMalloc",
-             std::to_string(bytes()) + " bytes for the exchange between ranks");
-  try {
-    cuda_check(cudaMemset(memory_, 0, bytes()), "cudaMemset");
-    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  } catch (...) {
-    release();
-    throw;
-  }
-}
+PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange), memory_(bytes(), "the exchange between ranks") {}
 
 std::size_t PeerMemory::bytes() const {
   const ExchangeFloats& floats = host_.floats();
@@ -53,45 +42,30 @@ float* PeerMemory::part_in(char* memory, ExchangeRegion region, int rank) const 
   return scores + host_.ranks() * floats.scores + rank * floats.squares;
 }
 
-PeerMemory::~PeerMemory() { release(); }
-
-void PeerMemory::release() {
-  for (void* each : opened_) cudaIpcCloseMemHandle(each);
-  opened_.clear();
-  cudaFree(memory_);
-  cudaGetLastError();  // at exit the driver may be gone already
-  memory_ = nullptr;
-}
-
-std::string PeerMemory::handle() const {
-  cudaIpcMemHandle_t handle;
-  cuda_check(cudaIpcGetMemHandle(&handle, memory_), "cudaIpcGetMemHandle", "--peer off does without");
-  return {reinterpret_cast<const char*>(&handle), sizeof handle};
-}
-
 void PeerMemory::connect(const std::vector<std::string>& handles) {
   const int rank = host_.rank(), ranks = host_.ranks();
+  char* const here = memory_.data();
   if (!handles.empty() && static_cast<int>(handles.size()) != ranks)
     throw std::invalid_argument("one handle for each rank");
   DeviceExchange x{};
   x.rank = rank;
   x.ranks = ranks;
   x.failed = &host_.words().failed;
-  x.posted = reinterpret_cast<std::uint64_t*>(memory_ + kCounters);
+  x.posted = reinterpret_cast<std::uint64_t*>(here + kCounters);
   x.blocks_done = reinterpret_cast<unsigned*>(x.posted + 1);
   x.blocks_sent = x.blocks_done + 1;
   x.met = x.posted + 2;
   x.near = !handles.empty();
   using enum ExchangeRegion;
   for (int each = 0; each < ranks; ++each) {
-    x.part[each] = part_in(memory_, kScores, each);
+    x.part[each] = part_in(here, kScores, each);
     x.scores.of[each] = x.scores.here[each] = x.part[each];
-    x.squares.of[each] = x.squares.here[each] = part_in(memory_, kSquares, each);
+    x.squares.of[each] = x.squares.here[each] = part_in(here, kSquares, each);
   }
   x.to[rank] = x.part[rank];
-  x.weights.own = part_in(memory_, kWeights, rank);
+  x.weights.own = part_in(here, kWeights, rank);
   x.scores.own.own = x.part[rank];
-  x.squares.own.own = part_in(memory_, kSquares, rank);
+  x.squares.own.own = part_in(here, kSquares, rank);
   if (!x.near && ranks > 1) {
     add(x.weights, host_.part(kWeights, rank));
     add(x.scores.own, host_.part(kScores, rank));
@@ -108,20 +82,13 @@ void PeerMemory::connect(const std::vector<std::string>& handles) {
       x.hear[other] = &host_.words().word[other].posted;
       continue;
     }
-    cudaIpcMemHandle_t handle;
-    if (handles[other].size() != sizeof handle) throw std::invalid_argument("this is no handle of a rank's memory");
-    std::memcpy(&handle, handles[other].data(), sizeof handle);
-    void* opened = nullptr;
-    cuda_check(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
-               "--peer off does without");
-    opened_.push_back(opened);
-    const auto there = static_cast<char*>(opened);
+    char* const there = memory_.open(handles[other]);
     x.to[other] = part_in(there, kScores, rank);
     add(x.weights, part_in(there, kWeights, other));
     add(x.scores.own, x.to[other]);
     add(x.squares.own, part_in(there, kSquares, rank));
     x.tell[other] = word_of(there, rank);
-    x.hear[other] = word_of(memory_, other);
+    x.hear[other] = word_of(here, other);
   }
   device_ = x;
 }
