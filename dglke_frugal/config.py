@@ -19,6 +19,7 @@ FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
+BUS_ROWS = ("own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
@@ -241,6 +242,8 @@ class StoreConfig:
     cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
+    bus_rows: what each of several GPUs by columns moves over the bus, its own columns of every row, or whole rows, of which
+    it carries every n-th (store/carried_rows.py).
     flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
     """
 
@@ -253,6 +256,7 @@ class StoreConfig:
     flush_threads: Optional[int] = None
     host_read: str = "auto"
     host_write: str = "auto"
+    bus_rows: str = "own"
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
@@ -436,6 +440,7 @@ def check(config: TrainConfig) -> None:
     _check_device(config.device)
     _check_halves(config)
     _check_saved(config)
+    _check_bus_rows(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
         raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
@@ -470,6 +475,17 @@ def _check_halves(config: TrainConfig) -> None:
         return
     if config.device.gpu[0] >= 0 and config.store.host_read == "copy":
         raise InputError(f"{flag} needs host rows that the GPU reads in place; leave --host_read copy out")
+
+
+def _check_bus_rows(config: TrainConfig) -> None:
+    """What rows that GPUs carry for each other do not have."""
+    if config.store.bus_rows == "own":
+        return
+    flags = config.to_flags()
+    for name, refused in (("peer", "off"), ("flush", "sync"), ("host_read", "copy"), ("host_write", "staged")):
+        if flags[name] == refused:
+            raise InputError(f"--bus_rows whole does not go with --{name} {refused}: GPUs hand each other rows that they "
+                             "read and write in place; leave one of the two out")
 
 
 def _check_patience(config: TrainConfig) -> None:

@@ -288,7 +288,7 @@ def run_step(step, number, batch, rows):
 def make_device(name):
     if name in STREAMS:
         return StreamsDevice(*STREAMS[name])
-    return {"cpu": PlainDevice, "queued": QueuedDevice,
+    return {"cpu": PlainDevice, "queued": QueuedDevice, "late departures": lambda: QueuedDevice(0.002),
             "cuda": lambda: CudaDevice(0), "cuda-no-graphs": lambda: CudaDevice(0, graphs=False)}[name]()
 
 

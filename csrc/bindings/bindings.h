@@ -18,6 +18,7 @@ void bind_evaluation(nanobind::module_& module);
 void bind_step(nanobind::module_& module);
 void bind_exchange(nanobind::module_& module);
 void bind_replicas(nanobind::module_& module);
+void bind_carried(nanobind::module_& module);
 void bind_step_block(nanobind::module_& module);
 void bind_full_softmax(nanobind::module_& module);
 void bind_device(nanobind::module_& module);

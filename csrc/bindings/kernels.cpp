@@ -28,7 +28,6 @@ namespace {
 using namespace bindings;
 using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
-using Counter = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
 using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>,
@@ -38,13 +37,6 @@ using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional
                           std::optional<Rounded>>;
 
 static_assert(sizeof(WriteBack) == 40, "WRITE_BACK of store/plan_kernels.py describes this structure");
-
-cuda::Crossing crossing_named(const std::string& name) {
-  return named<cuda::Crossing>({{"bus", cuda::Crossing::kBus},
-                                {"small_table", cuda::Crossing::kBusToSmallTable},
-                                {"awaited", cuda::Crossing::kBusAwaited}},
-                               name, "crossing");
-}
 
 PreparedKernel prepare_gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
                               const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,

@@ -17,6 +17,7 @@ NB_MODULE(_native, module) {
   frugal::bind_step(module);
   frugal::bind_exchange(module);
   frugal::bind_replicas(module);
+  frugal::bind_carried(module);
   frugal::bind_step_block(module);
   frugal::bind_full_softmax(module);
   frugal::bind_device(module);

@@ -10,6 +10,7 @@
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
 #include "kernels/check_plan.h"
+#include "kernels/cuda/plan_kernels.h"
 #include "kernels/row_program.h"
 
 namespace frugal::bindings {
@@ -21,6 +22,7 @@ using ConstRows = nb::ndarray<const float, nb::ndim<2>>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
+using Counter = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>;
 
 template <class Array>
 bool on_cuda(const Array& array) {
@@ -65,6 +67,13 @@ RowReads reads_of(const Vector<std::int64_t>& rows, const Vector<std::int32_t>& 
   require(rows.size() == source.size() && records.shape(0) >= rows.size(),
           "rows and source must be equally long, and records must have a row for each");
   return {rows.data(), source.data(), static_cast<std::int64_t>(rows.size())};
+}
+
+inline cuda::Crossing crossing_named(const std::string& name) {
+  return named<cuda::Crossing>({{"bus", cuda::Crossing::kBus},
+                                {"small_table", cuda::Crossing::kBusToSmallTable},
+                                {"awaited", cuda::Crossing::kBusAwaited}},
+                               name, "crossing");
 }
 
 inline ReadPart part_of(const std::string& name) {

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds and runs the tests of threads, engine, batches and exchange under the thread sanitizer and the address
+# Builds and runs the tests of threads, engine, batches, exchange and carried rows under the thread sanitizer and the address
 # sanitizer, and checks clang's thread-safety analysis. For CI: any report fails.
 # Usage: csrc/tests/run_sanitizers.sh [build folder] (default: build/sanitizers)
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build/sanitizers}
-broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*'  # those race: that is what is broken
+broken='*BrokenVariant*:*EngineMutation*:ExchangeMutations*:CarriedMutations*'  # those race: that is what is broken
 
 if command -v clang++ > /dev/null; then
   printf '%s\n' "$source"/csrc/engine/*.cpp "$source"/csrc/parallel/*.cpp |
@@ -18,7 +18,7 @@ fi
 
 export TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
 run() {
-  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange test_parallel; do
+  for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange carried/test_carried test_parallel; do
     timeout 400 "$build/$1/csrc/tests/$test" --gtest_brief=1 --gtest_filter="-$broken" || return 1
   done
   echo "$1 sanitizer: clean"
@@ -27,7 +27,7 @@ run() {
 for sanitizer in thread address,undefined; do
   cmake -S "$source" -B "$build/$sanitizer" -G Ninja -DFRUGAL_PYTHON=OFF -DFRUGAL_CUDA=OFF -DFRUGAL_TESTS=ON \
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
-  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_parallel > /dev/null
+  cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_carried test_parallel > /dev/null
 done
 run thread & # beside the other one: each keeps about one core busy
 run address,undefined

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Sequence, Union
 
-from ..config import (ALL, AUTO, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
+from ..config import (ALL, AUTO, BUS_ROWS, CACHE_POLICIES, DEFAULT_CACHE_RATIO, FLUSH_MODES, HOST_READS, HOST_WRITES, INITS,
                       LABELS, LOSSES, MATMULS, OPTIMIZERS, PARALLELS, PARTITIONS, PEERS, REGULARIZERS,
                       ROW_DTYPES, SUBSAMPLINGS, DeviceConfig, RunConfig, StoreConfig, TrainConfig)
 from ..errors import shown
@@ -171,6 +171,13 @@ def new_flags() -> argparse.ArgumentParser:
         help="how new values of such rows come home: direct, stored into the host row by the step itself, "
         "or staged, brought there by flush threads; auto: direct for GPUs, but for rows that are read by copies, in halves, "
         "or flushed by sync, with several of them (%(default)s)",
+    )
+    store.add_argument(
+        "--bus_rows",
+        choices=BUS_ROWS,
+        default=default.bus_rows,
+        help="what each of several GPUs by columns moves over the bus: its own columns of every row, or every n-th row "
+        "whole, whose other columns go to and from the other GPUs over peer access (%(default)s)",
     )
     return parser
 

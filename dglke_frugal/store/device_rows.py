@@ -113,6 +113,10 @@ class DeviceRows:
     def _make_cache(self, slots: int) -> torch.Tensor:
         return self.device.zeros(slots, self.table.stride)
 
+    def make_records(self, count: int) -> torch.Tensor:
+        """Memory for the records of one of STEPS_ON_DEVICE steps, (count, record_stride) float32."""
+        return self.device.zeros(count, self.record_stride)
+
     def announce(self, step: int, rows: np.ndarray, occurrences: np.ndarray = NO_OCCURRENCES) -> None:
         """Step `step` will use `rows` (U,) int64, ascending and distinct.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import deque
-from typing import Optional
+from typing import Callable, Optional
 
 import numpy as np
 import torch
@@ -129,16 +129,19 @@ class MappedRows(EngineRows):
         """after: an event that they come after."""
         count = len(write_backs)
         self._write_backs += count
-        value = self._write_backs
+        value, write_back = self._write_backs, self._writing_back()
 
         def work():
-            listed = self.device.upload(as_bytes(write_backs))
-            write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed, self.device.stream,
-                            state=self.state)
+            write_back(self.device.upload(as_bytes(write_backs)))
             self.device.store(self._write_backs_counter, self.device.upload(np.array([value])))
 
         self.device.submit(work, after)
         self._port.note_write_backs(count)
+
+    def _writing_back(self) -> Callable[[torch.Tensor], None]:
+        """What brings write-backs ahead of the running step, as their bytes, to where they are wanted."""
+        return lambda listed: write_back_rows(self.dim, self.table.records, self.cache, self._staging_floats, listed,
+                                              self.device.stream, state=self.state)
 
     def _publish(self, plan):
         return [self.device.storing(self._published_counter, plan.published)]

@@ -22,6 +22,7 @@ class FlushConfig:
     poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
     behind the cache on their way to host rows (csrc/engine/config.h). meets: the ranks' devices meet in each step
     (meeting_rows.py), instead of waiting at gates; value_path is then "host_row", mode "p2f" and host_read "uva".
+    carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and their tables are parts of one.
     """
 
     max_rows_per_step: int
@@ -41,6 +42,7 @@ class FlushConfig:
     poll_microseconds: int = 0
     in_flight_steps: int = 0
     meets: bool = False
+    carried: bool = False
 
 
 @dataclass(frozen=True)

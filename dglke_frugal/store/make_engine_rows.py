@@ -6,6 +6,7 @@ from typing import Optional
 
 from .. import _native
 from ..errors import InputError
+from .carried_rows import CarriedRows
 from .device import Device
 from .engine_rows import CopiedRows, DirectWriteRows, EngineRows, MappedRows
 from .flush_config import FlushConfig
@@ -21,6 +22,11 @@ def make_engine_rows(table: _native.HostTable, port: _native.RankPort, slots: in
     Raises InputError if uva is asked for and refused.
     """
     lookahead, max_rows = config.lookahead, config.max_rows_per_step
+    if config.carried:
+        try:
+            return CarriedRows(table, port, slots, lookahead, device, max_rows, rounding)
+        except _native.DeviceError as error:
+            raise InputError(f"--bus_rows whole is not possible: {error}; use --bus_rows own") from error
     host_read = "uva" if rounding else config.host_read
     try:
         way = device.host_read(table, max_rows, host_read)

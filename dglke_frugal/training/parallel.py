@@ -24,12 +24,15 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
     why_not = refusal(config)
     if device.parallel == "dims" and why_not:
         raise InputError(f"--parallel dims {why_not}; or use --parallel rows")
-    if device.parallel != "auto":
-        return config
-    chosen, reason = _choose(config, why_not)
-    if device.gpu[0] >= 0:
-        say(f"--parallel {chosen}: {reason}")
-    return replace(config, device=replace(device, parallel=chosen))
+    if device.parallel == "auto":
+        chosen, reason = _choose(config, why_not)
+        if device.gpu[0] >= 0:
+            say(f"--parallel {chosen}: {reason}")
+        config = replace(config, device=replace(device, parallel=chosen))
+    if config.store.bus_rows != "own" and config.device.parallel != "dims":
+        raise InputError(f"--bus_rows {config.store.bus_rows} is for several GPUs that share out columns (--parallel "
+                         "dims); leave it out")
+    return config
 
 
 def known_gain(peer: bool, resident: bool) -> str:

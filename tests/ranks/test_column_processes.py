@@ -71,6 +71,27 @@ def test_delays_validations_and_a_resumed_run_change_nothing(columns):
     assert "[0]Test average MRR" in output
 
 
+CARRY = ["--bus_rows", "whole", "--cache_ratio", 0.2]
+
+
+@pytest.mark.parametrize("given", [[], ["--row_dtype", "fp16"]])
+def test_rows_that_ranks_carry_for_each_other_are_those_that_each_moves_itself(columns, given):
+    """Also those that are evicted, late, validated, saved, and gone on with in the other way."""
+    expected = trained(columns.run(*DIMS, *given, "--max_step", 17)[0])
+    folder, output = columns.run(*DIMS, *given, *CARRY, "--cache_policy", "lru", "--max_step", 9, "--valid",
+                                 "--eval_interval", 4, "--eval_percent", 0.05, suffering=DELAYS)
+    assert output.count("[0]Valid average MRR") == 2
+    columns.run("--max_step", 13, "--bus_rows", "own", resume=folder)
+    columns.run("--max_step", 17, *CARRY, "--cache_policy", "static", "--lookahead", 3, resume=folder)
+    assert_same(trained(folder), expected)
+
+
+def test_three_ranks_carry_rows_of_a_model_of_two_halves(columns):
+    given = ["--gpu", 0, 0, 0, "--parallel", "dims", "--model_name", "ComplEx", "-adv", "--max_step", 11]
+    expected = trained(columns.run(*given)[0])
+    assert_same(trained(columns.run(*given, *CARRY, suffering=DELAYS)[0]), expected)
+
+
 def oracle(columns, ranks, element, *given, steps):
     """What ranks with rows in halves have in their tables after `steps` steps, by plain loops."""
     config = columns.config("--row_dtype", element, *given)
@@ -136,7 +157,9 @@ def test_products_on_tensor_cores_go_with_columns(columns):
 @pytest.mark.parametrize("given, sentence", [
     (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
     (["--rel_part"], "leave --partition and --rel_part out"), (["--matmul", "bf16"], "does not go with --matmul bf16"),
-    (["--flush", "sync"], "leave --flush sync out")])
+    (["--flush", "sync"], "leave --flush sync out"),
+    (["--bus_rows", "whole", "--host_write", "staged"], "does not go with --host_write staged"),
+    (["--bus_rows", "whole", "--peer", "off"], "does not go with --peer off")])
 def test_what_cannot_be_split_is_refused(columns, given, sentence):
     arguments, _ = columns.arguments(*given, *DIMS)
     if "RESCAL" not in given:
@@ -175,8 +198,9 @@ def last_line(process, others):
     return output.splitlines()[-1]
 
 
-def test_a_rank_that_is_killed_stops_all(running):
-    process, _, others = running()
+@pytest.mark.parametrize("given", [[], CARRY])
+def test_a_rank_that_is_killed_stops_all(running, given):
+    process, _, others = running(*given)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ...store.shared_segment import SharedSegment
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
 from ..parallel import known_gain
 from ..ranks.peers import RankError
 from ..ranks.rank_run import FollowerRun, LeaderRun, RankRanker, RankRun
-from ..ranks.step_exchange import SharedSegment, StepExchange, segment_bytes
+from ..ranks.step_exchange import StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
 from ..step.step_config import step_config
@@ -75,6 +76,7 @@ class ColumnRun(RankRun):
         exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
         self.tables.exchange = exchange
         exchange.connect(self.peers, config.device.peer)
+        self.tables.connect(self.peers)
         self.step = make_step(own, device=self.device, exchange=exchange)
 
     @property

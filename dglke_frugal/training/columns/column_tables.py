@@ -1,7 +1,7 @@
 """Tables that are split by columns: each rank trains one slice, and rank 0 has made all of them.
 
-A slice is a table of its own in shared memory, whose rows are padded to lines, with a copy of the optimizer state: all
-ranks compute the same one. Files hold whole rows. All slices have the same rows in the same steps, so rank 0 plans the
+A slice is a table of its own in shared memory, or where ranks carry rows for each other a part of one, whose rows are
+padded to lines, with a copy of the optimizer state: all ranks compute the same one. Files hold whole rows. All slices have the same rows in the same steps, so rank 0 plans the
 cache for all.
 """
 
@@ -18,12 +18,13 @@ from ... import _native
 from ...config import TrainConfig
 from ...errors import InputError
 from ...store import EmbeddingStore, FlushConfig
+from ...store.carried_rows import CarriedRows
 from ...store.embedding_store import read_rows, write_rows
 from ...store.flush_config import StoreAddress
 from ...store.half_embeddings import embeddings_of, stored_embeddings
 from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
-from ..ranks.step_exchange import StepExchange
+from ..ranks.step_exchange import StepExchange, agree
 from ..start_values import start_values, table_dims
 from ..tables import entity_flushing, entity_rounding
 from .column_config import Columns, columns_of, own_config
@@ -97,6 +98,15 @@ class ColumnTables(RankTables):
         self.slices, self._columns, self._shares_plans = slices, columns, shares_plans
         self.exchange: Optional[StepExchange] = None
 
+    def connect(self, peers: Peers) -> None:
+        """Collective, before the first step, when the exchange is connected. Raises InputError."""
+        rows, exchange = self.entity.steps, self.exchange
+        if not isinstance(rows, CarriedRows):
+            return
+        if not exchange.reaches:
+            raise InputError("--bus_rows whole needs GPUs that reach each other's memory, and these do not; leave it out")
+        rows.connect(exchange.native, agree(peers, rows.handle))
+
     def drain(self) -> None:
         super().drain()
         if self.exchange is not None and not self.still:
@@ -161,9 +171,9 @@ class ColumnTables(RankTables):
         yield CopiedTables(tables)
 
 
-def _allocate(rows: int, dim: int, element: str) -> _native.HostTable:
+def _allocate(rows: int, dim: int, element: str, parts: int = 1) -> _native.HostTable:
     try:
-        return _native.HostTable(rows, dim, True, element=element)
+        return _native.HostTable(rows, dim, True, element=element, parts=parts)
     except RuntimeError as error:
         raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
 
@@ -184,7 +194,7 @@ def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], rank:
                               flushing=flushing and replace(flushing, host_read=host_read), rounding=rounding)
 
     stores = {
-        "entity": _read_in_place(entities, flushing.host_read if flushing and not rounding else "uva"),
+        "entity": _read_in_place(entities, "uva" if not flushing or rounding or flushing.carried else flushing.host_read),
         "relation": EmbeddingStore(relation.rows, relation.dim, lr, table=relation, device=device),
     }
     return ColumnTables(table_dims(alone), stores, slices, columns, bool(flushing and flushing.same_steps))
@@ -195,7 +205,7 @@ def _entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional
     flushing = entity_flushing(own_config(config), n_entities, dim)
     if flushing is None or flushing.value_path != "host_row" or flushing.mode != "p2f":
         return flushing
-    return replace(flushing, ranks=config.device.ranks, same_steps=True)
+    return replace(flushing, ranks=config.device.ranks, same_steps=True, carried=config.store.bus_rows == "whole")
 
 
 def _read_in_place(make: Callable[[str], EmbeddingStore], wanted: str) -> EmbeddingStore:
@@ -219,12 +229,31 @@ def _elements(config: TrainConfig) -> Dict[str, str]:
     return {"entity": config.model.row_dtype, "relation": "fp32"}
 
 
+def _is_carried(config: TrainConfig, name: str) -> bool:
+    """Whether ranks carry the rows of a table for each other, so that its slices are parts of one mapping."""
+    flushing = _entity_flushing(config, 1, 1) if name == "entity" else None
+    return flushing is not None and flushing.carried
+
+
+def _split(rows: int, columns: Columns, element: str, carried: bool) -> List[_native.HostTable]:
+    if not carried:
+        return [_allocate(rows, columns.of_rank, element) for _ in range(columns.ranks)]
+    first = _allocate(rows, columns.of_rank, element, columns.ranks)
+    return [first, *(_attach(first.path, rows, columns, element, part) for part in range(1, columns.ranks))]
+
+
+def _attach(path: str, rows: int, columns: Columns, element: str, part: Optional[int]) -> _native.HostTable:
+    """part: which of one mapping, None for a table of its own."""
+    place = {} if part is None else {"part": part, "parts": columns.ranks}
+    return _native.HostTable(path, rows, columns.of_rank, element=element, **place)
+
+
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
     columns, starts, elements = _columns(config), start_values(config, rows, seed), _elements(config)
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
-        slices[name] = [_allocate(rows[name], split.of_rank, elements[name]) for _ in range(split.ranks)]
+        slices[name] = _split(rows[name], split, elements[name], _is_carried(config, name))
         for rank, table in enumerate(slices[name]):
             starts[name].fill(table, split.dim, split.ranges(rank))
     return _make(config, slices, 0, hot_entities, device)
@@ -232,8 +261,9 @@ def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entit
 
 def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, hot_entities, device) -> ColumnTables:
     """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
-    slices = {name: [_native.HostTable(addresses[name]["paths"][rank], addresses[name]["rows"], split.of_rank,
-                                       element=_elements(config)[name])]
+    elements = _elements(config)
+    slices = {name: [_attach(addresses[name]["paths"][rank], addresses[name]["rows"], split, elements[name],
+                             rank if _is_carried(config, name) else None)]
               for name, split in _columns(config).items()}
     store = addresses["entity"].get("store")
     return _make(config, slices, rank, hot_entities, device, store and StoreAddress.from_json(store))

@@ -8,8 +8,9 @@ from typing import Callable, Dict, Optional
 from ... import _native
 from ...config import TrainConfig
 from ...store import EmbeddingStore
+from ...store.shared_segment import SharedSegment
 from .peers import Peers
-from .step_exchange import ExchangeFloats, SharedSegment, StepExchange, segment_bytes
+from .step_exchange import ExchangeFloats, StepExchange, segment_bytes
 
 ENTRIES = {"relation": 1, "projection": 2}  # of a step: csrc/store/announce.h
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import select
 import threading
@@ -19,33 +18,6 @@ if TYPE_CHECKING:
     from ...store.device import Device  # which imports torch
 
 SAY_SECONDS = 1.0  # from where a rank fails to where it says why
-
-
-class SharedSegment:
-    """Zeroed memory that other processes map by its path while this one lives; it has no name in a file system."""
-
-    def __init__(self, size: int):
-        self._file = os.memfd_create("frugal-exchange", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, size)
-        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
-        self.array = _map(self._file, size)
-
-    def close(self) -> None:
-        """Nobody else comes; who has mapped it keeps it."""
-        os.close(self._file)
-
-    @staticmethod
-    def attach(path: str) -> np.ndarray:
-        """The segment of another process, (size,) uint8."""
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            return _map(file, os.fstat(file).st_size)
-        finally:
-            os.close(file)
-
-
-def _map(file: int, size: int) -> np.ndarray:
-    return np.frombuffer(mmap.mmap(file, size), np.uint8)
 
 
 class ExchangeFloats(Protocol):
@@ -74,6 +46,11 @@ class StepExchange:
                                              size.scores, size.weights, size.squares)
         self.peer = False
         self._watch: Optional[_Watch] = None
+
+    @property
+    def reaches(self) -> bool:
+        """Whether ranks reach each other's device memory, once they are connected. As devices, CPUs do."""
+        return self.peer or not self._on_gpu
 
     def connect(self, peers: Peers, wanted: str) -> None:
         """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""

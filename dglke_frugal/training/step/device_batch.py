@@ -51,7 +51,7 @@ class DeviceBlock:
         self._addresses = [memory.data_ptr() for memory in
                            (self.block, *(each.memory for each in arriving if each is not None))]
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, arriving)]
-        self.records = [None if in_place in (t, EVERY) else device.zeros(len(plan.rows), rows.record_stride)
+        self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
 
     def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:

@@ -1,0 +1,188 @@
+// Rows that ranks by columns carry over the bus for each other: each rank's memory, and the kernels.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "bindings/bindings.h"
+#include "bindings/exchange.h"
+#include "bindings/prepared_kernel.h"
+#include "bindings/row_arrays.h"
+#include "carried/cpu/carry.h"
+#include "carried/cuda/carry.h"
+#include "exchange/cuda/peer_buffer.h"
+
+namespace frugal {
+namespace {
+
+using namespace bindings;
+using nb::literals::operator""_a;
+using Matrix = bindings::Rows;  // steps have Rows of their own
+using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
+
+// A rank's buffer begins with the words that the others write: of arrivals, then of computations, a line for each rank.
+constexpr std::size_t kWordBytes = 2 * kMostRanks * kExchangeLine;
+
+std::uint64_t* word_of(char* buffer, int kind, int rank) {
+  return reinterpret_cast<std::uint64_t*>(buffer + static_cast<std::size_t>(kind * kMostRanks + rank) * kExchangeLine);
+}
+
+// This rank's side of a table whose rows are carried, once the buffers of all ranks can be reached.
+class Carrier {
+ public:
+  Carrier(Exchange& exchange, const Matrix& host, std::int64_t dim, std::int64_t state, const std::string& element,
+          const std::vector<std::uintptr_t>& buffers, std::int64_t slots, bool is_cuda)
+      : host_rows_(static_cast<std::int64_t>(host.shape(0))), slots_(slots), is_cuda_(is_cuda) {
+    const int rank = exchange.host().rank(), ranks = exchange.host().ranks();
+    require(static_cast<int>(buffers.size()) == ranks, "one buffer for each rank");
+    require(host.shape(1) % ranks == 0 && host.shape(1) / ranks % 4 == 0,
+            "host rows must have as many columns for each rank, a multiple of 4 floats");
+    for (const std::uintptr_t each : buffers) {
+      require(each % kExchangeLine == 0, "buffers begin at whole lines");
+      buffers_.push_back(reinterpret_cast<char*>(each));
+    }
+    rows_.part = {dim, static_cast<std::int64_t>(host.shape(1)) / ranks, host.data(), nullptr, nullptr, state,
+                  element_named(element)};
+    require(rows_.part.embedding_floats() + state <= rows_.part.stride, "rows must have room for the state");
+    char* const own = buffers_[static_cast<std::size_t>(rank)];
+    RankWords* const words[] = {&rows_.arrived, &rows_.computed};
+    for (int kind = 0; kind < 2; ++kind) {
+      *words[kind] = {rank, ranks, {}, {}, &exchange.host().words().failed};
+      for (int other = 0; other < ranks; ++other) {
+        words[kind]->tell[other] = word_of(buffers_[static_cast<std::size_t>(other)], kind, rank);
+        words[kind]->hear[other] = word_of(own, kind, other);
+      }
+    }
+    for (int each = 0; each < ranks; ++each)
+      rows_.cache[each] = reinterpret_cast<float*>(buffers_[static_cast<std::size_t>(each)] + kWordBytes);
+  }
+
+  PreparedKernel prepare_arrival(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
+                                 const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+                                 const std::string& crossing) const {
+    require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
+            "records must be as far apart as rows of floats are");
+    require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
+    const RowReads reads = reads_of(ids, source, records);
+    CarriedRecords of_ranks{};
+    const char* const own = buffers_[static_cast<std::size_t>(rows_.arrived.rank)];
+    for (std::size_t each = 0; each < buffers_.size(); ++each)
+      of_ranks.of[each] = reinterpret_cast<float*>(buffers_[each] + (reinterpret_cast<char*>(records.data()) - own));
+    const CarriedRows rows = rows_;
+    const std::int64_t* const step = number.data();
+    if (is_cuda_)
+      return {reads.count, [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
+                               std::int64_t count, std::uintptr_t stream) {
+                cuda::arrive(rows, {reads.rows, reads.source, count}, of_ranks, step, taken, {stream, over});
+              }};
+    return {reads.count, [=, extent = extent()](std::int64_t count, std::uintptr_t) {
+              const RowReads first{reads.rows, reads.source, count};
+              check_reads(rows.part, extent, first);
+              cpu::arrive(rows, first, of_ranks, static_cast<std::uint64_t>(*step));
+            }};
+  }
+
+  PreparedKernel prepare_departure(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
+                                   const Vector<std::int64_t>& target, const Counter& counter,
+                                   const Vector<std::int64_t>& number, const Turn& turn,
+                                   const std::string& crossing) const {
+    require(ids.size() == leave.size() && ids.size() == target.size(), "rows, leave and target must be equally long");
+    require(counter.size() == 1 && number.size() == 1 && turn.size() == 1,
+            "the counter, its value and the turn are one number each");
+    const RowReturns returns{ids.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
+                             static_cast<std::int64_t>(ids.size())};
+    const auto first_of = [returns](std::int64_t count) {
+      RowReturns first = returns;
+      first.count = count;
+      return first;
+    };
+    const CarriedRows rows = rows_;
+    const cuda::Publication publication{counter.data(), number.data(), reinterpret_cast<unsigned*>(turn.data())};
+    if (is_cuda_)
+      return {returns.count, [=, over = crossing_named(crossing)](std::int64_t count, std::uintptr_t stream) {
+                cuda::depart(rows, first_of(count), publication, {stream, over});
+              }};
+    return {returns.count, [=, extent = extent()](std::int64_t count, std::uintptr_t) {
+              const RowReturns first = first_of(count);
+              check_returns(extent, first);
+              cpu::depart(rows, first, static_cast<std::uint64_t>(*publication.value));
+              std::atomic_ref(*publication.counter).store(static_cast<std::uint64_t>(*publication.value),
+                                                          std::memory_order_release);
+            }};
+  }
+
+  void write_back(const Bytes& write_backs, std::int64_t number, std::uintptr_t stream) const {
+    require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
+    const auto* const list = reinterpret_cast<const WriteBack*>(write_backs.data());
+    const auto count = static_cast<std::int64_t>(write_backs.shape(0));
+    const nb::gil_scoped_release release;
+    if (is_cuda_) return cuda::write_back(rows_, list, count, static_cast<std::uint64_t>(number), {stream});
+    check_write_backs(rows_.part, extent(), list, count);
+    cpu::write_back(rows_, list, count, static_cast<std::uint64_t>(number));
+  }
+
+ private:
+  MemoryExtent extent() const { return {host_rows_, slots_, 0}; }
+
+  CarriedRows rows_{};
+  std::vector<char*> buffers_;  // of all ranks, as this one addresses them
+  const std::int64_t host_rows_, slots_;
+  const bool is_cuda_;
+};
+
+}  // namespace
+
+void bind_carried(nb::module_& module) {
+  module.attr("CARRIED_WORD_BYTES") = kWordBytes;
+  nb::class_<cuda::PeerBuffer>(module, "PeerBuffer",
+                               "Zeroed memory of the current CUDA device that other processes' devices reach. "
+                               "DeviceError if it is refused.")
+      .def(nb::init<std::size_t, const std::string&>(), "bytes"_a, "what"_a, "what: it is for, as the end of a sentence.")
+      .def_prop_ro("address", [](cuda::PeerBuffer& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
+      .def(
+          "handle",
+          [](const cuda::PeerBuffer& self) {
+            const std::string handle = self.handle();
+            return nb::bytes(handle.data(), handle.size());
+          },
+          "For `open` in the processes of other ranks.")
+      .def(
+          "open",
+          [](cuda::PeerBuffer& self, const nb::bytes& handle) {
+            return reinterpret_cast<std::uintptr_t>(self.open({handle.c_str(), handle.size()}));
+          },
+          "handle"_a, "The address of another process's buffer, as long as this one lives.");
+
+  nb::class_<Carrier>(module, "Carrier",
+                      "This rank's side of a table whose rows ranks carry for each other. See csrc/carried.")
+      .def(
+          "__init__",
+          [](Carrier* self, Exchange& exchange, const Matrix& host, std::int64_t dim, std::int64_t state,
+             const std::string& element, const std::vector<std::uintptr_t>& buffers, std::int64_t slots, bool is_cuda) {
+            new (self) Carrier(exchange, host, dim, state, element, buffers, slots, is_cuda);
+          },
+          "exchange"_a, "host"_a, "dim"_a, "state"_a, "element"_a, "buffers"_a, "slots"_a, "is_cuda"_a,
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+          "host (rows, ranks * stride): the columns of each rank behind each other. dim, state, element: of one rank's. "
+          "buffers: addresses of all ranks' memory, CARRIED_WORD_BYTES and then `slots` slots of stride floats; their "
+          "records lie anywhere behind those, at the same place in each.")
+      .def("prepare_arrival", &Carrier::prepare_arrival, "rows"_a, "source"_a, "records"_a, "number"_a, "turn"_a,
+           "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+           nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+           "Those rows whose source is -1 and which this rank carries, to the records of all ranks; waits until all have "
+           "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
+           "zero at first, for the kernel's own use.")
+      .def("prepare_departure", &Carrier::prepare_departure, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
+           "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+           nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
+           "Those rows that leave as values in flight and which this rank carries, from the slots of all ranks to their "
+           "host rows, when all ranks have come to `number`. `counter` (1,) uint64 then gets it.")
+      .def("write_back", &Carrier::write_back, "write_backs"_a, "number"_a, "stream"_a = 0,
+           "Evicted rows that this rank carries, to their host rows, when all ranks have come to `number`. write_backs: "
+           "as for write_back_rows.");
+}
+
+}  // namespace frugal

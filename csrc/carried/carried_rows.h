@@ -1,0 +1,52 @@
+// Rows of which each rank trains some columns, and one rank takes all of them over the bus.
+//
+// Ranks by columns move the same rows in the same steps. What a bus takes of a large table is rows, more than bytes
+// (docs/gpu.md), so a rank that moves its columns of every row is hardly faster than one that moves every row. Here the
+// host rows of all ranks lie behind each other, part by part, and each row has a carrier, the rank `row % ranks`. It
+// reads all parts and stores each into the records of the rank that has those columns; and it stores all parts into the
+// host row, from the ranks' slots. Only the carrier touches a host row.
+//
+// With A(k), C(k), D(k) for a rank's arrival, computation and departure of step k:
+//
+//   1. C(k) comes after A(k) of all ranks: its records are there. A(k) ends by telling, and hearing, that.
+//   2. D(k) comes after C(k) of all ranks: the values are in their slots. D(k) begins by telling, and hearing, that. So
+//      do write-backs ahead of step k after C(k - 1), which they only hear.
+//
+// As without carriers A(k) comes after D(k - 3) of its own rank, and after its write-backs ahead of k. So by 2 the records
+// that A(k) stores into, those of k - 3, have been used by all ranks; and by 1 the slots that C(k) writes, of k - 3 and of
+// rows that were written back, have been read by all carriers. A rank waits for nothing but work that others submit
+// without waiting for its later steps; so there is no deadlock.
+#pragma once
+
+#include <cstdint>
+
+#include "exchange/rank_words.h"
+#include "kernels/row_program.h"
+
+namespace frugal {
+
+// What a test can leave out on purpose, to see that it would find it. On the CPU.
+struct CarriedRules {
+  bool hears_arrivals = true, hears_values = true;
+};
+
+struct CarriedRows {
+  RowMemory part;  // what one rank has of a row; host_rows: that of rank 0 of the table's first row
+  RankWords arrived, computed;
+  float* cache[kMostRanks];  // of each rank, as this one addresses it
+  CarriedRules rules = {};
+
+  FRUGAL_HOST_DEVICE int ranks() const { return arrived.ranks; }
+  FRUGAL_HOST_DEVICE bool carries(std::int64_t row) const { return row % arrived.ranks == arrived.rank; }
+  FRUGAL_HOST_DEVICE float* host_part(std::int64_t row, int rank) const {
+    return part.host_rows + (row * arrived.ranks + rank) * part.stride;
+  }
+  FRUGAL_HOST_DEVICE float* slot(std::int64_t number, int rank) const { return cache[rank] + number * part.stride; }
+};
+
+// Where the records of a step are, in each rank.
+struct CarriedRecords {
+  float* of[kMostRanks];
+};
+
+}  // namespace frugal

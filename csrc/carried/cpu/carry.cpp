@@ -1,0 +1,66 @@
+#include "carried/cpu/carry.h"
+
+#include <algorithm>
+
+#include "memory/half_rows.h"
+#include "parallel/thread_pool.h"
+
+namespace frugal::cpu {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
+
+// body(i) for those of `count` rows that this rank carries; row_of(i): their ids.
+template <typename RowOf, typename Body>
+void for_carried(const CarriedRows& rows, std::int64_t count, RowOf row_of, Body body) {
+  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      if (rows.carries(row_of(i))) body(i);
+  });
+}
+
+void bring_home(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
+  for (int rank = 0; rank < rows.ranks(); ++rank)
+    std::copy_n(rows.slot(slot, rank), rows.part.record_floats(), rows.host_part(row, rank));
+}
+
+}  // namespace
+
+void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number) {
+  const RowMemory& part = rows.part;
+  const RowLayout layout{part.dim, part.stride, part.state, part.element};
+  for_carried(
+      rows, reads.count, [&](std::int64_t u) { return reads.rows[u]; },
+      [&](std::int64_t u) {
+        if (reads.source[u] != kFromHost) return;
+        for (int rank = 0; rank < rows.ranks(); ++rank) {
+          const float* const from = rows.host_part(reads.rows[u], rank);
+          float* const to = records.of[rank] + u * part.record_stride();
+          if (part.in_halves())
+            expand_record(layout, from, to);
+          else
+            std::copy_n(from, part.record_floats(), to);
+        }
+      });
+  tell(rows.arrived, number);
+  if (rows.rules.hears_arrivals) hear(rows.arrived, number);
+}
+
+void depart(const CarriedRows& rows, const RowReturns& returns, std::uint64_t number) {
+  tell(rows.computed, number);
+  if (rows.rules.hears_values && hear(rows.computed, number)) return;
+  for_carried(
+      rows, returns.count, [&](std::int64_t u) { return returns.rows[u]; },
+      [&](std::int64_t u) {
+        if (returns.leave[u] == returns.wanted) bring_home(rows, returns.rows[u], returns.target[u]);
+      });
+}
+
+void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number) {
+  if (rows.rules.hears_values && hear(rows.computed, number)) return;
+  for_carried(
+      rows, count, [&](std::int64_t i) { return write_backs[i].row; },
+      [&](std::int64_t i) { bring_home(rows, write_backs[i].row, write_backs[i].slot); });
+}
+
+}  // namespace frugal::cpu

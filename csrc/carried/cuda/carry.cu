@@ -1,0 +1,142 @@
+#include "carried/cuda/carry.h"
+
+#include "device/cuda_check.h"
+#include "exchange/cuda/meeting.cuh"
+#include "kernels/cuda/last_block.cuh"
+#include "kernels/cuda/row_movement.cuh"
+
+namespace frugal::cuda {
+namespace {
+
+template <RowElement kElement>
+__global__ void __launch_bounds__(kMostThreads)
+    carried_arrive_kernel(const __grid_constant__ CarriedRows rows, RowReads reads,
+                          const __grid_constant__ CarriedRecords records, const std::int64_t* number, unsigned* turn,
+                          Sharing by) {
+  const Team team(by.lanes);
+  const Looks looks(by);
+  const RowMemory& part = rows.part;
+  for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
+    const std::int64_t u = first + team.lane;
+    bool is_wanted = team.lane < by.looked && u < reads.count && reads.source[u] == kFromHost;
+    const std::int64_t row = is_wanted ? reads.rows[u] : 0;
+    is_wanted = is_wanted && rows.carries(row);
+    move_rows(
+        team, is_wanted, rows.ranks(), by.together, static_cast<int>(part.record_floats() / 4),
+        [&](int of, int rank, const Word*& from, float*& to) {
+          from = reinterpret_cast<const Word*>(rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank));
+          to = records.of[rank] + (first + of) * part.record_stride();
+        },
+        [&](float* to, int i, const Word& word) {
+          if constexpr (kElement == RowElement::kFloat32)
+            reinterpret_cast<Word*>(to)[i] = word;
+          else
+            expand_word<kElement>(part, word, i, to);
+        },
+        [] {});
+  }
+  if (!is_last_block(turn)) return;
+  const auto reached = static_cast<std::uint64_t>(*number);
+  tell(rows.arrived, reached);
+  hear(rows.arrived, reached);  // if somebody has failed, nobody uses what follows
+}
+
+template <bool kAwaits>
+__global__ void __launch_bounds__(kMostThreads)
+    carried_depart_kernel(const __grid_constant__ CarriedRows rows, RowReturns returns, Publication publication,
+                          Sharing by) {
+  const auto reached = static_cast<std::uint64_t>(*publication.value);
+  if (blockIdx.x == 0) tell(rows.computed, reached);  // an earlier kernel has computed it
+  if (hear(rows.computed, reached)) returns.count = 0;  // somebody has failed
+  const Team team(by.lanes);
+  const Looks looks(by);
+  for (std::int64_t first = looks.first; first < returns.count; first += looks.step) {
+    const std::int64_t u = first + team.lane;
+    bool is_wanted = team.lane < by.looked && u < returns.count && returns.leave[u] == returns.wanted;
+    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
+    is_wanted = is_wanted && rows.carries(row);
+    LastWord last;
+    move_rows(
+        team, is_wanted, rows.ranks(), by.together, static_cast<int>(rows.part.record_floats() / 4),
+        [&](int of, int rank, const Word*& from, float*& to) {
+          from = reinterpret_cast<const Word*>(rows.slot(__shfl_sync(team.mask, slot, of, team.lanes), rank));
+          to = rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank);
+        },
+        [&](float* to, int i, const Word& word) { last.store(to, i, word); },
+        [&] {
+          if (!kAwaits) return;
+          if (team.lane == 0) last.await();
+          __syncwarp(team.mask);
+        });
+  }
+  if (is_last_block(publication.turn) && threadIdx.x == 0) store_counter(publication.counter, publication.value);
+}
+
+__global__ void __launch_bounds__(kMostThreads)
+    carried_write_back_kernel(const __grid_constant__ CarriedRows rows, const WriteBack* write_backs,
+                              std::int64_t count, std::uint64_t number, Sharing by) {
+  if (hear(rows.computed, number)) count = 0;
+  const Team team(by.lanes);
+  const Looks looks(by);
+  for (std::int64_t first = looks.first; first < count; first += looks.step) {
+    const std::int64_t i = first + team.lane;
+    const bool is_there = team.lane < by.looked && i < count;
+    const std::int64_t slot = is_there ? write_backs[i].slot : 0, row = is_there ? write_backs[i].row : 0;
+    move_rows(
+        team, is_there && rows.carries(row), rows.ranks(), by.together,
+        static_cast<int>(rows.part.record_floats() / 4),
+        [&](int of, int rank, const Word*& from, float*& to) {
+          from = reinterpret_cast<const Word*>(rows.slot(__shfl_sync(team.mask, slot, of, team.lanes), rank));
+          to = rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank);
+        },
+        [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [] {});
+  }
+}
+
+using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing);
+
+ArriveKernel arrive_of(RowElement element) {
+  return element == RowElement::kFloat32   ? carried_arrive_kernel<RowElement::kFloat32>
+         : element == RowElement::kFloat16 ? carried_arrive_kernel<RowElement::kFloat16>
+                                           : carried_arrive_kernel<RowElement::kBfloat16>;
+}
+
+cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
+std::int64_t bytes_of(const CarriedRows& rows) { return 4 * rows.part.record_floats(); }
+
+int lanes_for(const CarriedRows& rows) { return lanes_for_words(rows.part.record_floats() / 4); }
+
+}  // namespace
+
+void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
+            unsigned* turn, const Launch& launch) {
+  const Movement moved = arrival_of(reads.count, lanes_for(rows), launch.crossing);
+  const Sharing by = moved.by;
+  const int threads = moved.threads;
+  const auto kernel = arrive_of(rows.part.element);
+  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, reads, records, number, turn, by);
+  cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
+}
+
+void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch) {
+  const Movement moved = departure_of(returns.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
+  const Sharing by = moved.by;
+  const int threads = moved.threads;
+  const auto kernel = moved.awaits ? carried_depart_kernel<true> : carried_depart_kernel<false>;
+  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, returns, publication, by);
+  cuda_check(cudaGetLastError(), "launching the departure of " + std::to_string(returns.count) + " rows");
+}
+
+void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
+                const Launch& launch) {
+  if (count == 0) return;
+  const Movement moved = movement_of(count, lanes_for(rows), kBusBlocks, kMostTogether);
+  const Sharing by = moved.by;
+  const int threads = moved.threads;
+  const auto kernel = carried_write_back_kernel;
+  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, write_backs, count, number, by);
+  cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
+}
+
+}  // namespace frugal::cuda

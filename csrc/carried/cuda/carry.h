@@ -1,0 +1,22 @@
+// Rows that this rank's device carries: the twin of cpu/carry.h, to the bit, which says what the calls do.
+//
+// Other ranks' records and slots are in their devices' memory, which this one addresses (peer_memory in csrc/exchange has
+// the same). Each call enqueues one kernel, which waits for other devices on its own stream, beside the computation.
+#pragma once
+
+#include "carried/carried_rows.h"
+#include "kernels/cuda/plan_kernels.h"
+
+namespace frugal::cuda {
+
+// number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use.
+void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
+            unsigned* turn, const Launch& launch);
+
+// number: publication.value; a publication is needed.
+void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch);
+
+void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int64_t count, std::uint64_t number,
+                const Launch& launch);
+
+}  // namespace frugal::cuda

@@ -1,0 +1,92 @@
+"""Rows of which each of several ranks trains some columns, and which the ranks carry over the bus for each other.
+
+All ranks move the same rows in the same steps, each with a plan of the same slots. Each row is carried by one rank: this
+fetches all columns and stores them into the records of the ranks that have them, and takes them home from the ranks'
+slots. What waits for what is in csrc/carried/carried_rows.h.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence
+
+import numpy as np
+import torch
+
+from .. import _native
+from .device import Device
+from .device_rows import STEPS_ON_DEVICE
+from .engine_rows import SMALL_TABLE, DirectWriteRows
+from .half_embeddings import Rounding
+from .peer_buffer import LINE, peer_buffer
+
+SHAPES = 2  # that steps have: of full batches, and of the rest of an epoch
+FLOAT = 4  # bytes
+
+
+class CarriedRows(DirectWriteRows):
+    """One rank's columns, `table` being a part of a shared table (_native.HostTable.all_parts).
+
+    To be connected with the other ranks' before the first step is prepared.
+    """
+
+    def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
+                 max_rows: int, rounding: Optional[Rounding] = None):
+        """max_rows: of a step. Raises _native.DeviceError if the host rows, or memory for all ranks, are refused."""
+        self._host = device.share(table.all_parts)
+        self._most = max_rows
+        self._carrier: Optional[_native.Carrier] = None
+        self._made = 0  # records
+        super().__init__(table, port, slots, lookahead, device, max_rows, rounding)
+        self._arrival_turn = device.zeros(1, dtype=np.int32)
+
+    def _make_cache(self, slots):
+        self._slots = slots
+        first = _native.CARRIED_WORD_BYTES
+        records = first + -(-slots * self.stride * FLOAT // LINE) * LINE
+        count = SHAPES * STEPS_ON_DEVICE
+        self._buffer = peer_buffer(records + count * self._most * self.record_stride * FLOAT, self.device,
+                                   "rows that GPUs hand each other")
+        floats = self._buffer.memory.view(torch.float32)
+        self._records = floats[records // FLOAT :].view(count, self._most, self.record_stride)
+        return floats[first // FLOAT :][: slots * self.stride].view(slots, self.stride)
+
+    @property
+    def handle(self) -> str:
+        """For `connect` in the other ranks."""
+        return self._buffer.handle
+
+    def connect(self, exchange: _native.Exchange, handles: Sequence[str]) -> None:
+        """With those of all ranks in order. exchange: of these ranks, by which one that fails ends all waiting. Raises
+        _native.DeviceError."""
+        with self.device.current():
+            buffers = [self._buffer.memory.data_ptr() if handle == self.handle else self._buffer.open(handle)
+                       for handle in handles]
+        self._carrier = _native.Carrier(exchange, self._host, self.table.dim, self.state, self.table.element, buffers,
+                                        self._slots, self._is_cuda)
+
+    def make_records(self, count):
+        """In all ranks at the same place, since all ask in the same order."""
+        self._made += 1
+        return self._records[self._made % len(self._records), :count]
+
+    def _host_rows(self):
+        return self.cache  # no kernel but the carrier's goes to the host
+
+    def _arrive(self, plan, records):
+        return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,
+                                              self._crossing())]
+
+    def _depart(self, plan):
+        return [self._carrier.prepare_departure(plan.rows, plan.leave, plan.target, self._published_counter,
+                                                plan.published, self._turn, self._crossing())]
+
+    def _writing_back(self) -> Callable:
+        step = self._step
+        return lambda listed: self._carrier.write_back(listed, step, self.device.stream)
+
+    def close(self):
+        super().close()
+        self._buffer.close()
+
+    def _crossing(self):
+        return "small_table" if self._host.nbytes <= SMALL_TABLE else "bus"
