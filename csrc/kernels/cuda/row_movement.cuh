@@ -180,14 +180,16 @@ inline Movement arrival_of(std::int64_t rows, int lanes, Crossing crossing) {
   return movement_of(rows, lanes, blocks_by(crossing, kArrivalBlocks, kFewArrivalBlocks), kMostTogether);
 }
 
-// parts: of a row, which move one behind the other, `bytes` each.
+// parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
 inline Movement departure_of(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes, int parts = 1) {
-  const bool awaits = crossing == Crossing::kBus && parts * bytes >= kLongRow;
-  const Blocks& most =
-      blocks_by(crossing, awaits ? kBoundDepartureBlocks : kDepartureBlocks, kFewDepartureBlocks);
-  const auto together =
-      awaits ? std::clamp(kBytesAwaited / bytes, std::int64_t{1}, std::int64_t{kMostTogether}) : kMostTogether;
-  return movement_of(rows, lanes, most, static_cast<int>(together), awaits);
+  if (crossing != Crossing::kBus || parts * bytes < kLongRow)
+    return movement_of(rows, lanes, blocks_by(crossing, kDepartureBlocks, kFewDepartureBlocks), kMostTogether);
+  // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
+  const auto awaited_by = [bytes](int of) { return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes); };
+  if (parts > 1)
+    for (lanes = kWarpLanes; lanes > kLineWords && awaited_by(lanes) > kMostTogether;) lanes /= 2;
+  const auto together = std::min<std::int64_t>(awaited_by(lanes), kMostTogether);
+  return movement_of(rows, lanes, kBoundDepartureBlocks, static_cast<int>(together), true);
 }
 
 }  // namespace frugal::cuda
