@@ -22,7 +22,8 @@ the batch, products and rows are as many. x is the exchange: the bytes that a ra
 two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
 from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). Behind a cache of a large table, where one
 GPU waits for the bus, a step of n takes no less than n times as many rows of an nth of the bytes take, by rates of 43
-rows of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take. "All to all": each rank
+rows of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take; where GPUs carry whole
+rows for each other each moves as many as one alone, and there are two more meetings. "All to all": each rank
 sends all of its raw scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each
 its share of them and the weights of its own share to all, and there are three. "Model over that" is of the way by which
 it was measured.
@@ -34,6 +35,7 @@ LEGS = [("FB15k, on the devices", "fb15k", "columns_on_device", "one_on_device")
         ("FB15k, ComplEx", "models", "ComplEx_columns", "ComplEx_one"),
         ("FB15k, RotatE", "models", "RotatE_columns", "RotatE_one"),
         ("20 M rows, 5 % cached", "large", "columns", "one"),
+        ("20 M rows, 5 % cached, whole", "large", "columns_whole", "one"),
         ("20 M rows, no peers", "large", "columns_no_peer", "one")]
 
 
@@ -79,12 +81,14 @@ class ColumnModel:
 
     def step(self, part: str, leg: str, one: str, ranks: int, shares: bool) -> float | None:
         """A step of that many GPUs; None if there is nothing to go by."""
-        alone, meetings = self.measured(part, one, 1), (3 if shares else 2) * MEETING
+        alone, whole = self.measured(part, one, 1), leg.endswith("whole")
+        meetings = ((3 if shares else 2) + (2 if whole else 0)) * MEETING
         if alone is None:
             return None
         if not leg.endswith("no_peer"):
             compute = alone + sent(ranks, shares) / LINK + meetings
-            return max(compute, alone * rows_over_one(ranks)) if part == "large" and self._waits_for_bus else compute
+            short = part == "large" and self._waits_for_bus and not whole
+            return max(compute, alone * rows_over_one(ranks)) if short else compute
         return alone + over_bus(ranks, shares) / self.bus + meetings if self.bus else None
 
 

@@ -4,17 +4,17 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
-and with --peer off; and by rows behind 5 %, with flush threads (--host_write staged), with --flush sync, with --peer off,
-and with GPUs that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the
-command; its number is the median over all intervals of its log but the first, added over ranks, times the batch of a
+with rows that they carry whole (--bus_rows whole) behind 5 %, and with --peer off; and by rows behind 5 %, with flush
+threads (--host_write staged), with --flush sync, with --peer off, and with GPUs that meet (--host_write direct, the
+default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first, added over ranks, times the batch of a
 rank. Legs that the file has from this commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the
 legs by rows there. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n
 times the batch.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _no_peer; _rows) and by the number of
-GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _whole; _no_peer; _rows) and by the
+number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
 [frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs without peer access:
 [p2f_over_sync_two_gpus], the better of the two ways to run P2F over sync, and [stall_share_two_gpus], the share of its
 time that a rank's host waits for rows where GPUs meet.
@@ -43,8 +43,10 @@ SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
 SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
+           "columns_whole": ["--parallel", "dims", *CACHED, "--bus_rows", "whole"],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
+OVER_THE_BUS = {"": [], "_whole": ["--bus_rows", "whole"], "_no_peer": ["--peer", "off"]}  # legs by columns
 STAGED = [*CACHED, "--host_write", "staged"]
 SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
@@ -107,10 +109,12 @@ COMPARED = [
     ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("20m", "large", ("columns",), ("one",)),
+    ("20m_whole", "large", ("columns_whole",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer",), ("one",)),
     ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
     ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
     ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
+    ("20m_fp16_whole", "large", ("columns_fp16_whole",), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
 
@@ -199,7 +203,7 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla
             for suffix, element in (("", "fp32"), ("_fp16", "fp16")):
                 flags = [*large_graph, *CACHED, "--row_dtype", element]
                 legs.leg("large", f"one{suffix}", flags, steps=5000)
-                for count, (name, more) in itertools.product(counts, (("", []), ("_no_peer", ["--peer", "off"]))):
+                for count, (name, more) in itertools.product(counts, OVER_THE_BUS.items()):
                     legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000,
                              count=count)
         if "models" in parts:

@@ -176,4 +176,6 @@ def test_several_gpus_by_columns_on_paper(monkeypatch):
         model = column_model.ColumnModel({**large, "one_gpu_waits_for": waits_for})
         monkeypatch.setattr(column_model, "LINK", 1e9 if waits_for == "bus" else 1e6)
         assert model.step("large", "columns", "one", 4, True) == pytest.approx(expected)
+        link = 2.4e-6 if waits_for == "bus" else 2.4e-3  # rows carried whole take the bus as long as one GPU's
+        assert model.step("large", "columns_whole", "one", 4, True) == pytest.approx(1e-3 + link + 5e-5)
     assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": result})["ranks-here"]
