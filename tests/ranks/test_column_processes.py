@@ -245,19 +245,22 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
 @pytest.mark.parametrize("model, element", [*((model, "fp32") for model in MODELS), ("TransE_l2", "fp16"),
                                             ("TransE_l2", "bf16"), ("RotatE", "fp16")])
 def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
-    """Through peer access and through host memory, with and without a cache."""
+    """Through peer access and through host memory, with and without a cache, also of rows that are evicted, and with
+    rows that they carry for each other."""
     given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
     columns.gpu = None
-    for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2]):
+    for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
+                 [*CARRY, "--cache_policy", "lru", "--cuda_graphs", "off"]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
 
 
 @pytest.mark.cuda
-def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running):
+@pytest.mark.parametrize("given", [[], CARRY])
+def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, given):
     columns.gpu = None
-    process, _, others = running()
+    process, _, others = running(*given)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 
