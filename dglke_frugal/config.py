@@ -481,6 +481,8 @@ def _check_bus_rows(config: TrainConfig) -> None:
     """What rows that GPUs carry for each other do not have."""
     if config.store.bus_rows == "own":
         return
+    if config.device.ranks == 1:
+        raise InputError("--bus_rows whole is for several GPUs, which move rows for each other; leave it out")
     flags = config.to_flags()
     for name, refused in (("peer", "off"), ("flush", "sync"), ("host_read", "copy"), ("host_write", "staged")):
         if flags[name] == refused:

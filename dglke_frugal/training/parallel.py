@@ -35,9 +35,11 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
     return config
 
 
-def known_gain(peer: bool, resident: bool) -> str:
+def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     """What columns gained where they were measured last (docs/ranks_measured.md). peer: whether devices reach each
-    other's memory. resident: whether they hold all rows."""
+    other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
+    if carried:
+        return "what several GPUs gain by --bus_rows whole has not been measured"
     if not peer:
         return ("without peer access two H200 trained 1.0 times as many triples/s as one on 20 million rows, and 0.8 "
                 "times as many on FB15k: one GPU is faster alone")

@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from dglke_frugal.config import TrainConfig
+from dglke_frugal.config import TrainConfig, check
 from dglke_frugal.errors import InputError
 from dglke_frugal.training import parallel
 
 SLOWER = "on the CPU was slower"
 
 
-def config(**device):
-    base = TrainConfig.from_flags({"model_name": "TransE_l2", "dataset": "FB15k", "hidden_dim": 400})
-    return replace(base, device=replace(base.device, **device))
+def config(**given):
+    return TrainConfig.from_flags({"model_name": "TransE_l2", "dataset": "FB15k", "hidden_dim": 400, **given})
 
 
 def said_of(given):
@@ -68,6 +67,23 @@ def test_what_is_known_of_columns_depends_on_link_and_cache():
     assert len({parallel.known_gain(True, True), parallel.known_gain(True, False),
                 parallel.known_gain(False, True)}) == 3
     assert parallel.known_gain(False, False) == parallel.known_gain(False, True)
+
+
+def test_nothing_is_claimed_of_rows_that_gpus_carry_for_each_other(ranks):
+    ranks.gpu = "devices.Device()"
+    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--bus_rows", "whole", "--max_step", 2)
+    (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
+    assert "has not been measured" in line and "times" not in line
+
+
+def test_rows_are_carried_by_gpus_with_columns_alone():
+    with pytest.raises(InputError, match="--bus_rows whole is for several GPUs that share out columns"):
+        said_of(config(gpu=[0, 1], parallel="rows", bus_rows="whole"))
+    with pytest.raises(InputError, match="--bus_rows whole is for several GPUs, which"):
+        check(config(gpu=[0], bus_rows="whole"))
+    for contradiction in ({"peer": "off"}, {"flush": "sync"}, {"host_read": "copy"}, {"host_write": "staged"}):
+        with pytest.raises(InputError, match=f"does not go with --{next(iter(contradiction))}"):
+            check(config(gpu=[0, 1], bus_rows="whole", **contradiction))
 
 
 def test_columns_that_cannot_be_are_refused():

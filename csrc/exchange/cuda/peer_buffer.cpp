@@ -8,7 +8,8 @@
 namespace frugal::cuda {
 
 PeerBuffer::PeerBuffer(std::size_t bytes, const std::string& what) {
-  cuda_check(cudaMalloc(reinterpret_cast<void**>(&data_), bytes), "cudaMalloc", std::to_string(bytes) + " bytes for " + what);
+  cuda_check(cudaMalloc(reinterpret_cast<void**>(&data_), bytes), "cudaMalloc",
+             std::to_string(bytes) + " bytes for " + what);
   try {
     cuda_check(cudaMemset(data_, 0, bytes), "cudaMemset");
     cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");

@@ -95,6 +95,11 @@ def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
         device=replace(config.device, gpu=(config.device.gpu_of(rank),), num_proc=1, parallel="rows"))
 
 
+def carries_rows(config: TrainConfig) -> bool:
+    """Whether ranks carry entity rows over the bus for each other (store/carried_rows.py)."""
+    return config.store.bus_rows == "whole" and own_config(config).uses_engine
+
+
 def own_step(whole: StepConfig, ranks: int) -> StepConfig:
     """The step of one rank; whole: as the flags describe it."""
     loss = replace(whole.loss, regularization_coefficient=whole.loss.regularization_coefficient / ranks)

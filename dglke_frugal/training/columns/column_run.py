@@ -14,7 +14,7 @@ from ..ranks.step_exchange import StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
 from ..step.step_config import step_config
-from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
+from .column_config import STEPS_AHEAD, carries_rows, joined_batch_size, own_config, own_step
 from .column_tables import ColumnTables, attach_slices, split_tables
 from .exchange_size import ExchangeSize
 
@@ -115,7 +115,7 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         self._segment.close()
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "dims", "exchange": way}
-        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine)
+        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine, carries_rows(self.config))
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 

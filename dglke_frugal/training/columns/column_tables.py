@@ -1,8 +1,8 @@
 """Tables that are split by columns: each rank trains one slice, and rank 0 has made all of them.
 
 A slice is a table of its own in shared memory, or where ranks carry rows for each other a part of one, whose rows are
-padded to lines, with a copy of the optimizer state: all ranks compute the same one. Files hold whole rows. All slices have the same rows in the same steps, so rank 0 plans the
-cache for all.
+padded to lines, with a copy of the optimizer state: all ranks compute the same one. Files hold whole rows. All slices
+have the same rows in the same steps, so rank 0 plans the cache for all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange, agree
 from ..start_values import start_values, table_dims
 from ..tables import entity_flushing, entity_rounding
-from .column_config import Columns, columns_of, own_config
+from .column_config import Columns, carries_rows, columns_of, own_config
 
 ROWS_AT_A_TIME = 8192
 
@@ -205,7 +205,7 @@ def _entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional
     flushing = entity_flushing(own_config(config), n_entities, dim)
     if flushing is None or flushing.value_path != "host_row" or flushing.mode != "p2f":
         return flushing
-    return replace(flushing, ranks=config.device.ranks, same_steps=True, carried=config.store.bus_rows == "whole")
+    return replace(flushing, ranks=config.device.ranks, same_steps=True, carried=carries_rows(config))
 
 
 def _read_in_place(make: Callable[[str], EmbeddingStore], wanted: str) -> EmbeddingStore:
@@ -230,9 +230,8 @@ def _elements(config: TrainConfig) -> Dict[str, str]:
 
 
 def _is_carried(config: TrainConfig, name: str) -> bool:
-    """Whether ranks carry the rows of a table for each other, so that its slices are parts of one mapping."""
-    flushing = _entity_flushing(config, 1, 1) if name == "entity" else None
-    return flushing is not None and flushing.carried
+    """Whether the slices of a table are parts of one mapping."""
+    return name == "entity" and carries_rows(config)
 
 
 def _split(rows: int, columns: Columns, element: str, carried: bool) -> List[_native.HostTable]:
