@@ -36,7 +36,7 @@ def main():
     """Entry point."""
     adagrad_kernels.prefetch = flash_kernels.prefetch = nothing
     flash_softmax.stages_on = rounded_products.stages_on = lambda device, wanted: wanted
-    flash_softmax.PART = flash_shape.PART = 128  # several, of which the last is shorter
+    flash_shape.PART = 128  # several, of which the last is shorter
     flash_softmax.GRADIENT_PART = flash_shape.GRADIENT_PART = 96
     table_softmax.on_gpu = lambda device: True  # so that the product's end is the update, as there
     found = {}

@@ -17,17 +17,19 @@ from .adagrad_kernels import LINE, prefetch, update_by_adagrad
 
 LEAST: tl.constexpr = tl.constexpr(flash_shape.LEAST_SCORE)
 SHARE_BITS: tl.constexpr = tl.constexpr(flash_shape.SHARE_BITS)
+AT_ONCE: tl.constexpr = tl.constexpr(flash_shape.AT_ONCE)
 
 
 @triton.jit
 def _add_rows(largest, total, weighted, q, e, score_unit, count, MASKED: tl.constexpr, ROWS: tl.constexpr):
     """The sums with those of a tile of rows, of which only the first `count` are there if MASKED."""
-    score = tl.dot(q, tl.trans(e)) * score_unit
+    product = tl.dot(q, tl.trans(e))
     if MASKED:
-        score = tl.where((tl.arange(0, ROWS) < count)[None, :], score, LEAST)
-    higher = tl.maximum(largest, tl.max(score, 1))
+        product = tl.where((tl.arange(0, ROWS) < count)[None, :], product, LEAST)
+    # The unit, a power of two, is multiplied by where it costs nothing: once a query, and with a subtraction.
+    higher = tl.maximum(largest, tl.max(product, 1) * score_unit)
     kept = tl.exp2(largest - higher)
-    share = tl.exp2(score - (higher - SHARE_BITS)[:, None])
+    share = tl.exp2(product * score_unit - (higher - SHARE_BITS)[:, None])
     total = total * kept + tl.sum(share, 1)
     weighted = tl.dot(share.to(e.dtype), e, acc=weighted * kept[:, None])
     return higher, total, weighted
@@ -111,9 +113,10 @@ def gradients_of_rows(query, table, scaling, less, query_inverse, gradient_unit,
     part = scaling + (first + tl.program_id(0) * ROWS) // PART * 3
     e = (tl.load(place, mask=there, other=0.0) * tl.load(part)).to(query.dtype.element_ty)
     score_unit = tl.load(query_inverse) * tl.load(part + 1)
-    if ADAGRAD:  # the states come nearer while tensor cores work
-        states = tl.minimum(j, first + count - 1)[:, None].to(tl.int64) * STRIDE + DIM
-        prefetch(table + states + tl.minimum(tl.arange(0, 4) * LINE, DIM - 1)[None, :])
+    if ADAGRAD:  # its states, and the rows of the program that follows here, come nearer while tensor cores work
+        lines, last = tl.minimum(tl.arange(0, 4) * LINE, DIM - 1)[None, :], first + count - 1
+        prefetch(table + tl.minimum(j, last)[:, None].to(tl.int64) * STRIDE + DIM + lines)
+        prefetch(table + tl.minimum(j + AT_ONCE * ROWS, last)[:, None].to(tl.int64) * STRIDE + lines)
     total = tl.zeros([ROWS, WIDTH], tl.float32)
     for begin in tl.range(0, ALL_QUERIES, QUERIES, num_stages=STAGES):
         i = begin + tl.arange(0, QUERIES)

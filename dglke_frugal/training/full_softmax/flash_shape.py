@@ -8,8 +8,11 @@ from .tiles import ELEMENTS, has_triton
 
 LONGEST = 128  # floats of a row: programs keep sums of whole rows in registers
 FEWEST = 1 << 17  # rows; smaller tables' scores are soon read again
-PROGRAMS = 264  # of the pass over the table, two for each multiprocessor of an H100; their number orders the sums
-PART = 3 << 16  # rows that are held in 16 bits, of two parts
+AT_ONCE = 264  # programs that run at once, two on each multiprocessor of an H100
+# Of the pass over the table, at most; their number orders the sums. A few multiprocessors are left to the rounding of rows
+# beside it, which otherwise ends later.
+PROGRAMS = 240
+PART = 7 << 15  # rows that are held in 16 bits at most, of each of two parts
 GRADIENT_PART = 1 << 16  # rows whose gradients are held, unless they update the rows at once
 LEAST_SCORE = -3.0e38  # below all scores
 # Shares of a softmax are rounded after they were multiplied by 2 to this, so that small ones keep their digits in fp16.
@@ -25,9 +28,10 @@ class Launch(NamedTuple):
     stages: int
 
 
-# The fastest of twenty and seven tried on H200 at 262,144 and a million rows of 100 floats, 1024 queries.
-SUMS = Launch(128, 64, 4, 4)
+# The fastest of forty and thirty tried on H200s at 196,608 and a million rows of 100 floats, 1024 queries.
+SUMS = Launch(64, 128, 4, 3)
 GRADIENTS = Launch(128, 64, 4, 3)
+QUERY_TILE = max(SUMS.queries, GRADIENTS.queries)  # of which each is a divisor
 TOGETHER = 4  # queries of a program that adds up what programs have summed
 
 
@@ -44,7 +48,13 @@ def width(dim: int) -> int:
 
 def whole_queries(queries: int) -> int:
     """So many queries, up to a whole tile."""
-    return -(-queries // SUMS.queries) * SUMS.queries
+    return -(-queries // QUERY_TILE) * QUERY_TILE
+
+
+def part_rows(rows: int) -> int:
+    """Rows of a part of a table: parts are as even as they can be."""
+    even = -(-rows // -(-rows // PART))
+    return min(rows, -(-even // SUMS.rows) * SUMS.rows)
 
 
 def splits(queries: int, rows: int) -> Tuple[int, int]:
@@ -56,7 +66,7 @@ def splits(queries: int, rows: int) -> Tuple[int, int]:
 
 def flash_floats(optimizer: str, queries: int, rows: int, dim: int, in_batch: int) -> int:
     """What FlashSoftmax holds. in_batch: rows of a batch, at most."""
-    part, wide = min(PART, rows), width(dim)
+    part, wide = part_rows(rows), width(dim)
     held = splits(queries, part)[1] * whole_queries(queries) * (wide + 2)  # sums
     held += (2 * part + whole_queries(queries)) * wide // 2 + (in_batch + dim) * queries + rows
     return held + (0 if optimizer == "adagrad" else min(GRADIENT_PART, rows) * dim)

@@ -12,7 +12,7 @@ import torch
 
 from ...models.device.products import set_matmul
 from ...store.device import Device
-from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, PART, SHARE_BITS, SUMS, TOGETHER, splits,
+from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, SHARE_BITS, SUMS, TOGETHER, part_rows, splits,
                           whole_queries, width)
 from .rounded_products import RoundedMatrix, stages_on
 from .table_update import TableShape, TableUpdate
@@ -35,7 +35,7 @@ class FlashSoftmax:
         self._device, self._kernels, self._shape = device, flash_kernels, shape
         self._pieces, zeros = TensorDescriptor.from_tensor, device.zeros
         self._width, queries = width(shape.dim), whole_queries(shape.queries)
-        self._part = min(PART, shape.rows)
+        self._part = part_rows(shape.rows)
         self._each, count = splits(shape.queries, self._part)
         self.query, self._in_log_2 = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
         self._asked = RoundedMatrix(device, ELEMENTS[matmul], queries, self._width)
