@@ -177,7 +177,7 @@ class StreamsDevice(CudaDevice):
         super().submit(lambda: self._stream.torch.enqueue(work), after)
         self._run_ahead()
 
-    def branch(self):
+    def branch(self, fills_device=False):
         return _LateBranch()
 
     idle, check = Device.idle, Device.check

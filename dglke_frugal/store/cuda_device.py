@@ -81,10 +81,12 @@ class CudaDevice(Device):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)  # kernels are launched on the current one
-        self._stream = self._make_stream(torch.cuda.Stream(self.torch_device))
-        self._arrivals, self._departures = (  # before what fills the device for long
-            self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1)) for _ in range(2))
-        self._beside = torch.cuda.Stream(self.torch_device)  # of branches
+        # Few blocks, as arrivals and departures have, go before what fills the device for long, and short kernels before
+        # branches that do.
+        self._stream = self._make_stream(torch.cuda.Stream(self.torch_device, priority=-1))
+        self._arrivals, self._departures = (
+            self._make_stream(torch.cuda.Stream(self.torch_device, priority=-2)) for _ in range(2))
+        self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
         self._memory = CudaMemory(self.torch_device)
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
@@ -127,8 +129,8 @@ class CudaDevice(Device):
             self.stream = self._stream.number
         return stream.record()
 
-    def branch(self):
-        return _CudaBranch(self, self._stream.torch, self._beside)
+    def branch(self, fills_device=False):
+        return _CudaBranch(self, self._stream.torch, self._behind if fills_device else self._beside)
 
     def idle(self):
         return self._stream.torch.query()

@@ -90,8 +90,9 @@ class Device:
         event.wait()
         self.waited_seconds += time.perf_counter() - began
 
-    def branch(self) -> "Branch":
-        """In submitted work: what is run in it comes behind all work so far, and beside what follows until it joins."""
+    def branch(self, fills_device: bool = False) -> "Branch":
+        """In submitted work: what is run in it comes behind all work so far, and beside what follows until it joins, which
+        goes first if the branch fills the device."""
         return Branch()
 
     def idle(self) -> bool:

@@ -70,7 +70,7 @@ class FlashSoftmax:
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         slope_scale = scale if weight == 1.0 else weight * scale
         log_sum, mean = self._meet_queries(table, slope_scale)
-        self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
+        self._branch = self._device.branch(fills_device=True)  # beside what becomes of the queries' gradient
         self._branch.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
         loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
