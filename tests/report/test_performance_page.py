@@ -101,6 +101,8 @@ def test_bars_are_beside_the_figures():
     assert [(key, value, reached, file) for _, key, value, _, reached, file in rows] == [
         ("`frugal_over_vanilla_cpu`", 3.0, "yes", "`train.json`"),
         ("`stall_share`", 0.02, "**no**", "`train.json`"), ("`stall_share`", 0.01, "yes", "`train_gpu-here.json`")]
+    by_precision = {"speed_bf16": {"softmax_over_torch_14k": 9.0}, "speed_tf32": {"softmax_over_torch_14k": 2.5}}
+    assert [row[2] for row in targets.rows({"full_softmax.json": by_precision})] == [2.5]
 
 
 def test_page_says_machine_and_what_is_missing(result, tmp_path):
