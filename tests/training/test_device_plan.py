@@ -8,8 +8,10 @@ from devices import QueuedDevice
 from dglke_frugal import _native
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.store.device_rows import BYTES_PER_COPY
+from dglke_frugal.store import carried_rows
+from dglke_frugal.store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
+from dglke_frugal.training.memory.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.trainer import train
 
@@ -59,6 +61,14 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
     rows = config.store.cache_slots(1649, entity_row_bytes(config)) if config.uses_engine else 1649
     going_home = min(rows * entity_row_bytes(config), BYTES_PER_COPY)
     assert device.bytes + gpu_alone[0] + going_home == pytest.approx(planned(config), rel=0.05)
+
+
+def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs):
+    """Of a rank: records of two shapes of steps instead of one."""
+    ranks = ["--model_name", "TransE_l2", "--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05]
+    own, whole = (planned(configured(runs, *ranks, "--bus_rows", rows)) for rows in ("own", "whole"))
+    rows = min(1649, 2 * 128 + 128)  # of both ranks' joined batch: heads, tails, negatives
+    assert whole - own == (carried_rows.SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
 
 
 @pytest.mark.cuda

@@ -19,7 +19,8 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     entities, relations: distinct rows of a step at most. entity_row: bytes of an entity's row in the cache;
     held: of all that lie on the device.
     """
-    from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
+    from ...store.carried_rows import SHAPES  # with torch, which runs on the CPU do without
+    from ...store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 
     batch = config.batch
     chunk = batch.chunk
@@ -34,6 +35,8 @@ def kernel_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
     if config.uses_engine:
         arriving += PLAN_BYTES * entities
         in_flight = STEPS_ON_DEVICE * entities * entity_row
+        if config.store.bus_rows == "whole":  # where ranks carry rows for each other, room is there for all shapes
+            in_flight += (SHAPES - 1) * STEPS_ON_DEVICE * entities * row_bytes(dims.entity)
     gradients = (entities + negatives) * (dims.entity + 1) + batch.positives * (dims.relation + 1)  # and mean squares
     workspace = _native.workspace_floats(native_step(step_config(config), threads=1), layout)
     beside = entity_row + row_bytes(dims.relation)  # a row of each table that padding uses
