@@ -1,4 +1,4 @@
-// Rows that ranks by columns carry over the bus for each other: each rank's memory, and the kernels.
+// Rows that ranks by columns carry over the bus for each other.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,9 +10,9 @@
 #include "bindings/exchange.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
+#include "carried/carried_buffers.h"
 #include "carried/cpu/carry.h"
 #include "carried/cuda/carry.h"
-#include "exchange/cuda/peer_buffer.h"
 
 namespace frugal {
 namespace {
@@ -22,13 +22,6 @@ using nb::literals::operator""_a;
 using Matrix = bindings::Rows;  // steps have Rows of their own
 using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
-
-// A rank's buffer begins with the words that the others write: of arrivals, then of computations, a line for each rank.
-constexpr std::size_t kWordBytes = 2 * kMostRanks * kExchangeLine;
-
-std::uint64_t* word_of(char* buffer, int kind, int rank) {
-  return reinterpret_cast<std::uint64_t*>(buffer + static_cast<std::size_t>(kind * kMostRanks + rank) * kExchangeLine);
-}
 
 // This rank's side of a table whose rows are carried, once the buffers of all ranks can be reached.
 class Carrier {
@@ -44,20 +37,10 @@ class Carrier {
       require(each % kExchangeLine == 0, "buffers begin at whole lines");
       buffers_.push_back(reinterpret_cast<char*>(each));
     }
-    rows_.part = {dim, static_cast<std::int64_t>(host.shape(1)) / ranks, host.data(), nullptr, nullptr, state,
-                  element_named(element)};
+    rows_ = carried_rows({dim, static_cast<std::int64_t>(host.shape(1)) / ranks, host.data(), nullptr, nullptr, state,
+                          element_named(element)},
+                         rank, buffers_, &exchange.host().words().failed);
     require(rows_.part.embedding_floats() + state <= rows_.part.stride, "rows must have room for the state");
-    char* const own = buffers_[static_cast<std::size_t>(rank)];
-    RankWords* const words[] = {&rows_.arrived, &rows_.computed};
-    for (int kind = 0; kind < 2; ++kind) {
-      *words[kind] = {rank, ranks, {}, {}, &exchange.host().words().failed};
-      for (int other = 0; other < ranks; ++other) {
-        words[kind]->tell[other] = word_of(buffers_[static_cast<std::size_t>(other)], kind, rank);
-        words[kind]->hear[other] = word_of(own, kind, other);
-      }
-    }
-    for (int each = 0; each < ranks; ++each)
-      rows_.cache[each] = reinterpret_cast<float*>(buffers_[static_cast<std::size_t>(each)] + kWordBytes);
   }
 
   PreparedKernel prepare_arrival(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
@@ -67,10 +50,7 @@ class Carrier {
             "records must be as far apart as rows of floats are");
     require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
     const RowReads reads = reads_of(ids, source, records);
-    CarriedRecords of_ranks{};
-    const char* const own = buffers_[static_cast<std::size_t>(rows_.arrived.rank)];
-    for (std::size_t each = 0; each < buffers_.size(); ++each)
-      of_ranks.of[each] = reinterpret_cast<float*>(buffers_[each] + (reinterpret_cast<char*>(records.data()) - own));
+    const CarriedRecords of_ranks = carried_records(rows_.arrived.rank, buffers_, records.data());
     const CarriedRows rows = rows_;
     const std::int64_t* const step = number.data();
     if (is_cuda_)
@@ -136,26 +116,7 @@ class Carrier {
 }  // namespace
 
 void bind_carried(nb::module_& module) {
-  module.attr("CARRIED_WORD_BYTES") = kWordBytes;
-  nb::class_<cuda::PeerBuffer>(module, "PeerBuffer",
-                               "Zeroed memory of the current CUDA device that other processes' devices reach. "
-                               "DeviceError if it is refused.")
-      .def(nb::init<std::size_t, const std::string&>(), "bytes"_a, "what"_a, "what: it is for, as the end of a sentence.")
-      .def_prop_ro("address", [](cuda::PeerBuffer& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
-      .def(
-          "handle",
-          [](const cuda::PeerBuffer& self) {
-            const std::string handle = self.handle();
-            return nb::bytes(handle.data(), handle.size());
-          },
-          "For `open` in the processes of other ranks.")
-      .def(
-          "open",
-          [](cuda::PeerBuffer& self, const nb::bytes& handle) {
-            return reinterpret_cast<std::uintptr_t>(self.open({handle.c_str(), handle.size()}));
-          },
-          "handle"_a, "The address of another process's buffer, as long as this one lives.");
-
+  module.attr("CARRIED_WORD_BYTES") = kCarriedWordBytes;
   nb::class_<Carrier>(module, "Carrier",
                       "This rank's side of a table whose rows ranks carry for each other. See csrc/carried.")
       .def(

@@ -37,6 +37,24 @@ void bind_exchange(nb::module_& module) {
       },
       "ranks"_a, "scores"_a, "weights"_a, "squares"_a,
       "Bytes of the memory that ranks share for an exchange of so many floats.");
+  nb::class_<cuda::PeerBuffer>(module, "PeerBuffer",
+                               "Zeroed memory of the current CUDA device that other processes' devices reach. "
+                               "DeviceError if it is refused.")
+      .def(nb::init<std::size_t, const std::string&>(), "bytes"_a, "what"_a, "what: it is for, as the end of a sentence.")
+      .def_prop_ro("address", [](cuda::PeerBuffer& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
+      .def(
+          "handle",
+          [](const cuda::PeerBuffer& self) {
+            const std::string handle = self.handle();
+            return nb::bytes(handle.data(), handle.size());
+          },
+          "For `open` in the processes of other ranks.")
+      .def(
+          "open",
+          [](cuda::PeerBuffer& self, const nb::bytes& handle) {
+            return reinterpret_cast<std::uintptr_t>(self.open({handle.c_str(), handle.size()}));
+          },
+          "handle"_a, "The address of another process's buffer, as long as this one lives.");
   nb::class_<Exchange>(module, "Exchange", "Where ranks meet inside a step. See csrc/exchange.")
       .def(
           "__init__",
