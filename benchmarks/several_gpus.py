@@ -6,8 +6,9 @@
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
 with rows that they carry whole (--bus_rows whole) behind 5 %, and with --peer off; and by rows behind 5 %, with flush
 threads (--host_write staged), with --flush sync, with --peer off, and with GPUs that meet (--host_write direct, the
-default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all intervals of its log but the first, added over ranks, times the batch of a
-rank. Legs that the file has from this commit are not run again.
+default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
+intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this
+commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the

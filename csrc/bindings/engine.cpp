@@ -68,8 +68,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   engine_config.value_path =
       named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
   if (host_rows.stride(1) != 1) throw std::invalid_argument("each host row must be contiguous");
-  engine_config.layout = {dim, host_rows.stride(0), state,
-                          bindings::element_named(element)};
+  engine_config.layout = {dim, host_rows.stride(0), state, bindings::element_named(element)};
   engine_config.rounding = {seed, table};
   engine_config.rows = static_cast<std::int64_t>(host_rows.shape(0));
   engine_config.host_rows = host_rows.data();

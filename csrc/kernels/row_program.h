@@ -52,6 +52,9 @@ struct RowMemory {
   }
 };
 
+// Of one of its rows.
+inline RowLayout layout_of(const RowMemory& memory) { return {memory.dim, memory.stride, memory.state, memory.element}; }
+
 // By what rows in halves are rounded where they leave a step (random/rounding_noise.h).
 struct RowRounding {
   Rounding by = {};

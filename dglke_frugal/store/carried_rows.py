@@ -17,7 +17,7 @@ from .device import Device
 from .device_rows import STEPS_ON_DEVICE
 from .engine_rows import SMALL_TABLE, DirectWriteRows
 from .half_embeddings import Rounding
-from .peer_buffer import LINE, peer_buffer
+from .peer_buffer import peer_buffer
 
 SHAPES = 2  # that steps have: of full batches, and of the rest of an epoch
 FLOAT = 4  # bytes
@@ -42,7 +42,7 @@ class CarriedRows(DirectWriteRows):
     def _make_cache(self, slots):
         self._slots = slots
         first = _native.CARRIED_WORD_BYTES
-        records = first + -(-slots * self.stride * FLOAT // LINE) * LINE
+        records = first + slots * self.stride * FLOAT
         count = SHAPES * STEPS_ON_DEVICE
         self._buffer = peer_buffer(records + count * self._most * self.record_stride * FLOAT, self.device,
                                    "rows that GPUs hand each other")

@@ -11,14 +11,12 @@ from .. import _native
 from .device import Device
 from .shared_segment import SharedSegment
 
-LINE = 128  # bytes
-
 
 class PeerBuffer:
     """Zeroed memory of the CPU as a device, which all processes of the machine reach.
 
     Attributes:
-        memory: (bytes,) uint8, on whole lines.
+        memory: (bytes,) uint8, from a whole line of 128 bytes on.
         handle: for `open` in other ranks, a string.
     """
 

@@ -28,7 +28,7 @@ void bring_home(const CarriedRows& rows, std::int64_t row, std::int64_t slot) {
 
 void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, std::uint64_t number) {
   const RowMemory& part = rows.part;
-  const RowLayout layout{part.dim, part.stride, part.state, part.element};
+  const RowLayout layout = layout_of(part);
   for_carried(
       rows, reads.count, [&](std::int64_t u) { return reads.rows[u]; },
       [&](std::int64_t u) {

@@ -101,8 +101,6 @@ ArriveKernel arrive_of(RowElement element) {
                                            : carried_arrive_kernel<RowElement::kBfloat16>;
 }
 
-cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
-
 std::int64_t bytes_of(const CarriedRows& rows) { return 4 * rows.part.record_floats(); }
 
 int lanes_for(const CarriedRows& rows) { return lanes_for_words(rows.part.record_floats() / 4); }

@@ -19,8 +19,6 @@ void prefetch(const float* row) {
   __builtin_prefetch(row + 16);
 }
 
-RowLayout layout_of(const RowMemory& memory) { return {memory.dim, memory.stride, memory.state, memory.element}; }
-
 // A row in halves leaves: updated in floats, then rounded once.
 void update_rounded(const RowMemory& memory, const RowWrites& writes, std::int64_t u, const float* record,
                     const StepGradients& gradients, float learning_rate, int power, const RowRounding& rounding) {

@@ -137,8 +137,6 @@ ArriveKernel arrive_of(RowElement element) {
                                            : arrive_kernel<RowElement::kBfloat16>;
 }
 
-cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
-
 int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
 
 }  // namespace

@@ -159,6 +159,8 @@ inline const Blocks& blocks_by(Crossing crossing, const Blocks& usual, const Blo
   }
 }
 
+inline cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
 // The launch of a kernel that moves rows.
 struct Movement {
   unsigned blocks;
