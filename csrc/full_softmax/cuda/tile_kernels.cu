@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "device/cuda_check.h"
 #include "full_softmax/cuda/to_half.cuh"
@@ -51,62 +52,137 @@ __device__ const std::int64_t* first_from(const std::int64_t* begin, const std::
   return begin;
 }
 
-// Scores are read and written four at a time; rows of a tile begin at whole vectors.
-constexpr int kTogether = 4;
+// Scores are read and written as vectors of four, two of them at a time so that enough is under way; rows of a tile
+// begin at whole vectors.
+constexpr int kVector = 4, kVectors = 2, kTogether = kVector * kVectors;
+constexpr int kStep = kTogether * kThreads;  // columns that a block takes at a time
 
-// Those targets of a query that lie in a tile.
+// A thread's vectors of a step's columns are kThreads vectors apart, so that a warp's follow each other.
+__device__ int vector_column(int begin, int v) {
+  return begin + kVector * (v * kThreads + static_cast<int>(threadIdx.x));
+}
+
+// What lies beyond a row's last vector is zero; the rest of that vector is nobody's.
+struct Scores {
+  float at[kVectors][kVector];
+
+  __device__ Scores(const float* row, int columns, int begin) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int j = vector_column(begin, v);
+      const float4 x = j < columns ? *reinterpret_cast<const float4*>(row + j) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+      at[v][0] = x.x, at[v][1] = x.y, at[v][2] = x.z, at[v][3] = x.w;
+    }
+  }
+};
+
+// Those targets of a query that lie in a tile, and the first and the last of their columns.
 struct TileTargets {
   const std::int64_t *begin, *end;
-  std::int64_t least = 0, most = -1;  // of them
+  int least = 0, most = -1;
 
-  __device__ TileTargets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int64_t query) {
+  __device__ TileTargets(const ScoreTile& tile, const SoftmaxTargets& targets, std::int64_t query)
+      : first_(tile.first) {
     const std::int64_t* const last = targets.ids + targets.end[query];
     begin = first_from(targets.ids + targets.begin[query], last, tile.first);
     end = first_from(begin, last, tile.first + tile.columns);
-    if (begin < end) least = *begin, most = *(end - 1);
+    if (begin < end) least = static_cast<int>(*begin - first_), most = static_cast<int>(*(end - 1) - first_);
   }
-  // Bit k: whether entity id + k is one.
-  __device__ unsigned among(std::int64_t id) const {
+  // Bit k: whether column j + k is one.
+  __device__ unsigned among(int j) const {
     unsigned found = 0;
-    if (least >= id + kTogether || most < id) return found;
-    for (const std::int64_t* next = first_from(begin, end, id); next < end && *next < id + kTogether; ++next)
+    if (least >= j + kVector || most < j) return found;
+    const std::int64_t id = first_ + j;
+    for (const std::int64_t* next = first_from(begin, end, id); next < end && *next < id + kVector; ++next)
       found |= 1u << (*next - id);
     return found;
+  }
+
+ private:
+  std::int64_t first_;
+};
+
+__device__ float power_of_two(float exponent) {
+#ifdef __CUDA_ARCH__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+  return power;
+#else
+  return exp2f(exponent);
+#endif
+}
+
+// e^(score - top), where both are as `read` has them. kRounded: of products of numbers of 16 bits, which stay as they
+// are read and have no bound. Their power takes two instructions, and is off by 2^-22 of it and by 2^-24 of the exponent,
+// where the products are by 2^-11.
+template <bool kRounded>
+struct Exponential {
+  static constexpr float kLog2 = 1.44269504f;
+  float unit, bound, rate;
+
+  explicit __device__ Exponential(const ScoreTile& tile)
+      : unit(unit_of(tile)), bound(tile.bound), rate(kLog2 * unit) {}
+  __device__ float read(float number) const { return kRounded ? number : bounded(unit * number, bound); }
+  // A score that is known, as `read` would have it; exact, for units of rounded products are powers of two.
+  __device__ float as_read(float score) const { return kRounded ? score / unit : score; }
+  __device__ float score(float read) const { return kRounded ? unit * read : read; }
+  __device__ float operator()(float x, float top) const {
+    return kRounded ? power_of_two(__fmaf_rn(x, rate, -top * rate)) : expf(x - top);
   }
 };
 
 // A block per query, which reads its scores once: each thread sums e^(score - the largest that it has met).
+// kRounded: see Exponential; then there is no `off`, either.
+template <bool kRounded>
 __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, SoftmaxTargets targets, SoftmaxSums sums) {
   const std::int64_t i = blockIdx.x;
   const float* const row = tile.scores + i * tile.stride;
-  const float off = targets.off ? targets.off[i] : 0.0f, unit = unit_of(tile);
-  float top = sums.largest[i], total = 0.0f, everything = 0.0f;
-#pragma unroll 2
-  for (std::int64_t j = kTogether * threadIdx.x; j < tile.columns; j += kTogether * kThreads) {
-    const float4 read = *reinterpret_cast<const float4*>(row + j);  // beyond the last column nobody looks
-    const float four[kTogether] = {read.x, read.y, read.z, read.w};
-    float x[kTogether], higher = top;
+  const int columns = static_cast<int>(tile.columns);
+  const Exponential<kRounded> power(tile);
+  const float off = !kRounded && targets.off ? targets.off[i] : 0.0f;
+  float top = power.as_read(sums.largest[i]), total = 0.0f, everything = 0.0f;
+  // whole: whether the row has all columns of this step.
+  const auto add = [&](Scores scores, int begin, auto whole) {
+    constexpr bool kWhole = decltype(whole)::value;
+    float higher = top;
+    unsigned there = 0;  // bits
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      x[k] = j + k < tile.columns ? bounded(unit * four[k], tile.bound) : kLeastScore;
-      higher = fmaxf(higher, x[k]);
-      if (off != 0.0f && j + k < tile.columns) everything += x[k];
-    }
-    if (higher > top) total *= expf(top - higher);
+    for (int v = 0; v < kVectors; ++v)
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        float& x = scores.at[v][k];
+        const bool is_column = kWhole || vector_column(begin, v) + k < columns;
+        there |= static_cast<unsigned>(is_column) << (v * kVector + k);
+        x = is_column ? power.read(x) : top;
+        higher = fmaxf(higher, x);
+        if (off != 0.0f && is_column) everything += x;
+      }
+    if (higher > top) total *= power(top, higher);
     top = higher;
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k)
-      if (j + k < tile.columns) total += expf(x[k] - top);
+    for (int v = 0; v < kVectors; ++v)
+#pragma unroll
+      for (int k = 0; k < kVector; ++k)
+        if (there >> (v * kVector + k) & 1u) total += power(scores.at[v][k], top);
+  };
+  Scores next(row, columns, 0);
+  int begin = 0;
+  for (; begin + kStep <= columns; begin += kStep) {
+    const Scores now = next;
+    next = Scores(row, columns, begin + kStep);
+    add(now, begin, std::true_type{});
   }
-  const float largest = fold_block(top, Largest{});
-  total = fold_block(total * expf(top - largest), Sum{});
+  if (begin < columns) add(next, begin, std::false_type{});
+  const float highest = fold_block(top, Largest{});
+  total = fold_block(total * power(top, highest), Sum{});
   const TileTargets mine(tile, targets, i);
   float wanted = 0.0f;
   for (const std::int64_t* id = mine.begin + threadIdx.x; id < mine.end; id += kThreads)
-    wanted += bounded(unit * row[*id - tile.first], tile.bound);
+    wanted += power.score(power.read(row[*id - tile.first]));
   if (targets.on) wanted *= targets.on[i];
   wanted = fold_block(wanted + off * everything, Sum{});
   if (threadIdx.x == 0) {
+    const float largest = power.score(highest);
     sums.total[i] = sums.total[i] * expf(sums.largest[i] - largest) + total;
     sums.largest[i] = largest;
     sums.wanted[i] += wanted;
@@ -115,48 +191,87 @@ __global__ void __launch_bounds__(kThreads) add_tile_kernel(ScoreTile tile, Soft
 
 // Four slopes to where they stay.
 template <RowElement kElement>
-__device__ void store_slopes(float* row, std::int64_t j, const float* x) {
-  if constexpr (kElement == RowElement::kFloat32) {
+__device__ void store_slopes(float* row, int j, const float* x) {
+  if constexpr (kElement == RowElement::kFloat32)
     *reinterpret_cast<float4*>(row + j) = {x[0], x[1], x[2], x[3]};
-  } else {
-    std::uint32_t half[kTogether];
-#pragma unroll
-    for (int k = 0; k < kTogether; ++k) half[k] = to_half<kElement>(x[k]);
-    reinterpret_cast<uint2*>(row)[j / kTogether] = {half[0] | half[1] << 16, half[2] | half[3] << 16};
-  }
+  else
+    reinterpret_cast<uint2*>(row)[j / kVector] = {to_halves<kElement>(x[0], x[1]), to_halves<kElement>(x[2], x[3])};
 }
 
-// A block per query. Numbers of 16 bits take the place of scores that all threads have read before, since they are at
-// half the distance from the beginning of the row.
+// Whether a block's threads meet before they write in a step, see below; then the next such step is remembered.
+__device__ bool is_meeting(int begin, int& meeting) {
+  if (begin != meeting) return false;
+  meeting = 2 * meeting + kStep;
+  return true;
+}
+
+// A block per query. Numbers of 16 bits take the place of scores at half their distance from the beginning of the row,
+// which all threads must have read before. Where they meet in step n they have read the columns of n + 2 steps, whose
+// places are written until step 2 n + 3; so they meet again in step 2 n + 1, and not in each.
 template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads)
     tile_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, const float* scales,
-                       float factor, std::int64_t columns) {
-  constexpr std::int64_t kStep = kTogether * kThreads;
-  const std::int64_t i = blockIdx.x, mine = kTogether * threadIdx.x;
+                       float factor, int written) {
+  const std::int64_t i = blockIdx.x;
   float* const row = tile.scores + i * tile.stride;
+  const int columns = static_cast<int>(tile.columns);
   const float middle = log_sum[i], scale = scales ? scales[i] : factor, off = targets.off ? targets.off[i] : 0.0f;
   const float on = targets.on ? targets.on[i] : 1.0f, unit = unit_of(tile);
   const TileTargets wanted_here(tile, targets, i);
-  const auto read = [&](std::int64_t j) {  // the rest of a row's last vector is nobody's
-    return j < tile.columns ? *reinterpret_cast<const float4*>(row + j) : float4{0.0f, 0.0f, 0.0f, 0.0f};
-  };
-  float4 next = read(mine);
-  for (std::int64_t begin = 0; begin < columns; begin += kStep) {
-    const std::int64_t j = begin + mine;
-    float x[kTogether] = {next.x, next.y, next.z, next.w};
-    next = read(j + kStep);
-    if constexpr (kElement != RowElement::kFloat32) __syncthreads();
-    if (j >= columns) continue;
-    const unsigned wanted = wanted_here.among(tile.first + j);
+  Scores next(row, columns, 0);
+  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
+    Scores now = next;
+    next = Scores(row, columns, begin + kStep);
+    if (kElement != RowElement::kFloat32 && is_meeting(begin, meeting)) __syncthreads();
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      const float score = unit * x[k];
-      const float slope = expf(bounded(score, tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
-      const bool has_slope = j + k < tile.columns && !(tile.bound > 0.0f && fabsf(score) > tile.bound);
-      x[k] = has_slope ? scale * slope : 0.0f;
+    for (int v = 0; v < kVectors; ++v) {
+      const int j = vector_column(begin, v);
+      if (j >= written) break;
+      const unsigned wanted = wanted_here.among(j);
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        float& x = now.at[v][k];
+        const float score = unit * x;
+        const float slope = expf(bounded(score, tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
+        const bool has_slope = j + k < columns && !(tile.bound > 0.0f && fabsf(score) > tile.bound);
+        x = has_slope ? scale * slope : 0.0f;
+      }
+      store_slopes<kElement>(row, j, now.at[v]);
     }
-    store_slopes<kElement>(row, j, x);
+  }
+}
+
+// The same of rounded products (see Exponential), whose slopes have a factor alone.
+template <RowElement kElement>
+__global__ void __launch_bounds__(kThreads)
+    rounded_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, float factor, int written) {
+  const std::int64_t i = blockIdx.x;
+  float* const row = tile.scores + i * tile.stride;
+  const int columns = static_cast<int>(tile.columns);
+  constexpr float kLog2 = Exponential<true>::kLog2;
+  const float rate = kLog2 * unit_of(tile), offset = log2f(factor) - kLog2 * log_sum[i];
+  const float less = factor * (targets.on ? targets.on[i] : 1.0f);
+  const TileTargets wanted_here(tile, targets, i);
+  Scores next(row, columns, 0);
+  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
+    Scores now = next;
+    next = Scores(row, columns, begin + kStep);
+    if (is_meeting(begin, meeting)) __syncthreads();
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int j = vector_column(begin, v);
+      if (j >= written) break;
+      const unsigned wanted = wanted_here.among(j);
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) now.at[v][k] = power_of_two(__fmaf_rn(now.at[v][k], rate, offset));
+      if (wanted != 0 || j + kVector > columns)
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+          if (wanted >> k & 1u) now.at[v][k] -= less;
+          if (j + k >= columns) now.at[v][k] = 0.0f;
+        }
+      store_slopes<kElement>(row, j, now.at[v]);
+    }
   }
 }
 
@@ -232,22 +347,38 @@ Pieces pieces_of(std::int64_t dim, const UpdateRule& rule) {
   return {static_cast<unsigned>((dim + kColumns - 1) / kColumns), kColumns};
 }
 
+// Of numbers of 16 bits, without a bound and what else is seldom.
+bool is_plain_product(const ScoreTile& tile, const SoftmaxTargets& targets) {
+  return tile.unit && tile.bound <= 0.0f && !targets.off;
+}
+
 cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
 }  // namespace
 
-void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::uintptr_t stream) {
-  add_tile_kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, sums);
+void add_tile(const ScoreTile& tile, const SoftmaxTargets& targets, const SoftmaxSums& sums, std::uintptr_t number) {
+  const auto stream = of(number);
+  const auto kernel = is_plain_product(tile, targets) ? add_tile_kernel<true> : add_tile_kernel<false>;
+  kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, stream>>>(tile, targets, sums);
   cuda_check(cudaGetLastError(), "launching the sums of a softmax");
 }
 
 void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const float* log_sum, const float* scale,
-                 const SlopeForm& form, std::uintptr_t stream) {
-  const auto kernel = form.element == RowElement::kFloat32   ? tile_slopes_kernel<RowElement::kFloat32>
-                      : form.element == RowElement::kFloat16 ? tile_slopes_kernel<RowElement::kFloat16>
+                 const SlopeForm& form, std::uintptr_t number) {
+  const auto written = static_cast<int>(form.columns(tile.columns));
+  const auto blocks = static_cast<unsigned>(tile.rows);
+  const auto stream = of(number);
+  const bool is_fp16 = form.element == RowElement::kFloat16;
+  if (form.element != RowElement::kFloat32 && !scale && is_plain_product(tile, targets)) {
+    const auto kernel =
+        is_fp16 ? rounded_slopes_kernel<RowElement::kFloat16> : rounded_slopes_kernel<RowElement::kBfloat16>;
+    kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, form.factor, written);
+  } else {
+    const auto kernel = form.element == RowElement::kFloat32 ? tile_slopes_kernel<RowElement::kFloat32>
+                        : is_fp16                            ? tile_slopes_kernel<RowElement::kFloat16>
                                                              : tile_slopes_kernel<RowElement::kBfloat16>;
-  kernel<<<static_cast<unsigned>(tile.rows), kThreads, 0, of(stream)>>>(tile, targets, log_sum, scale, form.factor,
-                                                                        form.columns(tile.columns));
+    kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, scale, form.factor, written);
+  }
   cuda_check(cudaGetLastError(), "launching the slopes of a softmax");
 }
 
