@@ -10,8 +10,10 @@
 #include "bindings/named.h"
 #include "bindings/row_arrays.h"
 #include "bindings/row_elements.h"
+#include "full_softmax/cpu/penalty.h"
 #include "full_softmax/cpu/round_matrix.h"
 #include "full_softmax/cpu/tile_kernels.h"
+#include "full_softmax/cuda/penalty.h"
 #include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
@@ -151,6 +153,21 @@ void round_matrix(const Matrix& from, const Halves& to, const std::string& eleme
   cpu::round_matrix(rounding);
 }
 
+void penalize_rows(const nb::ndarray<const float, nb::ndim<2>, nb::c_contig>& rows, const Slots& times, float norm,
+                   bool is_complex, float share, const nb::ndarray<float, nb::ndim<2>, nb::c_contig>& slopes,
+                   const nb::ndarray<double, nb::ndim<1>, nb::c_contig>& amounts, std::uintptr_t stream) {
+  require(times.size() == rows.shape(0) && amounts.size() == rows.shape(0) && slopes.shape(0) == rows.shape(0) &&
+              slopes.shape(1) == rows.shape(1),
+          "each row needs a number of times, slopes and an amount");
+  require(norm >= 1.0f && (!is_complex || (norm == 3.0f && rows.shape(1) % 2 == 0)),
+          "a norm is 1 or more, and 3 of complex numbers, which are pairs");
+  const RowPenalty penalty{rows.data(), times.data(), size(rows.shape(0)), size(rows.shape(1)), norm,
+                           is_complex,  share,        slopes.data(),       amounts.data()};
+  const nb::gil_scoped_release release;
+  if (on_cuda(slopes)) return cuda::penalize_rows(penalty, stream);
+  cpu::penalize_rows(penalty);
+}
+
 void drop(const Matrix& values, float rate, std::uint64_t seed, const Ids& step, std::uint32_t part, std::int64_t first,
           std::uintptr_t stream) {
   require(rate >= 0.0f && rate < 1.0f && seed < std::uint64_t{1} << 32 && step.size() == 1 && values.stride(1) == 1,
@@ -202,6 +219,11 @@ void bind_full_softmax(nb::module_& module) {
              "magnitude. See csrc/full_softmax/rounding.h.");
   module.def("softmax_update_rows", &update_rows, "table"_a, "dim"_a, "ids"_a, "used"_a, "gradients"_a, "rule"_a,
              "stream"_a = 0, "Updates rows ids[:used] (int64; used (1,) int32) of a table from gradients (.., dim).");
+  module.def("penalize_rows", &penalize_rows, "rows"_a, "times"_a, "norm"_a, "is_complex"_a, "share"_a, "slopes"_a,
+             "amounts"_a, "stream"_a = 0,
+             "The gradient (n, dim) of the penalty share / norm sum times |x|^norm of rows (n, dim), which occur times "
+             "(n,) int32, and each row's times sum |x|^norm (n,) float64. is_complex: of moduli of complex numbers, whose "
+             "real parts come first; then norm is 3.");
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,
              "Dropout of values (n, dim) in place, a function of (seed, step (1,) int64, part, row, column); first: "
              "number of the first row. The same elements everywhere.");

@@ -15,8 +15,10 @@
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
 #include "kernels/check_plan.h"
+#include "kernels/cpu/complex_product.h"
 #include "kernels/cpu/plan_kernels.h"
 #include "kernels/cpu/segment_sums.h"
+#include "kernels/cuda/complex_product.h"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/cuda/row_updates.h"
 #include "kernels/cuda/segment_sums.h"
@@ -181,7 +183,8 @@ void write_back(std::int64_t dim, const Rows& host, const Rows& cache, const std
 }
 
 void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
-                  const std::optional<Vector<std::int32_t>>& order, const Rows& sums, std::uintptr_t stream) {
+                  const std::optional<Vector<std::int32_t>>& order, const Rows& sums, std::uintptr_t stream,
+                  bool adds) {
   const auto rows = static_cast<std::int64_t>(sums.shape(0)), dim = static_cast<std::int64_t>(sums.shape(1));
   const auto count = static_cast<std::int64_t>(values.shape(0));
   require(values.shape(1) == sums.shape(1) && (values.stride(1) == 1 || count == 0),
@@ -189,10 +192,25 @@ void sum_segments(const ConstRows& values, const Vector<std::int32_t>& offset,
   require(offset.size() == sums.shape(0) + 1, "offsets must have one number more than there are sums");
   const EntryGradients segments{values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
   const nb::gil_scoped_release release;
-  if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream});
+  if (on_cuda(sums)) return cuda::segment_sums(segments, rows, dim, sums.data(), {stream}, adds);
   check_occurrences(offset.data(), rows, segments.order, order ? static_cast<std::int64_t>(order->size()) : count,
                     count);
-  cpu::segment_sums(segments, rows, dim, sums.data());
+  cpu::segment_sums(segments, rows, dim, sums.data(), adds);
+}
+
+void multiply_complex(const ConstRows& x, const ConstRows& y, bool conjugate,
+                      const nb::ndarray<float, nb::ndim<2>>& out, std::uintptr_t stream) {
+  const auto of_one_shape = [&](const auto& rows) {
+    return rows.shape(0) == out.shape(0) && rows.shape(1) == out.shape(1) && (rows.stride(1) == 1 || rows.size() == 0);
+  };
+  require(out.shape(1) % 2 == 0 && of_one_shape(x) && of_one_shape(y) && of_one_shape(out),
+          "rows of complex numbers must be contiguous, of one even length, and as many in factors and product");
+  const ComplexProduct product{x.data(), y.data(), out.data(), x.stride(0), y.stride(0), out.stride(0),
+                               static_cast<std::int64_t>(out.shape(0)), static_cast<std::int64_t>(out.shape(1) / 2),
+                               conjugate};
+  const nb::gil_scoped_release release;
+  if (on_cuda(out)) return cuda::multiply_complex(product, {stream});
+  cpu::multiply_complex(product);
 }
 
 }  // namespace
@@ -254,10 +272,15 @@ void bind_kernels(nb::module_& module) {
       "state"_a = 1,
       "Copies records from cache slots to staging or host rows. write_backs: (n, 40) uint8, the bytes of WRITE_BACK.");
   module.def("segment_sums", &sum_segments, "values"_a, "offset"_a, "order"_a.none(), "sums"_a, "stream"_a = 0,
+             "adds"_a = false,
              "sums[u] (U, dim) = values[order[i]] (n, dim) added up in order over offset[u] <= i < offset[u + 1]; "
              "offset (U + 1,) "
-             "int32, order (n,) int32 or None. 0 for an empty segment. Runs where `sums` lies, with the same bits "
+             "int32, order (n,) int32 or None. 0 for an empty segment. adds: they are "
+             "added to what is there. Runs where `sums` lies, with the same bits "
              "everywhere.");
+  module.def("multiply_complex", &multiply_complex, "x"_a, "y"_a, "conjugate"_a, "out"_a, "stream"_a = 0,
+             "out = x y, or conj(x) y, of rows (n, 2 k) of k complex numbers, whose real parts come first. Runs where "
+             "`out` lies, with the same bits everywhere.");
   module.def(
       "prepare_publish",
       [](const Counter& counter, const Vector<std::int64_t>& value) {

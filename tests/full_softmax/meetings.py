@@ -24,11 +24,11 @@ class Case:
     def meet(self, softmax, targets):
         """loss, gradient by the queries, gradients aside and the table, of a softmax that is new."""
         table = self.held.clone()
-        softmax.begin(table)
+        softmax.begin(table, self.batch)
         softmax.query.copy_(self.query)
-        loss, of_query = softmax.meet(table, self.batch, targets, self.scale, None, WEIGHT)
+        of_query = softmax.meet(table, targets, self.scale, None, WEIGHT)
         sums = table.new_full((len(self.batch), self.query.shape[1]), 0.25)  # to which they are added
-        softmax.end(self.batch, sums)
+        loss = softmax.end(self.batch, sums)
         return loss, of_query, sums[:IN_BATCH] - 0.25, table
 
     def errors(self, found, optimizer="adagrad"):

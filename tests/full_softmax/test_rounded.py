@@ -145,10 +145,10 @@ def test_a_softmax_against_float64(on, matmul, precision, queries, rows, dim, al
         torch.cuda.synchronize()
 
     def meet():
-        softmax.begin(table)
+        softmax.begin(table, given[1])
         softmax.query.copy_(given[0])
-        found.extend(softmax.meet(table, *given[1:], None, weight))
-        softmax.end(given[1], sums)
+        of_query = softmax.meet(table, *given[2:], None, weight)
+        found.extend([softmax.end(given[1], sums), of_query])
 
     device.submit(meet)
     device.synchronize()

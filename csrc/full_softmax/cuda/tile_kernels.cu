@@ -113,8 +113,8 @@ __device__ float power_of_two(float exponent) {
 }
 
 // e^(score - top), where both are as `read` has them. kRounded: of products of numbers of 16 bits, which stay as they
-// are read and have no bound. Their power takes two instructions, and is off by 2^-22 of it and by 2^-24 of the exponent,
-// where the products are by 2^-11.
+// are read and have no bound. Their power takes two instructions, and is off by 2^-22 of it and by 2^-24 of the
+// exponent, where the products are by 2^-11.
 template <bool kRounded>
 struct Exponential {
   static constexpr float kLog2 = 1.44269504f;

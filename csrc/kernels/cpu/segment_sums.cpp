@@ -6,12 +6,13 @@
 
 namespace frugal::cpu {
 
-void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums) {
+void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums,
+                  bool adds) {
   constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
   run_ranges(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       float* __restrict sum = sums + u * dim;
-      std::fill_n(sum, dim, 0.0f);
+      if (!adds) std::fill_n(sum, dim, 0.0f);
       for (std::int64_t i = segments.offset[u]; i < segments.offset[u + 1]; ++i) {
         const float* __restrict x = segments.occurrence(i);
         for (std::int64_t k = 0; k < dim; ++k) sum[k] += x[k];

@@ -22,11 +22,15 @@ struct Share {
 };
 
 // Every sum is one thread's, so its order is that of the occurrences.
-__device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::int64_t dim, Share share, float* sums) {
+__device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::int64_t dim, Share share, float* sums,
+                          bool adds) {
   const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
   for (std::int64_t column = std::int64_t{share.number} * kGroup + threadIdx.x % kLanes; column < dim;
        column += std::int64_t{share.count} * kGroup) {
-    float sum[kColumns] = {};
+    float sum[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c)
+      sum[c] = adds && column + c * kLanes < dim ? sums[u * dim + column + c * kLanes] : 0.0f;
     for (std::int64_t i = begin; i < end; i += kAhead) {
       float x[kAhead][kColumns];
 #pragma unroll
@@ -51,13 +55,13 @@ __device__ void sum_alone(const EntryGradients& segments, std::int64_t u, std::i
 
 // Warp 0 adds a tile of 32 columns in order while the other warps load the next one.
 __device__ void sum_together(const EntryGradients& segments, std::int64_t u, std::int64_t dim, Share share, float* sums,
-                             float (*tiles)[kTile][kLanes]) {
+                             bool adds, float (*tiles)[kTile][kLanes]) {
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const std::int64_t begin = segments.offset[u], end = segments.offset[u + 1];
   for (std::int64_t first = std::int64_t{share.number} * kLanes; first < dim;
        first += std::int64_t{share.count} * kLanes) {
     const std::int64_t column = first + lane;
-    float sum = 0.0f;
+    float sum = adds && warp == 0 && column < dim ? sums[u * dim + column] : 0.0f;
     int turn = 0;
     for (std::int64_t tile = begin - kTile; tile < end; tile += kTile, turn ^= 1) {
       if (warp == 0) {
@@ -82,18 +86,20 @@ __device__ void sum_together(const EntryGradients& segments, std::int64_t u, std
 // Each warp of a block sums a segment with few occurrences; then the block works on its segments with many. Blocks that
 // share rows are neighbours, `sharing` of them.
 __global__ void __launch_bounds__(kThreads)
-    segment_sums_kernel(EntryGradients segments, std::int64_t rows, std::int64_t dim, unsigned sharing, float* sums) {
+    segment_sums_kernel(EntryGradients segments, std::int64_t rows, std::int64_t dim, unsigned sharing, float* sums,
+                        bool adds) {
   __shared__ float tiles[2][kTile][kLanes];
   const unsigned block = blockIdx.x / sharing, blocks = gridDim.x / sharing;
   const Share share{blockIdx.x % sharing, sharing};
   const auto occurrences = [&](std::int64_t u) { return segments.offset[u + 1] - segments.offset[u]; };
   for (std::int64_t u = block + threadIdx.x / kLanes * blocks; u < rows; u += kWarps * blocks)
-    if (occurrences(u) <= kFew) sum_alone(segments, u, dim, share, sums);
+    if (occurrences(u) <= kFew) sum_alone(segments, u, dim, share, sums, adds);
   for (std::int64_t first = block; first < rows; first += kWarps * blocks) {
     const std::int64_t mine = first + threadIdx.x % kWarps * blocks;  // every warp looks at all of them
     unsigned many = __ballot_sync(0xffffffffu, mine < rows && occurrences(mine) > kFew);
     for (many &= (1u << kWarps) - 1; many != 0; many &= many - 1)
-      sum_together(segments, first + (__ffs(static_cast<int>(many)) - 1) * blocks, dim, share, sums, tiles);
+      sum_together(segments, first + (__ffs(static_cast<int>(many)) - 1) * blocks, dim, share, sums, adds,
+                   tiles);
   }
 }
 
@@ -102,13 +108,13 @@ cudaStream_t of(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(s
 }  // namespace
 
 void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums,
-                  const Launch& launch) {
+                  const Launch& launch, bool adds) {
   if (rows == 0) return;
   const std::int64_t wanted = std::max((rows + kWarps - 1) / kWarps, std::min<std::int64_t>(rows, 256));
   const std::int64_t blocks = std::min(wanted, kMostBlocks);
   const std::int64_t sharing = std::clamp<std::int64_t>(kEnoughBlocks / blocks, 1, (dim + kGroup - 1) / kGroup);
-  segment_sums_kernel<<<static_cast<unsigned>(blocks * sharing), kThreads, 0, of(launch.stream)>>>(segments, rows, dim,
-                                                                                                  sharing, sums);
+  segment_sums_kernel<<<static_cast<unsigned>(blocks * sharing), kThreads, 0, of(launch.stream)>>>(
+      segments, rows, dim, sharing, sums, adds);
   cuda_check(cudaGetLastError(), "launching the sums of " + std::to_string(rows) + " segments");
 }
 

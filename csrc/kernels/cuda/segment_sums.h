@@ -9,6 +9,6 @@ namespace frugal::cuda {
 
 // All pointers must be valid on the device. Throws DeviceError if the launch fails.
 void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums,
-                  const Launch& launch);
+                  const Launch& launch, bool adds = false);
 
 }  // namespace frugal::cuda

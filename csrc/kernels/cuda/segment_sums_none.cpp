@@ -3,7 +3,7 @@
 
 namespace frugal::cuda {
 
-void segment_sums(const EntryGradients&, std::int64_t, std::int64_t, float*, const Launch&) {
+void segment_sums(const EntryGradients&, std::int64_t, std::int64_t, float*, const Launch&, bool) {
   throw DeviceError("no CUDA kernels: nvcc was not found when dglke_frugal was compiled");
 }
 

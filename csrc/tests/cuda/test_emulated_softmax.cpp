@@ -8,8 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "full_softmax/cpu/penalty.h"
 #include "full_softmax/cpu/round_matrix.h"
 #include "full_softmax/cpu/tile_kernels.h"
+#include "full_softmax/cuda/penalty.h"
 #include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
@@ -127,7 +129,7 @@ void check_halves(const Case& each) {
 
 TEST(EmulatedSoftmax, SlopesInHalves) {
   std::mt19937 random(7);
-  for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}}) {
+  for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}, {20001, 20001}}) {
     check_halves<RowElement::kFloat16>(Case(entities, tile, 0.0f, 2.0f, true, random));
     check_halves<RowElement::kBfloat16>(Case(entities, tile, 3.0f, 2.0f, true, random));
   }
@@ -140,6 +142,50 @@ TEST(EmulatedSoftmax, ScoresHaveAUnit) {
     each.unit = &unit;
     check(each, true);
   }
+}
+
+// Scores of rounded products, one answer of a query: sums, and slopes in 16 bits to half a digit, over the scores.
+template <RowElement kElement>
+void check_rounded(const Case& each) {
+  constexpr float kFactor = 32768.0f;
+  constexpr double kDigits = kElement == RowElement::kFloat16 ? 1.0 / 2048 : 1.0 / 256;
+  const SoftmaxTargets targets{each.ids.data(), each.begin.data(), each.end.data()};
+  check(each, false);
+  std::vector<float> log_sum(kQueries), buffer;
+  for (std::int64_t i = 0; i < kQueries; ++i) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < each.entities; ++j) sum += std::exp(each.score(i, j));
+    log_sum[i] = static_cast<float>(std::log(sum));
+  }
+  for (std::int64_t first = 0; first < each.entities; first += each.tile) {
+    const ScoreTile tile = each.fill(first, buffer);
+    const SlopeForm form{kElement, kFactor};
+    cuda::tile_slopes(tile, targets, log_sum.data(), nullptr, form, {});
+    for (std::int64_t i = 0; i < kQueries; ++i)
+      for (std::int64_t j = 0; j < form.columns(tile.columns); ++j) {
+        const auto half = reinterpret_cast<const std::uint16_t*>(tile.scores + i * tile.stride)[j];
+        const double slope = Half<kElement>::expand(half);
+        if (j >= tile.columns) {
+          ASSERT_EQ(slope, 0);
+          continue;
+        }
+        const double share = std::exp(each.score(i, first + j) - log_sum[i]);
+        const double wanted = kFactor * (share - each.wanted(i, first + j));
+        const double allowed = kDigits * std::fabs(wanted) + 0x1p-25 + 2e-6 * kFactor * share;
+        ASSERT_NEAR(slope, wanted, allowed) << i << " " << j;
+      }
+  }
+}
+
+TEST(EmulatedSoftmax, RoundedScoresTakeAQuickWay) {
+  std::mt19937 random(10);
+  for (const float unit : {1.0f / (1 << 20), 4096.0f})
+    for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}, {20001, 20001}}) {
+      Case each(entities, tile, 0.0f, 2.0f, false, random);
+      each.unit = &unit;
+      check_rounded<RowElement::kFloat16>(each);
+      check_rounded<RowElement::kBfloat16>(each);
+    }
 }
 
 // To the CPU's bits, whatever power the matrix needs.
@@ -164,13 +210,13 @@ TEST(EmulatedSoftmax, MatricesAreRoundedAsOnTheCpu) {
 
 TEST(EmulatedSoftmax, OneAnswer) {
   std::mt19937 random(1);
-  for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {2600, 1100}, {1500, 128}})
+  for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {2600, 1100}, {1500, 128}, {5000, 4500}})
     check(Case(entities, tile, 0.0f, 3.0f, false, random), false);
 }
 
 TEST(EmulatedSoftmax, AllAnswersAndSmoothing) {
   std::mt19937 random(2);
-  for (const auto& [entities, tile] : {std::pair{7, 3}, {1025, 1025}, {2600, 1100}})
+  for (const auto& [entities, tile] : {std::pair{7, 3}, {1025, 1025}, {2600, 1100}, {5000, 4500}})
     check(Case(entities, tile, 0.0f, 3.0f, true, random), true);
 }
 
@@ -182,6 +228,41 @@ TEST(EmulatedSoftmax, BoundedScores) {
 TEST(EmulatedSoftmax, LargeScoresDoNotOverflow) {
   std::mt19937 random(4);
   check(Case(1300, 600, 0.0f, 300.0f, false, random), false);
+}
+
+// Against the formula in double, its slopes with the CPU's own bits; rows that occur never, once and often, and a zero.
+TEST(EmulatedSoftmax, PenaltiesOfRows) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  constexpr std::int64_t kRows = 5;
+  constexpr float kShare = 0.3f;
+  for (const std::int64_t dim : {2, 100, 1300})
+    for (const auto& [norm, is_complex] :
+         {std::pair{3.0f, true}, {3.0f, false}, {2.0f, false}, {1.0f, false}, {1.5f, false}}) {
+      const std::vector<std::int32_t> times{0, 1, 7, 1, 300};
+      std::vector<float> rows(kRows * dim), slopes(kRows * dim), expected = slopes;
+      for (float& x : rows) x = normal(random);
+      rows[2 * dim] = 0.0f;
+      std::vector<double> amounts(kRows), of_cpu(kRows);
+      RowPenalty penalty{rows.data(), times.data(), kRows,         dim,           norm,
+                         is_complex,  kShare,       slopes.data(), amounts.data()};
+      cuda::penalize_rows(penalty, {});
+      penalty.slopes = expected.data(), penalty.amounts = of_cpu.data();
+      cpu::penalize_rows(penalty);
+      EXPECT_EQ(slopes, expected);
+      for (std::int64_t u = 0; u < kRows; ++u) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < dim; ++k) {
+          const double x = rows[u * dim + k], other = rows[u * dim + (k + dim / 2) % dim];
+          const double size = is_complex ? std::hypot(x, other) : std::fabs(x);
+          sum += is_complex ? x * x * size : std::pow(size, norm);  // two squares make a cube of the modulus
+          const double power = size == 0 ? 0 : std::pow(size, norm - 2) * x;
+          ASSERT_NEAR(slopes[u * dim + k], kShare * times[u] * power, 1e-5 * times[u] * (1 + size * size));
+        }
+        EXPECT_NEAR(amounts[u], times[u] * sum, 1e-5 * times[u] * sum);
+        EXPECT_NEAR(of_cpu[u], amounts[u], 1e-12 * amounts[u]);
+      }
+    }
 }
 
 // Rows are updated and dropped by the CPU's own bits; of the longest several warps share each.

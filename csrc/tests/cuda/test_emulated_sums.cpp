@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <complex>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/complex_product.h"
 #include "kernels/cpu/segment_sums.h"
+#include "kernels/cuda/complex_product.h"
 #include "kernels/cuda/segment_sums.h"
 
 namespace frugal {
@@ -34,7 +37,41 @@ TEST(EmulatedSums, AreTheCpus) {
     cuda::segment_sums(segments, rows, dim, sums.data(), {});
     cpu::segment_sums(segments, rows, dim, expected.data());
     EXPECT_EQ(sums, expected) << rows << " rows of " << dim;
+    cuda::segment_sums(segments, rows, dim, sums.data(), {}, true);  // to what is there
+    cpu::segment_sums(segments, rows, dim, expected.data(), true);
+    EXPECT_EQ(sums, expected) << rows << " rows of " << dim;
+    for (std::int64_t u = 0; u < std::min<std::int64_t>(rows, 10); ++u) {
+      float sum = 0.0f;
+      for (std::int64_t i = offset[u]; i < offset[u + 1]; ++i) sum += values[order[i] * dim];
+      for (std::int64_t i = offset[u]; i < offset[u + 1]; ++i) sum += values[order[i] * dim];
+      EXPECT_EQ(sums[u * dim], sum);
+    }
   }
+}
+
+// Rows of one number to more than a block's threads, rows that lie apart, and both factors as they are.
+TEST(EmulatedSums, ProductsOfComplexRowsAreTheCpus) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t numbers : {1, 37, 700})
+    for (const bool conjugate : {false, true}) {
+      const std::int64_t rows = 70, stride = 2 * numbers + 3;
+      std::vector<float> x(rows * stride), y(rows * stride), out(rows * stride, 7.0f), expected = out;
+      for (std::int64_t i = 0; i < rows * stride; ++i) x[i] = normal(random), y[i] = normal(random);
+      ComplexProduct product{x.data(), y.data(), out.data(), stride, stride, stride, rows, numbers, conjugate};
+      cuda::multiply_complex(product, {});
+      product.out = expected.data();
+      cpu::multiply_complex(product);
+      EXPECT_EQ(out, expected);
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t k = 0; k < numbers; ++k) {
+          const std::complex<double> a(x[i * stride + k], x[i * stride + numbers + k]);
+          const std::complex<double> b(y[i * stride + k], y[i * stride + numbers + k]);
+          const std::complex<double> wanted = (conjugate ? std::conj(a) : a) * b;
+          ASSERT_NEAR(out[i * stride + k], wanted.real(), 1e-6 * (1 + std::abs(a) * std::abs(b)));
+          ASSERT_NEAR(out[i * stride + numbers + k], wanted.imag(), 1e-6 * (1 + std::abs(a) * std::abs(b)));
+        }
+    }
 }
 
 }  // namespace

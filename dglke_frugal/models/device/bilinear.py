@@ -1,7 +1,7 @@
 """Models whose score is a product of the query with the corrupted entity: DistMult, ComplEx, SimplE, RESCAL.
 
 Rows of DistMult, ComplEx and SimplE are long where all entities are scored, so that what counts is how often they are
-read and written: products of halves go to their places, and sums into them.
+read and written.
 """
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class ComplEx(Bilinear):
     """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) for corrupted heads."""
 
     def query(self, x):
-        return _complex_product(x.relation, x.fixed, conjugate=x.corrupt_head)
+        return self.products.complex(x.relation, x.fixed, conjugate=x.corrupt_head)
 
     def of_query(self, x, gradient):
-        fixed = _complex_product(x.relation, gradient, conjugate=not x.corrupt_head)
+        fixed = self.products.complex(x.relation, gradient, conjugate=not x.corrupt_head)
         if x.corrupt_head:
-            return fixed, _complex_product(gradient, x.fixed, conjugate=True)
-        return fixed, _complex_product(x.fixed, gradient, conjugate=True)
+            return fixed, self.products.complex(gradient, x.fixed, conjugate=True)
+        return fixed, self.products.complex(x.fixed, gradient, conjugate=True)
 
 
 class SimplE(Bilinear):
@@ -125,12 +125,3 @@ class Rescal(Bilinear):
         left, right = torch.stack([scaled, query], 1), torch.stack([x.tail, x.head], 1)
         of_tail, through_query = matrices.back(left).unbind(1)
         return slope * saved + through_query, matrices.gradient(left, right), of_tail
-
-
-def _complex_product(x: torch.Tensor, y: torch.Tensor, conjugate: bool) -> torch.Tensor:
-    """x y, or conj(x) y, of rows of complex numbers, whose real parts come first."""
-    (a, b), (c, d), product, sign = x.chunk(2, -1), y.chunk(2, -1), torch.empty_like(y), -1 if conjugate else 1
-    real, imaginary = product.chunk(2, -1)
-    torch.mul(a, c, out=real).addcmul_(b, d, value=-sign)
-    torch.mul(a, d, out=imaginary).addcmul_(b, c, value=sign)
-    return product

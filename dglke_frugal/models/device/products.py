@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import torch
 
+from ... import _native
 from ...config import MATMULS
 
 
@@ -36,3 +37,9 @@ class Products:
         if self._rounded:
             return start + alpha * self.bmm(a, b)
         return torch.baddbmm(start, a, b, alpha=alpha)
+
+    def complex(self, x: torch.Tensor, y: torch.Tensor, conjugate: bool) -> torch.Tensor:
+        """x y, or conj(x) y, number by number, of rows (n, 2 k) of complex numbers whose real parts come first."""
+        product = torch.empty(y.shape, device=y.device)
+        _native.multiply_complex(x, y, conjugate, product, self.stream)
+        return product

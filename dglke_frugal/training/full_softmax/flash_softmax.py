@@ -51,38 +51,39 @@ class FlashSoftmax:
         device.submit(lambda: self._numbers.copy_(torch.arange(shape.queries)))
         self._update = TableUpdate(device, shape, rule)
 
-    def begin(self, table):
+    def begin(self, table, batch_rows):
         """See TableSoftmax.begin."""
         self._branch = self._device.branch()
-        self._branch.run(lambda: self._begin(table))
+        self._branch.run(lambda: self._begin(table, batch_rows))
 
-    def _begin(self, table: torch.Tensor) -> None:
+    def _begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
+        self._update.begin(batch_rows)
         self._largest.fill_(LEAST_SCORE)
         self._total.zero_()
         self._weighted.zero_()
         self._round(table, 0)
 
-    def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
-             step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
+    def meet(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
+             weight: float = 1.0) -> torch.Tensor:
         """See TableSoftmax.meet. targets: of OneAnswer, rows of the batch."""
         target, dim = targets[0], self._shape.dim
-        self._update.begin(batch_rows)
         self._asked.round(torch.mul(self.query, 1 / LOG_2, out=self._in_log_2), whole_queries(len(self.query)))
         slope_scale = scale if weight == 1.0 else weight * scale
         log_sum, mean = self._meet_queries(table, slope_scale)
         self._branch = self._device.branch(fills_device=True)  # beside what becomes of the queries' gradient
         self._branch.run(lambda: self._differentiate_rows(table))
         wanted = table[:, :dim].index_select(0, target)  # rows of the batch, which wait
-        loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
+        self._loss = ((LOG_2 * log_sum - (self.query * wanted).sum(1)).double() * scale).sum()
         slot = self._update.slots.index_select(0, target).long()
         self._wanted.zero_().index_put_((slot, self._numbers), -slope_scale)
-        return loss, slope_scale[:, None] * (mean - wanted)
+        return slope_scale[:, None] * (mean - wanted)
 
     def end(self, batch_rows, sums):
         """See TableSoftmax.end."""
         sums.addmm_(self._wanted[:-1], self.query)  # the targets, rows of the batch, have -scale times the query
         self._branch.join()
         self._update.end(batch_rows, sums)
+        return self._loss
 
     def _meet_queries(self, table: torch.Tensor, slope_scale: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """(B,) log2 of the sums of e^score, and (B, dim): the softmax's means of the table's rows."""

@@ -7,6 +7,7 @@ relation table as its others meet the entities.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -94,13 +95,17 @@ class FullSoftmax:
     def _step(self, form: BatchForm, batch, buffers: "_Buffers", entities: torch.Tensor, relations: torch.Tensor):
         """entities, relations: (rows, stride), embedding and state."""
         config, step = self._config, batch["step"]
-        buffers.entities.begin(entities)
         dim, relation_dim = config.step.entity_dim, config.step.relation_dim
         entity_ids = batch["entity_rows"].clamp(max=len(entities) - 1)  # beyond the batch's own they only pad
         relation_ids = batch["relation_rows"].clamp(max=len(relations) - 1)
         fixed_slot, answer_slot = batch["head_slot"], batch["tail_slot"]
         if form.corrupt_head:
             fixed_slot, answer_slot = answer_slot, fixed_slot
+        ids, lookup = [], self._device.branch()
+        lookup.run(lambda: ids.extend(each.index_select(0, slot) for each, slot in (
+            (entity_ids, fixed_slot), (relation_ids, batch["relation_slot"]), (entity_ids, answer_slot))))
+        lookup.run(buffers.ends.zero_)
+        buffers.entities.begin(entities, batch["entity_rows"])
         old_entities = entities[:, :dim].index_select(0, entity_ids)
         old_relations = relations[:, :relation_dim].index_select(0, relation_ids)
         fixed = self._drop(old_entities.index_select(0, fixed_slot), FIXED_SIDE, step)
@@ -109,17 +114,17 @@ class FullSoftmax:
         buffers.entities.query.copy_(self._model.query(x))
 
         self._rule.start(step)
-        branch, penalties = self._device.branch(), []  # of the rows before the step, so that they need nothing of it
+        # Of the rows before the step, so that they need nothing of it, and nothing but its end needs them.
+        branch, penalties = self._device.branch(fills_device=True), []
         branch.run(lambda: penalties.extend(self._penalties(form, batch, old_entities, old_relations)))
         scale = buffers.mean if not form.weighted else buffers.mean * batch["weight"]
-        known, answer = (entity_ids.index_select(0, slot) for slot in (fixed_slot, answer_slot))
-        relation_id = relation_ids.index_select(0, batch["relation_slot"])
+        lookup.join()
+        known, relation_id, answer = ids
         targets = self._targets.of(form.corrupt_head, known, relation_id, answer)
-        loss, of_query = buffers.entities.meet(entities, batch["entity_rows"], targets, scale, step)
-        self._sums[3] += loss
+        of_query = buffers.entities.meet(entities, targets, scale, step)
         of_fixed, of_relation = self._model.of_query(x, of_query)
 
-        ends = buffers.ends.zero_()
+        ends = buffers.ends
         of_heads, of_tails = ends.split(form.positives)
         of_fixed_side, of_answer_side = (of_tails, of_heads) if form.corrupt_head else (of_heads, of_tails)
         if buffers.relations is not None:
@@ -135,64 +140,71 @@ class FullSoftmax:
 
     def _predict_relations(self, form: BatchForm, batch, softmax, relations: torch.Tensor,
                            fixed: torch.Tensor, answers: torch.Tensor, targets: tuple, scale: torch.Tensor):
-        """Updates all relations but the batch's, adds the loss to the sums, and returns its gradients by the entities
-        (B, dim) that a query of the step knows and asks for."""
+        """Updates all relations but the batch's, and returns the loss's gradients by the entities (B, dim) that a query
+        of the step knows and asks for."""
         weight = self._config.relation_prediction
         ends = (answers, fixed) if form.corrupt_head else (fixed, answers)
         query, saved = self._relation_query.forward(*ends)
         softmax.query.copy_(query)
-        softmax.begin(relations)
-        loss, of_query = softmax.meet(relations, batch["relation_rows"], targets, scale, batch["step"], weight)
-        self._sums[3] += weight * loss
-        self._sums[4] += loss
+        softmax.begin(relations, batch["relation_rows"])
+        of_query = softmax.meet(relations, targets, scale, batch["step"], weight)
         of_head, of_tail = self._relation_query.backward(saved, of_query)
         return (of_tail, of_head) if form.corrupt_head else (of_head, of_tail)
 
     def _penalties(self, form: BatchForm, batch, old_entities: torch.Tensor, old_relations: torch.Tensor) -> List:
-        """(amount, slopes) of the batch's entities, and of its relations; none where nothing is penalized."""
+        """(amount, slopes) of the batch's entities, and of its relations; none where nothing is penalized. The amounts
+        are added to their sum."""
         config, loss = self._config, self._config.step.loss
         if not loss.regularized:
             return []
-        counted = torch.cat(self._targets.counts(batch["head_slot"], batch["tail_slot"], form.corrupt_head))
+        times = self._targets.times(batch, form.corrupt_head), batch["relation_offset"].diff()
         found = []
-        for rows, slots in ((old_entities, counted), (old_relations, batch["relation_slot"])):
-            times = rows.new_zeros(len(rows)).index_add_(0, slots, rows.new_ones(len(slots)))  # exact in any order
-            found.append(weighted_penalty(config.regularizer, loss, rows, times, form.positives))
+        for rows, of_each in zip((old_entities, old_relations), times):
+            found.append(weighted_penalty(config.regularizer, loss, rows, of_each, form.positives, self._device.stream))
+            self._sums[2] += found[-1][0]
         return found
 
     def _update_batch(self, batch, buffers, entities, relations, ends, of_relation, branch, penalties):
         """The rows of the batch: entities from what waits aside and what comes through the queries, and relations.
         branch: behind which there are the penalties."""
-        stream, dim, relation_dim = self._device.stream, ends.shape[1], of_relation.shape[1]
-        sums = ends.new_empty(len(batch["entity_rows"]), dim)
-        of_relations = sums.new_empty(len(batch["relation_rows"]), relation_dim)
-        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, stream)
-        segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], of_relations, stream)
         branch.join()
-        for gradient, (amount, slope) in zip((sums, of_relations), penalties):
-            gradient += slope
-            self._sums[2] += amount
-            self._sums[3] += amount
-        if buffers.relations is not None:
-            buffers.relations.end(batch["relation_rows"], of_relations)
         entity_count, relation_count = batch["counts"].split(1)
-        self._update_relations(batch, buffers, relations, of_relations, relation_count)
-        buffers.entities.end(batch["entity_rows"], sums)  # last, for the update of all other rows takes long
-        _native.softmax_update_rows(entities, dim, batch["entity_rows"], entity_count, sums, self._rule.native, stream)
+        slopes = [slope for _, slope in penalties] or [None, None]
+        update_relations = partial(self._update_relations, batch, buffers, relations, of_relation, slopes[1],
+                                   relation_count)
+        beside = self._device.branch()
+        if buffers.relations is None:
+            beside.run(update_relations)
+        sums = slopes[0] if penalties else ends.new_zeros(len(batch["entity_rows"]), ends.shape[1])
+        segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream, adds=True)
+        if buffers.relations is not None:
+            update_relations()  # it waits for other branches, as only what is in none can
+        loss = buffers.entities.end(batch["entity_rows"], sums)  # late, for the update of all other rows takes long
+        _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
+                                    self._rule.native, self._device.stream)
+        self._sums[3] += sum((amount for amount, _ in penalties), loss)
+        beside.join()
 
-    def _update_relations(self, batch, buffers, relations, of_relations, count):
-        """By their sums of gradients. count: (1,), of the batch's."""
-        stream, relation_dim = self._device.stream, of_relations.shape[1]
-        if self._rule.corrections is None or buffers.relations is not None:
-            _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], count, of_relations,
-                                        self._rule.native, stream)
+    def _update_relations(self, batch, buffers, relations, of_relation, slopes, count):
+        """The batch's relations, from the gradients of its triples. slopes: of the penalty, or None. count: (1,), of
+        them."""
+        stream, relation_dim, rule = self._device.stream, of_relation.shape[1], self._rule
+        sums = of_relation.new_zeros(len(batch["relation_rows"]), relation_dim) if slopes is None else slopes
+        segment_sums(of_relation, batch["relation_offset"], batch["relation_occurrence"], sums, stream, adds=True)
+        if buffers.relations is not None:
+            loss = buffers.relations.end(batch["relation_rows"], sums)
+            self._sums[3] += self._config.relation_prediction * loss
+            self._sums[4] += loss
+        if rule.corrections is None or buffers.relations is not None:
+            _native.softmax_update_rows(relations, relation_dim, batch["relation_rows"], count, sums, rule.native,
+                                        stream)
             return
         # Adam moves rows without a gradient, too; that of relation prediction has moved them.
         every = relations.new_zeros(len(relations) + 1, relation_dim)  # the last one for what only pads
-        every.index_copy_(0, batch["relation_rows"].clamp(max=len(relations)), of_relations)
+        every.index_copy_(0, batch["relation_rows"].clamp(max=len(relations)), sums)
         nowhere = batch["counts"].new_full((len(relations),), -1)
-        _native.softmax_update_tile(relations, relation_dim, 0, every[: len(relations)], nowhere, of_relations,
-                                    self._rule.native, stream)
+        _native.softmax_update_tile(relations, relation_dim, 0, every[: len(relations)], nowhere, sums, rule.native,
+                                    stream)
 
     def _drop(self, values: torch.Tensor, part: int, step: torch.Tensor, first: int = 0) -> torch.Tensor:
         """`values`, after dropout in place; of gradients, too: what was dropped has none."""

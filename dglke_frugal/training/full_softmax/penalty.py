@@ -15,26 +15,16 @@ from typing import Tuple
 
 import torch
 
+from ... import _native
 from ..step.step_config import LossConfig
 
 
-def weighted_penalty(kind: str, loss: LossConfig, rows: torch.Tensor, times: torch.Tensor,
-                     triples: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The penalty () float64 of rows (n, dim) that occur times (n,) in a batch of `triples`, and its gradient."""
-    norm = 3.0 if kind == "n3" else float(loss.regularization_norm)
+def weighted_penalty(kind: str, loss: LossConfig, rows: torch.Tensor, times: torch.Tensor, triples: int,
+                     stream: int) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The penalty () float64 of rows (n, dim) that occur times (n,) int32 in a batch of `triples`, and its gradient."""
+    is_complex = kind == "n3"
+    norm = 3.0 if is_complex else float(loss.regularization_norm)
     share = loss.regularization_coefficient / triples
-    if kind == "n3":
-        numbers = rows.unflatten(-1, (2, -1))
-        modulus = torch.linalg.vector_norm(numbers, dim=-2, keepdim=True)
-        slope = (numbers * modulus).flatten(-2)
-    elif norm == 3.0:
-        slope = rows.abs() * rows
-    elif norm == 2.0:
-        slope = rows.clone()
-    elif norm == 1.0:
-        slope = rows.sign()
-    else:
-        magnitude = rows.abs()
-        slope = magnitude.pow(norm - 1.0).mul_(rows.sign()).masked_fill_(magnitude == 0, 0.0)
-    by_row = (slope * rows).sum(-1).double() * times
-    return share / norm * by_row.sum(), slope.mul_((share * times.to(rows.dtype))[:, None])
+    slopes, amounts = torch.empty_like(rows), rows.new_empty(len(rows), dtype=torch.float64)
+    _native.penalize_rows(rows, times, norm, is_complex, share, slopes, amounts, stream)
+    return share / norm * amounts.sum(), slopes

@@ -88,10 +88,13 @@ class RoundedProducts:
         self._of_weighted = device.zeros(shape.queries, columns)[:, : shape.dim]
         self.score_unit, self.gradient_unit = device.zeros(1), device.zeros(1)
 
-    def ask(self, query, scale):
+    def ask(self, query):
+        """See HostProducts."""
+        self._query.round(query, len(query))
+
+    def weigh(self, query, scale):
         """See HostProducts."""
         self._scale = scale
-        self._query.round(query, len(query))
         torch.mul(query, scale[:, None], out=self._of_weighted)
         self._weighted.round(self._of_weighted, len(query))
         torch.mul(self._weighted.inverse, 1 / self._factor, out=self.gradient_unit)
@@ -99,10 +102,10 @@ class RoundedProducts:
     def meet(self, tile):
         """See HostProducts."""
         self._tile.round(tile, whole_words(len(tile)))
-        torch.mul(self._query.inverse, self._tile.inverse, out=self.score_unit)
 
     def scores(self, out):
         """See HostProducts. Writes whole words of columns, for which the rows of `out` have room."""
+        torch.mul(self._query.inverse, self._tile.inverse, out=self.score_unit)
         _multiply(self._query.values[:, : self._dim], self._tile.values[:, : self._dim].t(), _in_words(out, 1))
 
     def slopes(self, scores, first, bound, targets, log_sum):

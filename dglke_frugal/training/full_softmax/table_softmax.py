@@ -20,6 +20,7 @@ from .table_update import TableShape, TableUpdate
 from .tile_products import padded
 from .tiles import tile_rows, updates_at_once, whole_words
 
+
 def on_gpu(device: Device) -> bool:
     """Whether the device runs kernels by Triton."""
     return device.torch_device.type == "cuda"
@@ -54,35 +55,49 @@ class TableSoftmax:
         self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
-    def begin(self, table: torch.Tensor) -> None:
-        """Before `meet`, beside what makes the queries: what needs the table alone."""
+    def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
+        """Before `meet`, beside what makes the queries: what does not need them.
 
-    def meet(self, table: torch.Tensor, batch_rows: torch.Tensor, targets: Tuple, scale: torch.Tensor,
-             step: torch.Tensor, weight: float = 1.0) -> Tuple[torch.Tensor, torch.Tensor]:
+        batch_rows: (U,) int64; those that only pad are as many as the table's rows."""
+        self._table_branch = self._device.branch(fills_device=True)
+        if self._drop is None:
+            self._table_branch.run(lambda: self._products.meet(table[: self._tile, : self._dim]))
+        self._branch = self._device.branch()
+        self._branch.run(lambda: self._begin(batch_rows))
+
+    def _begin(self, batch_rows: torch.Tensor) -> None:
+        self._update.begin(batch_rows)
+        self._sums.copy_(self._no_sums)
+        self._of_query.zero_()
+
+    def meet(self, table: torch.Tensor, targets: Tuple, scale: torch.Tensor, step: torch.Tensor,
+             weight: float = 1.0) -> torch.Tensor:
         """Update all rows of the table (rows, stride) but those of the batch, until `end` at the latest.
 
-        batch_rows: (U,) int64; those that only pad are `rows`. targets: see targets.py. scale: (B,), of queries.
-        weight: of the loss. Returns the loss without that weight, () float64, and the weighted one's gradient by the
-        query.
+        targets: see targets.py. scale: (B,), of queries. weight: of the loss. Returns the loss's gradient by the query.
         """
-        self._update.begin(batch_rows)
         products, stream = self._products, self._device.stream
         slope_scale = scale if weight == 1.0 else weight * scale
-        products.ask(self.query, slope_scale)
-        largest, total, wanted = self._sums.copy_(self._no_sums)
+        products.ask(self.query)
+        self._branch.join()
+        self._table_branch.join()
+        self._branch = self._device.branch()
+        self._branch.run(lambda: products.weigh(self.query, slope_scale))
+        largest, total, wanted = self._sums
         for first, tile in self._tiles(table, step):
-            scores = self._score(tile)
+            scores = self._score(tile, is_met=first == 0 and self._drop is None)
             _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream,
                                      products.score_unit)
         log_sum = largest + total.log()
-        loss = ((log_sum - wanted).double() * scale).sum()
+        self._loss_branch = self._device.branch(fills_device=True)
+        self._loss_branch.run(lambda: self._lose(log_sum, wanted, scale))
+        self._branch.join()
 
-        of_query = self._of_query.zero_()
         for first, tile in self._tiles(table, step):
             is_all = len(tile) == self._rows  # then its scores are still there
             scores = self._scores[:, : len(tile)] if is_all else self._score(tile)
             slopes = products.slopes(scores, first, self._bound, targets, log_sum)
-            products.add_to_query(slopes, of_query)
+            products.add_to_query(slopes, self._of_query)
             if self._at_once:
                 self._branch = self._device.branch()  # what becomes of the queries' gradient does not wait for it
                 self._branch.run(partial(products.update_rows, slopes, table, first, self._update))
@@ -96,18 +111,24 @@ class TableSoftmax:
                 if self._drop is not None:
                     self._drop(of_part, step, first + begin)
                 self._update.apply(table, first + begin, of_part, products.gradient_unit)
-        return loss, of_query
+        return self._of_query
 
-    def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> None:
+    def end(self, batch_rows: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
         """What follows comes behind the update. sums: (U, dim), to which the gradients by their scores of the batch's
-        rows are added; these alone are not updated yet."""
+        rows are added; these alone are not updated yet. Returns the loss without its weight, () float64."""
         if self._at_once:
             self._branch.join()
+        self._loss_branch.join()
         self._update.end(batch_rows, sums)
+        return self._loss
 
-    def _score(self, tile: torch.Tensor) -> torch.Tensor:
-        """(B, n) scores of a tile, which the products then are of."""
-        self._products.meet(tile)
+    def _lose(self, log_sum: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> None:
+        self._loss = ((log_sum - wanted).double() * scale).sum()
+
+    def _score(self, tile: torch.Tensor, is_met: bool = False) -> torch.Tensor:
+        """(B, n) scores of a tile, which the products then are of, or are already."""
+        if not is_met:
+            self._products.meet(tile)
         scores = self._scores[:, : len(tile)]
         self._products.scores(scores)
         return scores

@@ -3,7 +3,7 @@ csrc/full_softmax/tiles.h."""
 
 from __future__ import annotations
 
-from typing import Sequence, Tuple
+from typing import Mapping, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -24,9 +24,9 @@ class OneAnswer:
         """Of the queries (known entity, relation), with their triples' answers: (B,) int64 ids."""
         return answer, self._places[: len(answer)], self._places[1 : len(answer) + 1], None, None
 
-    def counts(self, heads: torch.Tensor, tails: torch.Tensor, corrupt_head: bool) -> Sequence[torch.Tensor]:
-        """Those of a batch's slots whose rows a penalty is of."""
-        return heads, tails
+    def times(self, batch: Mapping[str, torch.Tensor], corrupt_head: bool) -> torch.Tensor:
+        """(U,) int32: how often a penalty is of each of the batch's entities."""
+        return batch["positive_offset"].diff()
 
 
 class AllAnswers:
@@ -70,6 +70,7 @@ class AllAnswers:
         begin, end = offset[:-1].index_select(0, query), offset[1:].index_select(0, query)
         return ids, begin, end, on.index_select(0, query), None if off is None else off.index_select(0, query)
 
-    def counts(self, heads, tails, corrupt_head):
-        """See OneAnswer.counts. Of a query, the entity that it knows."""
-        return (tails if corrupt_head else heads,)
+    def times(self, batch, corrupt_head):
+        """See OneAnswer.times. Of a query, the entity that it knows."""
+        known = batch["tail_slot" if corrupt_head else "head_slot"]
+        return known.new_zeros(len(batch["entity_rows"])).index_add_(0, known, torch.ones_like(known))

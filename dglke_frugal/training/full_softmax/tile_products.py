@@ -44,12 +44,16 @@ class HostProducts:
         if device.torch_device.type == "cuda":
             set_matmul(matmul)
 
-    def ask(self, query: torch.Tensor, scale: torch.Tensor) -> None:
-        """What comes is of the queries (B, dim), whose losses are multiplied by scale (B,)."""
-        self._query, self._scale = query, scale
+    def ask(self, query: torch.Tensor) -> None:
+        """Scores that come are of the queries (B, dim)."""
+        self._query = query
+
+    def weigh(self, query: torch.Tensor, scale: torch.Tensor) -> None:
+        """Before slopes: the losses of the queries (B, dim) are multiplied by scale (B,)."""
+        self._scale = scale
 
     def meet(self, tile: torch.Tensor) -> None:
-        """What comes is of the rows (n, dim)."""
+        """What comes is of the rows (n, dim). Needs nothing of the queries."""
         self._tile = tile
 
     def scores(self, out: torch.Tensor) -> None:

@@ -1,0 +1,21 @@
+#include "kernels/cpu/complex_product.h"
+
+#include "parallel/callers_threads.h"
+
+namespace frugal::cpu {
+
+void multiply_complex(const ComplexProduct& product) {
+  constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
+  const ComplexProduct p = product;
+  run_ranges(p.rows, kRowsPerTask, [&p](std::int64_t begin, std::int64_t end) {
+    const float sign = p.conjugate ? -1.0f : 1.0f;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float *const x = p.x + i * p.x_stride, *const y = p.y + i * p.y_stride;
+      float* const out = p.out + i * p.out_stride;
+#pragma GCC ivdep
+      for (std::int64_t k = 0; k < p.numbers; ++k) multiply_number(x, y, out, k, p.numbers, sign);
+    }
+  });
+}
+
+}  // namespace frugal::cpu

@@ -1,0 +1,12 @@
+// Products of rows of complex numbers on a CUDA device: the twin of cpu/complex_product.h, to the bit.
+#pragma once
+
+#include "kernels/complex_product.h"
+#include "kernels/cuda/plan_kernels.h"
+
+namespace frugal::cuda {
+
+// All pointers must be valid on the device. Throws DeviceError if the launch fails.
+void multiply_complex(const ComplexProduct& product, const Launch& launch);
+
+}  // namespace frugal::cuda
