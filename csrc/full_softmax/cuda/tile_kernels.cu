@@ -198,47 +198,51 @@ __device__ void store_slopes(float* row, int j, const float* x) {
     reinterpret_cast<uint2*>(row)[j / kVector] = {to_halves<kElement>(x[0], x[1]), to_halves<kElement>(x[2], x[3])};
 }
 
-// Whether a block's threads meet before they write in a step, see below; then the next such step is remembered.
-__device__ bool is_meeting(int begin, int& meeting) {
-  if (begin != meeting) return false;
-  meeting = 2 * meeting + kStep;
-  return true;
+// By a block: calls slopes(j, x) for the four scores from column j on, which it replaces, for each j below `written`.
+//
+// Numbers of 16 bits take the place of scores at half their distance from the beginning of the row, which all threads
+// must have read before. Where they meet in step n they have read the columns of n + 2 steps, whose places are written
+// until step 2 n + 3; so they meet again in step 2 n + 1, and not in each.
+template <RowElement kElement, typename Slopes>
+__device__ void replace_scores(float* row, int columns, int written, Slopes slopes) {
+  Scores next(row, columns, 0);
+  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
+    Scores now = next;
+    next = Scores(row, columns, begin + kStep);
+    if (kElement != RowElement::kFloat32 && begin == meeting) {
+      __syncthreads();
+      meeting = 2 * meeting + kStep;
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int j = vector_column(begin, v);
+      if (j >= written) break;
+      slopes(j, now.at[v]);
+      store_slopes<kElement>(row, j, now.at[v]);
+    }
+  }
 }
 
-// A block per query. Numbers of 16 bits take the place of scores at half their distance from the beginning of the row,
-// which all threads must have read before. Where they meet in step n they have read the columns of n + 2 steps, whose
-// places are written until step 2 n + 3; so they meet again in step 2 n + 1, and not in each.
+// A block per query.
 template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads)
     tile_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, const float* scales,
                        float factor, int written) {
   const std::int64_t i = blockIdx.x;
-  float* const row = tile.scores + i * tile.stride;
   const int columns = static_cast<int>(tile.columns);
   const float middle = log_sum[i], scale = scales ? scales[i] : factor, off = targets.off ? targets.off[i] : 0.0f;
   const float on = targets.on ? targets.on[i] : 1.0f, unit = unit_of(tile);
   const TileTargets wanted_here(tile, targets, i);
-  Scores next(row, columns, 0);
-  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
-    Scores now = next;
-    next = Scores(row, columns, begin + kStep);
-    if (kElement != RowElement::kFloat32 && is_meeting(begin, meeting)) __syncthreads();
+  replace_scores<kElement>(tile.scores + i * tile.stride, columns, written, [&](int j, float (&x)[kVector]) {
+    const unsigned wanted = wanted_here.among(j);
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int j = vector_column(begin, v);
-      if (j >= written) break;
-      const unsigned wanted = wanted_here.among(j);
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        float& x = now.at[v][k];
-        const float score = unit * x;
-        const float slope = expf(bounded(score, tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
-        const bool has_slope = j + k < columns && !(tile.bound > 0.0f && fabsf(score) > tile.bound);
-        x = has_slope ? scale * slope : 0.0f;
-      }
-      store_slopes<kElement>(row, j, now.at[v]);
+    for (int k = 0; k < kVector; ++k) {
+      const float score = unit * x[k];
+      const float slope = expf(bounded(score, tile.bound) - middle) - off - (wanted >> k & 1u ? on : 0.0f);
+      const bool has_slope = j + k < columns && !(tile.bound > 0.0f && fabsf(score) > tile.bound);
+      x[k] = has_slope ? scale * slope : 0.0f;
     }
-  }
+  });
 }
 
 // The same of rounded products (see Exponential), whose slopes have a factor alone.
@@ -246,33 +250,22 @@ template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads)
     rounded_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, float factor, int written) {
   const std::int64_t i = blockIdx.x;
-  float* const row = tile.scores + i * tile.stride;
   const int columns = static_cast<int>(tile.columns);
   constexpr float kLog2 = Exponential<true>::kLog2;
   const float rate = kLog2 * unit_of(tile), offset = log2f(factor) - kLog2 * log_sum[i];
   const float less = factor * (targets.on ? targets.on[i] : 1.0f);
   const TileTargets wanted_here(tile, targets, i);
-  Scores next(row, columns, 0);
-  for (int begin = 0, meeting = 0; begin < written; begin += kStep) {
-    Scores now = next;
-    next = Scores(row, columns, begin + kStep);
-    if (is_meeting(begin, meeting)) __syncthreads();
+  replace_scores<kElement>(tile.scores + i * tile.stride, columns, written, [&](int j, float (&x)[kVector]) {
+    const unsigned wanted = wanted_here.among(j);
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int j = vector_column(begin, v);
-      if (j >= written) break;
-      const unsigned wanted = wanted_here.among(j);
+    for (int k = 0; k < kVector; ++k) x[k] = power_of_two(__fmaf_rn(x[k], rate, offset));
+    if (wanted == 0 && j + kVector <= columns) return;
 #pragma unroll
-      for (int k = 0; k < kVector; ++k) now.at[v][k] = power_of_two(__fmaf_rn(now.at[v][k], rate, offset));
-      if (wanted != 0 || j + kVector > columns)
-#pragma unroll
-        for (int k = 0; k < kVector; ++k) {
-          if (wanted >> k & 1u) now.at[v][k] -= less;
-          if (j + k >= columns) now.at[v][k] = 0.0f;
-        }
-      store_slopes<kElement>(row, j, now.at[v]);
+    for (int k = 0; k < kVector; ++k) {
+      if (wanted >> k & 1u) x[k] -= less;
+      if (j + k >= columns) x[k] = 0.0f;
     }
-  }
+  });
 }
 
 // How rows are divided among blocks: `count` neighbours share rows, of which each has so many columns, a warp per row.

@@ -86,7 +86,8 @@ class FullSoftmax:
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
-            return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop)
+            return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop,
+                                beside_update=part == ALL_RELATIONS)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
         of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS) if config.relation_prediction else None
@@ -106,6 +107,8 @@ class FullSoftmax:
             (entity_ids, fixed_slot), (relation_ids, batch["relation_slot"]), (entity_ids, answer_slot))))
         lookup.run(buffers.ends.zero_)
         buffers.entities.begin(entities, batch["entity_rows"])
+        if buffers.relations is not None:
+            buffers.relations.begin(relations, batch["relation_rows"])
         old_entities = entities[:, :dim].index_select(0, entity_ids)
         old_relations = relations[:, :relation_dim].index_select(0, relation_ids)
         fixed = self._drop(old_entities.index_select(0, fixed_slot), FIXED_SIDE, step)
@@ -146,7 +149,6 @@ class FullSoftmax:
         ends = (answers, fixed) if form.corrupt_head else (fixed, answers)
         query, saved = self._relation_query.forward(*ends)
         softmax.query.copy_(query)
-        softmax.begin(relations, batch["relation_rows"])
         of_query = softmax.meet(relations, targets, scale, batch["step"], weight)
         of_head, of_tail = self._relation_query.backward(saved, of_query)
         return (of_tail, of_head) if form.corrupt_head else (of_head, of_tail)
@@ -172,8 +174,8 @@ class FullSoftmax:
         slopes = [slope for _, slope in penalties] or [None, None]
         update_relations = partial(self._update_relations, batch, buffers, relations, of_relation, slopes[1],
                                    relation_count)
-        beside = self._device.branch()
         if buffers.relations is None:
+            beside = self._device.branch()
             beside.run(update_relations)
         sums = slopes[0] if penalties else ends.new_zeros(len(batch["entity_rows"]), ends.shape[1])
         segment_sums(ends, batch["positive_offset"], batch["positive_occurrence"], sums, self._device.stream, adds=True)
@@ -183,7 +185,8 @@ class FullSoftmax:
         _native.softmax_update_rows(entities, ends.shape[1], batch["entity_rows"], entity_count, sums,
                                     self._rule.native, self._device.stream)
         self._sums[3] += sum((amount for amount, _ in penalties), loss)
-        beside.join()
+        if buffers.relations is None:
+            beside.join()
 
     def _update_relations(self, batch, buffers, relations, of_relation, slopes, count):
         """The batch's relations, from the gradients of its triples. slopes: of the penalty, or None. count: (1,), of

@@ -37,10 +37,12 @@ class TableSoftmax:
     """
 
     def __init__(self, device: Device, matmul: str, products: type, shape: TableShape, rule: Tuple, bound: float = 0.0,
-                 drop: Optional[Drop] = None):
+                 drop: Optional[Drop] = None, beside_update: bool = False):
         """products: HostProducts, DeviceProducts or RoundedProducts, for `matmul`. rule: as kernels take it. bound: of
-        scores, 0 for none. drop: dropout of the table's rows; None for none."""
+        scores, 0 for none. drop: dropout of the table's rows; None for none. beside_update: whether it meets its table
+        while another one is updated, behind which branches of that kind then wait."""
         self._device, self._bound, self._drop = device, bound, drop
+        self._free_branch = partial(device.branch, fills_device=beside_update)
         self._rows, self._dim, zeros = shape.rows, shape.dim, device.zeros
         self._tile, self._part = tile_rows(shape.queries, shape.rows, shape.dim, products.tile_floats,
                                            copied=drop is not None)
@@ -62,7 +64,7 @@ class TableSoftmax:
         self._table_branch = self._device.branch(fills_device=True)
         if self._drop is None:
             self._table_branch.run(lambda: self._products.meet(table[: self._tile, : self._dim]))
-        self._branch = self._device.branch()
+        self._branch = self._free_branch()
         self._branch.run(lambda: self._begin(batch_rows))
 
     def _begin(self, batch_rows: torch.Tensor) -> None:
@@ -81,7 +83,7 @@ class TableSoftmax:
         products.ask(self.query)
         self._branch.join()
         self._table_branch.join()
-        self._branch = self._device.branch()
+        self._branch = self._free_branch()
         self._branch.run(lambda: products.weigh(self.query, slope_scale))
         largest, total, wanted = self._sums
         for first, tile in self._tiles(table, step):
