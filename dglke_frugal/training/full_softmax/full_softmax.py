@@ -82,15 +82,18 @@ class FullSoftmax:
         entity, relation = (TableShape(positives, rows.table.rows, dim, most)
                             for rows, dim, most in zip(tables, dims, in_batch))
 
-        def softmax(shape: TableShape, rate: float, part: int):
+        def softmax(shape: TableShape, rate: float, part: int, beside_update: bool = False):
             if flash_fits(self._matmul, shape.rows, shape.dim, isinstance(self._targets, OneAnswer), config.bound, rate):
                 return FlashSoftmax(self._device, self._matmul, shape, self._rule.native)
             drop = (lambda values, step, first: self._drop(values, part, step, first)) if rate else None
             return TableSoftmax(self._device, self._matmul, self._products, shape, self._rule.native, config.bound, drop,
-                                beside_update=part == ALL_RELATIONS)
+                                beside_update)
 
         of_entities = softmax(entity, config.entity_dropout, ALL_ENTITIES)
-        of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS) if config.relation_prediction else None
+        of_relations = None
+        if config.relation_prediction:
+            beside_update = isinstance(of_entities, TableSoftmax)
+            of_relations = softmax(relation, config.relation_dropout, ALL_RELATIONS, beside_update)
         return _Buffers(self._device, positives, dims[0], of_entities, of_relations)
 
     def _step(self, form: BatchForm, batch, buffers: "_Buffers", entities: torch.Tensor, relations: torch.Tensor):

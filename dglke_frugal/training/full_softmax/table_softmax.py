@@ -55,6 +55,7 @@ class TableSoftmax:
         self._copy = None if drop is None else zeros(self._tile, padded(shape.dim))[:, : shape.dim]
         self._update = TableUpdate(device, shape, rule)
         self._sums, self._no_sums = zeros(3, shape.queries), zeros(3, shape.queries)  # largest, total, wanted
+        self._log_sum = zeros(shape.queries)  # stays, for what reads it on a branch
         device.submit(lambda: self._no_sums[0].fill_(_native.LEAST_SCORE))
 
     def begin(self, table: torch.Tensor, batch_rows: torch.Tensor) -> None:
@@ -90,7 +91,7 @@ class TableSoftmax:
             scores = self._score(tile, is_met=first == 0 and self._drop is None)
             _native.softmax_add_tile(scores, first, self._bound, targets, largest, total, wanted, stream,
                                      products.score_unit)
-        log_sum = largest + total.log()
+        log_sum = torch.add(largest, total.log(), out=self._log_sum)
         self._loss_branch = self._device.branch(fills_device=True)
         self._loss_branch.run(lambda: self._lose(log_sum, wanted, scale))
         self._branch.join()
