@@ -9,11 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define FRUGAL_PENALTY_CODE __host__ __device__ inline
-#else
-#define FRUGAL_PENALTY_CODE inline
-#endif
+#include "device/everywhere.h"
 
 namespace frugal {
 
@@ -30,8 +26,8 @@ struct RowPenalty {
 
 // Takes number k of a row, of which there are `dim`, or half as many complex ones; returns sum |x|^p of it. factor: of
 // the slopes.
-FRUGAL_PENALTY_CODE float penalize_number(const RowPenalty& p, const float* row, float* slope, std::int64_t k,
-                                          float factor) {
+FRUGAL_EVERYWHERE inline float penalize_number(const RowPenalty& p, const float* row, float* slope, std::int64_t k,
+                                               float factor) {
   if (p.is_complex) {
     const std::int64_t half = p.dim / 2;
     const float a = row[k], b = row[half + k], modulus = sqrtf(a * a + b * b);
@@ -49,6 +45,6 @@ FRUGAL_PENALTY_CODE float penalize_number(const RowPenalty& p, const float* row,
   return power * size;
 }
 
-FRUGAL_PENALTY_CODE std::int64_t numbers_of(const RowPenalty& p) { return p.is_complex ? p.dim / 2 : p.dim; }
+FRUGAL_EVERYWHERE inline std::int64_t numbers_of(const RowPenalty& p) { return p.is_complex ? p.dim / 2 : p.dim; }
 
 }  // namespace frugal

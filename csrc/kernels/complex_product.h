@@ -3,11 +3,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define FRUGAL_ELEMENT_CODE __host__ __device__ inline
-#else
-#define FRUGAL_ELEMENT_CODE inline
-#endif
+#include "device/everywhere.h"
 
 namespace frugal {
 
@@ -20,8 +16,8 @@ struct ComplexProduct {
 };
 
 // Number k of rows that begin at x, y and out.
-FRUGAL_ELEMENT_CODE void multiply_number(const float* x, const float* y, float* out, std::int64_t k,
-                                         std::int64_t numbers, float sign) {
+FRUGAL_EVERYWHERE inline void multiply_number(const float* x, const float* y, float* out, std::int64_t k,
+                                              std::int64_t numbers, float sign) {
   const float a = x[k], b = sign * x[numbers + k], c = y[k], d = y[numbers + k];
   out[k] = a * c - b * d;
   out[numbers + k] = a * d + b * c;
