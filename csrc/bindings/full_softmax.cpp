@@ -159,8 +159,8 @@ void penalize_rows(const nb::ndarray<const float, nb::ndim<2>, nb::c_contig>& ro
   require(times.size() == rows.shape(0) && amounts.size() == rows.shape(0) && slopes.shape(0) == rows.shape(0) &&
               slopes.shape(1) == rows.shape(1),
           "each row needs a number of times, slopes and an amount");
-  require(norm >= 1.0f && (!is_complex || (norm == 3.0f && rows.shape(1) % 2 == 0)),
-          "a norm is 1 or more, and 3 of complex numbers, which are pairs");
+  require(norm > 0.0f && (!is_complex || (norm == 3.0f && rows.shape(1) % 2 == 0)),
+          "a norm is positive, and 3 of complex numbers, which are pairs");
   const RowPenalty penalty{rows.data(), times.data(), size(rows.shape(0)), size(rows.shape(1)), norm,
                            is_complex,  share,        slopes.data(),       amounts.data()};
   const nb::gil_scoped_release release;

@@ -13,33 +13,19 @@ namespace frugal::cuda {
 constexpr int kWarp = 32, kSumThreads = 128, kSumWarps = kSumThreads / kWarp;
 constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are added
 
-// Calls take(read(i)) for the numbers of a thread below `count`, every kSumThreads-th, in order: many are read before the
-// first is taken, the last ones too, which a loop that the compiler unrolls would read one by one.
-template <typename Read, typename Take>
-__device__ void take_all(std::int64_t count, Read read, Take take) {
-  constexpr int kAhead = 16;
-  for (std::int64_t first = threadIdx.x; first < count; first += kAhead * kSumThreads) {
-    decltype(read(first)) x[kAhead];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-      if (first + k * kSumThreads < count) x[k] = read(first + k * kSumThreads);
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-      if (first + k * kSumThreads < count) take(x[k]);
-  }
-}
-
 // By one block: sums in a fixed order, added to the running ones.
 __device__ inline void add_losses(const Step& s) {
   double positive = 0.0, negative = 0.0, penalty = 0.0;
-  const auto add_penalty = [&](float x) { penalty += x; };
-  take_all(
-      s.batch.positives,
-      [&](std::int64_t i) { return float2{s.facts[i].positive_loss, s.facts[i].negative_loss}; },
-      [&](float2 x) { positive += x.x, negative += x.y; });
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kSumThreads) {
+    positive += s.facts[i].positive_loss;
+    negative += s.facts[i].negative_loss;
+  }
   if (s.regularized) {
-    take_all(s.batch.counts[0], [&](std::int64_t i) { return s.entity_regularization[i]; }, add_penalty);
-    take_all(s.batch.counts[1], [&](std::int64_t i) { return s.relation_regularization[i]; }, add_penalty);
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kSumThreads) penalty += s.entity_regularization[i];
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kSumThreads) penalty += s.relation_regularization[i];
   }
   add_to_sums<kSumThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
 }

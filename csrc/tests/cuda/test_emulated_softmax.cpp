@@ -238,7 +238,7 @@ TEST(EmulatedSoftmax, PenaltiesOfRows) {
   constexpr float kShare = 0.3f;
   for (const std::int64_t dim : {2, 100, 1300})
     for (const auto& [norm, is_complex] :
-         {std::pair{3.0f, true}, {3.0f, false}, {2.0f, false}, {1.0f, false}, {1.5f, false}}) {
+         {std::pair{3.0f, true}, {3.0f, false}, {2.0f, false}, {1.0f, false}, {1.5f, false}, {0.5f, false}}) {
       const std::vector<std::int32_t> times{0, 1, 7, 1, 300};
       std::vector<float> rows(kRows * dim), slopes(kRows * dim), expected = slopes;
       for (float& x : rows) x = normal(random);
