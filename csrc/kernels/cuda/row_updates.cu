@@ -18,7 +18,7 @@ constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
 constexpr int kAhead = 32;                // occurrences that a thread loads before it adds them
-constexpr std::int64_t kMostShares = 128;  // of the rows with many occurrences, about one per multiprocessor
+constexpr std::int64_t kMostShares = 64;  // of the rows with many occurrences; 128 took longer (docs/step.md)
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {
