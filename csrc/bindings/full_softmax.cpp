@@ -11,6 +11,7 @@
 #include "bindings/row_arrays.h"
 #include "bindings/row_elements.h"
 #include "full_softmax/cpu/penalty.h"
+#include "full_softmax/cpu/products.h"
 #include "full_softmax/cpu/round_matrix.h"
 #include "full_softmax/cpu/tile_kernels.h"
 #include "full_softmax/cuda/penalty.h"
@@ -179,17 +180,19 @@ void drop(const Matrix& values, float rate, std::uint64_t seed, const Ids& step,
   cpu::drop(dropout, rows, dim, values.stride(0), values.data());
 }
 
-void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transposed) {
+void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transposed, bool adds) {
   const std::size_t depth = b.shape(transposed ? 1 : 0), columns = b.shape(transposed ? 0 : 1);
   require(!on_cuda(out) && a.shape(0) == out.shape(0) && columns == out.shape(1) && a.shape(1) == depth &&
               has_room(out) && b.stride(1) == 1 && (transposed ? a.stride(1) == 1 : has_room(b)),
           "the matrices do not fit each other, or lack room for whole vectors");
+  require(!transposed || !adds, "only a product of a matrix as it lies is added");
   const auto m = size(a.shape(0)), n = size(columns), k = size(depth);
   const nb::gil_scoped_release release;
   if (transposed)
     return cpu::multiply_transposed(m, n, k, {a.data(), a.stride(0)}, {b.data(), b.stride(0)},
                                     {out.data(), out.stride(0)});
-  cpu::multiply(m, n, k, {a.data(), a.stride(0), a.stride(1)}, {b.data(), b.stride(0)}, {out.data(), out.stride(0)});
+  cpu::multiply(m, n, k, {a.data(), a.stride(0), a.stride(1)}, {b.data(), b.stride(0)}, {out.data(), out.stride(0)},
+                adds);
 }
 
 }  // namespace
@@ -227,9 +230,10 @@ void bind_full_softmax(nb::module_& module) {
   module.def("drop", &drop, "values"_a, "rate"_a, "seed"_a, "step"_a, "part"_a, "first"_a = 0, "stream"_a = 0,
              "Dropout of values (n, dim) in place, a function of (seed, step (1,) int64, part, row, column); first: "
              "number of the first row. The same elements everywhere.");
-  module.def("multiply", &multiply, "a"_a, "b"_a, "out"_a, "transposed"_a,
+  module.def("multiply", &multiply, "a"_a, "b"_a, "out"_a, "transposed"_a, "adds"_a = false,
              "out = a b, or a b^T if transposed, on the CPU: each element one sum in the order of its depth, whatever "
-             "the number of threads. Rows of out, and of b if not transposed, are whole vectors of 16 floats.");
+             "the number of threads, and if it adds (a b alone), one that begins with what out holds. Rows of out, and "
+             "of b if not transposed, are whole vectors of 16 floats.");
 }
 
 }  // namespace frugal

@@ -25,13 +25,14 @@ struct AbsoluteDifference {
   static inline Vec combine(Vec a, Vec b, Vec sum) { return sum + abs(a - b); }
 };
 
-template <typename Operation, int Rows, int Vectors>
+// kGoesOn: the fold begins with what c holds, and not with 0, here and below: of a deep product the later parts.
+template <typename Operation, int Rows, int Vectors, bool kGoesOn>
 static inline void tile(std::int64_t k, Left a, Right b, float* c, std::int64_t c_stride) {
   Vec sum[Rows][Vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 16
-    for (int v = 0; v < Vectors; ++v) sum[i][v] = broadcast(0.0f);
+    for (int v = 0; v < Vectors; ++v) sum[i][v] = kGoesOn ? load(c + i * c_stride + v * kLanes) : broadcast(0.0f);
   const float* left = a.data;
   const float* right = b.data;
   for (std::int64_t p = 0; p < k; ++p, left += a.depth_stride, right += b.depth_stride) {
@@ -51,31 +52,34 @@ static inline void tile(std::int64_t k, Left a, Right b, float* c, std::int64_t 
     for (int v = 0; v < Vectors; ++v) store(c + i * c_stride + v * kLanes, sum[i][v]);
 }
 
-template <typename Operation, int Rows, int Vectors>
+template <typename Operation, int Rows, int Vectors, bool kGoesOn>
 static inline void tile_rows(std::int64_t rows, std::int64_t k, Left a, Right b, float* c, std::int64_t c_stride) {
   for (; rows >= Rows; rows -= Rows, a.data += Rows * a.row_stride, c += Rows * c_stride)
-    tile<Operation, Rows, Vectors>(k, a, b, c, c_stride);
+    tile<Operation, Rows, Vectors, kGoesOn>(k, a, b, c, c_stride);
   if constexpr (Rows > 1) {
-    if (rows > 0) tile_rows<Operation, (Rows + 1) / 2, Vectors>(rows, k, a, b, c, c_stride);
+    if (rows > 0) tile_rows<Operation, (Rows + 1) / 2, Vectors, kGoesOn>(rows, k, a, b, c, c_stride);
   }
 }
 
 // c (rows x 16 vectors) = fold of combine over p of (a (rows x k), b (k x 16 vectors)). The right operand's current
 // columns stay in the first cache while all rows pass by.
-template <typename Operation>
+template <typename Operation, bool kGoesOn = false>
 static inline void for_tiles(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, float* c,
                              std::int64_t c_stride) {
   std::int64_t v = 0;
   for (; v + kTileVectors <= vectors; v += kTileVectors)
-    tile_rows<Operation, kTileRows, kTileVectors>(
+    tile_rows<Operation, kTileRows, kTileVectors, kGoesOn>(
         rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride}, c + v * kLanes, c_stride);
   for (; v < vectors; ++v)
-    tile_rows<Operation, kTileRows, 1>(rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride},
-                                       c + v * kLanes, c_stride);
+    tile_rows<Operation, kTileRows, 1, kGoesOn>(
+        rows, k, a, {b.data + v * b.vector_stride, b.depth_stride, b.vector_stride}, c + v * kLanes, c_stride);
 }
 
 static inline void multiply(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c) {
   for_tiles<MultiplyAdd>(rows, vectors, k, a, b, c.data, c.stride);
+}
+static inline void multiply_on(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c) {
+  for_tiles<MultiplyAdd, true>(rows, vectors, k, a, b, c.data, c.stride);
 }
 
 }  // namespace frugal::FRUGAL_ISA

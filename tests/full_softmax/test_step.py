@@ -164,5 +164,11 @@ def test_products_of_the_cpu():
         back = matrix(n, k)
         _native.multiply(c.t(), a, back, False)
         np.testing.assert_allclose(back, c.double().t() @ a.double(), atol=1e-4)
+        forth = matrix(m, k)
+        before = forth.clone()
+        _native.multiply(c, b, forth, False, adds=True)
+        np.testing.assert_allclose(forth, before.double() + c.double() @ b.double(), atol=1e-4)
     with pytest.raises(ValueError, match="fit"):
         _native.multiply(matrix(3, 4), matrix(5, 6), matrix(3, 5), True)
+    with pytest.raises(ValueError, match="as it lies"):
+        _native.multiply(matrix(3, 4), matrix(5, 4), matrix(3, 5), True, adds=True)

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "full_softmax/tiles.h"
-#include "linalg/operands.h"
 
 namespace frugal::cpu {
 
@@ -24,12 +23,5 @@ void update_rows(const TableRows& table, const std::int64_t* ids, const std::int
 
 // values (rows, dim), `stride` floats apart, in place.
 void drop(const Dropout& dropout, std::int64_t rows, std::int64_t dim, std::int64_t stride, float* values);
-
-// Products of row-major matrices, whose rows are `stride` floats apart and may be read and written up to the next
-// multiple of 16 floats. Each element is one sum in the order of its depth.
-// c (m, n) = a (m, k) b^T, b (n, k).
-void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a, Rows b, Rows c);
-// c (m, n) = a b, a (m, k) with any strides, b (k, n).
-void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Rows c);
 
 }  // namespace frugal::cpu

@@ -48,6 +48,8 @@ struct Kernels {
   float (*dot)(const float* a, const float* b, std::int64_t k);
   // c (rows x 16 * vectors) = a (rows x k) times b (k x 16 * vectors).
   void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c);
+  // The same with sums that begin with what c holds, so that a deep product can be made in parts with the same bits.
+  void (*multiply_on)(std::int64_t rows, std::int64_t vectors, std::int64_t k, Left a, Right b, Rows c);
   // values (rows x 16 * vectors): query row against every negative in the panels (each k x 16).
   void (*compare)(Similarity similarity, std::int64_t rows, std::int64_t vectors, std::int64_t k, Rows query,
                   const float* panels, Rows values);

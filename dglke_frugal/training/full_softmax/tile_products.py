@@ -40,7 +40,7 @@ class HostProducts:
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
         """matmul: fp32, or what falls back to it. tile: the rows of a tile, at most."""
-        self._device, self._spare = device, None
+        self._device = device
         if device.torch_device.type == "cuda":
             set_matmul(matmul)
 
@@ -67,11 +67,7 @@ class HostProducts:
 
     def add_to_query(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
         """out (B, dim) += slopes tile."""
-        if self._spare is None or self._spare.shape[0] < len(out) or self._spare.stride(0) != out.stride(0):
-            self._spare = torch.zeros(len(out), out.stride(0))
-        product = self._spare[: len(out), : out.shape[1]]
-        _native.multiply(slopes, self._tile, product, False)
-        out += product
+        _native.multiply(slopes, self._tile, out, False, adds=True)
 
     def of_rows(self, slopes: torch.Tensor, out: torch.Tensor) -> None:
         """out (m, dim) = slopes^T query, of some of the rows: slopes (B, m)."""
