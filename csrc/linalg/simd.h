@@ -18,6 +18,9 @@ namespace frugal::FRUGAL_ISA {
 
 inline constexpr int kLanes = 16;
 
+// Vectors that hold so many columns.
+inline constexpr std::int64_t whole_vectors(std::int64_t columns) { return (columns + kLanes - 1) / kLanes; }
+
 #if defined(__CUDACC__)
 
 #include "linalg/simd_cuda.inc"

@@ -3,29 +3,29 @@
 #include <algorithm>
 #include <vector>
 
+#include "linalg/simd.h"
 #include "models/similarity/similarity.h"
 #include "parallel/thread_pool.h"
 
 namespace frugal::cpu {
 namespace {
 
-constexpr std::int64_t kVector = 16;
+using namespace FRUGAL_ISA;
+
 constexpr std::int64_t kPanels = 4;  // packed together
 constexpr std::int64_t kProductRows = 48, kProductVectors = 16;  // of a piece of a product: whole tiles of registers
 constexpr std::int64_t kMostDepths = 1024;  // of a part: two vectors of the right operand stay in the second cache
-
-std::int64_t whole_vectors(std::int64_t columns) { return (columns + kVector - 1) / kVector; }
 
 // rows (count, k) become the transpose of columns (k, count), `from` floats apart; rows are `to` floats apart, room for
 // whole vectors.
 void transpose(const Kernels& best, const float* columns, std::int64_t from, std::int64_t count, std::int64_t k,
                float* rows, std::int64_t to) {
-  float panel[kProductRows * kVector];
-  for (std::int64_t p = 0; p < k; p += kVector) {
-    const float* lines[kVector];
-    for (std::int64_t l = 0; l < kVector; ++l) lines[l] = columns + std::min(p + l, k - 1) * from;
+  float panel[kProductRows * kLanes];
+  for (std::int64_t p = 0; p < k; p += kLanes) {
+    const float* lines[kLanes];
+    for (std::int64_t l = 0; l < kLanes; ++l) lines[l] = columns + std::min(p + l, k - 1) * from;
     best.pack(lines, count, panel);
-    for (std::int64_t i = 0; i < count; ++i) std::copy_n(panel + i * kVector, kVector, rows + i * to + p);
+    for (std::int64_t i = 0; i < count; ++i) std::copy_n(panel + i * kLanes, kLanes, rows + i * to + p);
   }
 }
 
@@ -48,16 +48,16 @@ void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, Rows a,
   const Kernels& best = kernels();
   const std::int64_t vectors = whole_vectors(n);
   default_pool().parallel_for((vectors + kPanels - 1) / kPanels, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> panels(static_cast<std::size_t>(kPanels * k * kVector));
+    std::vector<float> panels(static_cast<std::size_t>(kPanels * k * kLanes));
     for (std::int64_t v = begin * kPanels; v < std::min(vectors, end * kPanels); v += kPanels) {
       const std::int64_t count = std::min(kPanels, vectors - v);
       for (std::int64_t p = 0; p < count; ++p) {
-        const float* rows[kVector];
-        for (std::int64_t l = 0; l < kVector; ++l) rows[l] = b[std::min((v + p) * kVector + l, n - 1)];
-        best.pack(rows, k, panels.data() + p * k * kVector);
+        const float* rows[kLanes];
+        for (std::int64_t l = 0; l < kLanes; ++l) rows[l] = b[std::min((v + p) * kLanes + l, n - 1)];
+        best.pack(rows, k, panels.data() + p * k * kLanes);
       }
-      best.multiply(m, count, k, {a.data, a.stride, 1}, {panels.data(), kVector, kVector * k},
-                    {c.data + v * kVector, c.stride});
+      best.multiply(m, count, k, {a.data, a.stride, 1}, {panels.data(), kLanes, kLanes * k},
+                    {c.data + v * kLanes, c.stride});
     }
   });
 }
@@ -71,14 +71,14 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Left a, Rows b, Ro
       const std::int64_t first = part * k / parts, depths = (part + 1) * k / parts - first;
       Left left{a.data + row * a.row_stride + first * a.depth_stride, a.row_stride, a.depth_stride};
       if (a.depth_stride != 1 && a.row_stride == 1) {  // each step of the depth would be on another page
-        const std::int64_t stride = whole_vectors(depths) * kVector;
+        const std::int64_t stride = whole_vectors(depths) * kLanes;
         turned.resize(static_cast<std::size_t>(rows * stride));
         transpose(best, left.data, a.depth_stride, rows, depths, turned.data(), stride);
         left = {turned.data(), stride, 1};
       }
       const auto product = adds || part > 0 ? best.multiply_on : best.multiply;
-      product(rows, vectors, depths, left, {b[first] + vector * kVector, b.stride, kVector},
-              {c[row] + vector * kVector, c.stride});
+      product(rows, vectors, depths, left, {b[first] + vector * kLanes, b.stride, kLanes},
+              {c[row] + vector * kLanes, c.stride});
     }
   });
 }

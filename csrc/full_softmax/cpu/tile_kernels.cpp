@@ -10,7 +10,6 @@
 #include "linalg/vector_math.h"
 #include "loss/row_loss.h"
 #include "memory/half.h"
-#include "models/similarity/similarity.h"
 #include "optim/mean_square.h"
 #include "parallel/thread_pool.h"
 #include "random/dropout.h"
@@ -23,8 +22,6 @@ using namespace FRUGAL_ISA;
 constexpr std::int64_t kQueriesOfTask = 8, kRowsOfTask = 64;
 
 float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
-
-std::int64_t whole_vectors(std::int64_t columns) { return (columns + kLanes - 1) / kLanes; }
 
 Vec bounded(Vec x, float bound) {
   return bound > 0.0f ? max(min(x, broadcast(bound)), broadcast(-bound)) : x;
