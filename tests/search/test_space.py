@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from benchmarks.recipe_candidates import candidates
+from benchmarks.recipe_search import space_arguments
 from conftest import ROOT
 
 from dglke_frugal.cli.search import _arguments
@@ -184,7 +185,19 @@ def test_the_spaces_behind_the_recipes_are_sound(tmp_path):
     spaces = yaml.safe_load((ROOT / "benchmarks" / "recipe_search.yaml").read_text())
     assert {"fb15k/rescal", "wn18rr/transr"} <= set(spaces)
     for content in spaces.values():
-        space = read(tmp_path, yaml.safe_dump(content))
+        (file,) = space_arguments(tmp_path, content)
+        space = Space.read(file)
         for params in space.examples():
             for full in ({}, space.full_of(params)):
                 configuration(_arguments({**space.flags_of(params), **full}))
+
+
+def test_a_benchmark_searches_the_packages_own_spaces(tmp_path):
+    spaces = yaml.safe_load((ROOT / "benchmarks" / "default_search.yaml").read_text())
+    assert set(spaces) == {"fb15k_237/complex", "wn18rr/rotate"}
+    for name, content in spaces.items():
+        model, *flags = space_arguments(tmp_path, content)
+        assert model == name.split("/")[1] and (SPACES / f"{model}.yaml").is_file()
+        space = Space.read(model)
+        configuration([*_arguments(space.flags_of(space.examples()[0])), *flags])
+    assert not list(tmp_path.iterdir())
