@@ -105,6 +105,59 @@ __device__ void store_halves(const TableUpdate& s, float* to, std::int64_t first
       store_half(s, to, own + v * kWarpLanes, values[v], static_cast<std::uint32_t>(bits >> 16 * v) & 0xffffu);
 }
 
+// Which columns a lane has of those that a warp works on together: every 32nd one, wherever a row begins.
+struct SpreadColumns {
+  static constexpr int kOfLane = kVectors;
+
+  static __device__ void load(const float* from, std::int64_t left, float (&x)[kOfLane]) {
+#pragma unroll
+    for (int v = 0; v < kOfLane; ++v)
+      x[v] = DeviceWarp::load(from + v * kWarpLanes, active_lanes(left, v * kWarpLanes));
+  }
+  static __device__ void store(float* to, std::int64_t left, const float (&x)[kOfLane]) {
+#pragma unroll
+    for (int v = 0; v < kOfLane; ++v)
+      DeviceWarp::store(to + v * kWarpLanes, x[v], active_lanes(left, v * kWarpLanes));
+  }
+};
+
+// Four neighbours, in rows that begin at 16 bytes and have a multiple of four columns: a quarter of the loads.
+struct NeighbourColumns {
+  static constexpr int kOfLane = 4;
+
+  static __device__ void load(const float* from, std::int64_t left, float (&x)[kOfLane]) {
+    const int at = kOfLane * DeviceWarp::lane();
+    const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
+    x[0] = word.x, x[1] = word.y, x[2] = word.z, x[3] = word.w;
+  }
+  static __device__ void store(float* to, std::int64_t left, const float (&x)[kOfLane]) {
+    const int at = kOfLane * DeviceWarp::lane();
+    if (at < left) *reinterpret_cast<float4*>(to + at) = {x[0], x[1], x[2], x[3]};
+  }
+};
+
+// Moves a row of `dim` columns by each of its `count` gradients in turn, by a warp: move(k, step) turns a gradient into
+// what is added, store(first, values) stores a lane's columns from `first` on.
+template <typename Columns, typename Move, typename Store>
+__device__ void move_columns(const float* record, const float* const (&gradient)[kFew], int count, std::int64_t dim,
+                             Move move, Store store) {
+  constexpr int kOfLane = Columns::kOfLane;
+  for (std::int64_t first = 0; first < dim; first += kOfLane * kWarpLanes) {
+    float values[kOfLane];
+    Columns::load(record + first, dim - first, values);
+#pragma unroll
+    for (int k = 0; k < kFew; ++k) {
+      if (k >= count) break;
+      float step[kOfLane];
+      Columns::load(gradient[k] + first, dim - first, step);
+      move(k, step);
+#pragma unroll
+      for (int v = 0; v < kOfLane; ++v) values[v] += step[v];
+    }
+    store(first, values);
+  }
+}
+
 // By a warp, each lane of which looks one of the occurrences up.
 template <bool kHalves>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences,
@@ -123,13 +176,16 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
     square = occurrences.entry(lane).squares[place];
   }
   const float* gradient[kFew];
+  float* const to = target_of(s.memory, leave, target);
+  auto places = reinterpret_cast<std::uintptr_t>(record) | reinterpret_cast<std::uintptr_t>(to);
 #pragma unroll
   for (int k = 0; k < kFew; ++k) {
     const EntryGradients& entry = occurrences.entry(k);
     gradient[k] = entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
-    if (k < count) touch(gradient[k], dim);
+    if (k >= count) continue;
+    touch(gradient[k], dim);
+    places |= reinterpret_cast<std::uintptr_t>(gradient[k]);
   }
-  float* const to = target_of(s.memory, leave, target);
   if (leave == RowDestination::kGradient) {
 #pragma unroll
     for (int k = 0; k < kFew; ++k)
@@ -144,31 +200,23 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
     if (k < occurrences.of_first) after_first = state;
   }
   const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
-  for (std::int64_t first = 0; first < dim; first += kVectors * kWarpLanes) {
-    float values[kVectors];
+  const auto move = [&](int k, auto& step) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v)
-      values[v] = DeviceWarp::load(record + first + v * kWarpLanes, active_lanes(dim, first + v * kWarpLanes));
-#pragma unroll
-    for (int k = 0; k < kFew; ++k) {
-      if (k >= count) break;
-      float step[kVectors];
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v)
-        step[v] = negative_rate * DeviceWarp::load(gradient[k] + first + v * kWarpLanes,
-                                                   active_lanes(dim, first + v * kWarpLanes));
-      divide(step, k < occurrences.of_first ? first_deviation : last_deviation);
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) values[v] += step[v];
-    }
-    if (rounds) {
+    for (float& each : step) each = negative_rate * each;
+    divide(step, k < occurrences.of_first ? first_deviation : last_deviation);
+  };
+  if (rounds)
+    move_columns<SpreadColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
       store_halves(s, to, first, values, u);
-      continue;
-    }
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v)
-      DeviceWarp::store(to + first + v * kWarpLanes, values[v], active_lanes(dim, first + v * kWarpLanes));
-  }
+    });
+  else if (places % sizeof(float4) == 0 && dim % NeighbourColumns::kOfLane == 0)
+    move_columns<NeighbourColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
+      NeighbourColumns::store(to + first, dim - first, values);
+    });
+  else
+    move_columns<SpreadColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
+      SpreadColumns::store(to + first, dim - first, values);
+    });
   if (lane == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
@@ -235,9 +283,10 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     };
     for (int first = 0; first < count; first += kThreads) {
       const int there = count <= kThreads ? count : look_up(first);
-      const int turn = occurrences.of_first - first < there ? occurrences.of_first - first : there;
-      move(0, turn, first_deviation);
-      move(turn > 0 ? turn : 0, there, last_deviation);
+      const int others = occurrences.of_first - first, turn = others < 0 ? 0 : others < there ? others : there;
+#pragma unroll 1  // one body for both entries: a launch this short waits for its instructions, too
+      for (int entry = 0; entry < kMaxEntries; ++entry)
+        move(entry == 0 ? 0 : turn, entry == 0 ? turn : there, entry == 0 ? first_deviation : last_deviation);
     }
     if (mine && rounds)
       store_half(s, to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));

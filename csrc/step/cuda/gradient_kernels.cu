@@ -1,17 +1,18 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "device/cuda_check.h"
 #include "models/row_models.h"
 #include "models/similarity/score_row.h"
 #include "step/cuda/column_shares.cuh"
+#include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
 #include "step/cuda/sum_pass.cuh"
-#include "step/regularization.h"
 
 namespace frugal::cuda {
 namespace {
@@ -46,10 +47,7 @@ struct EdgeRows {
 };
 
 __device__ float power_sum(float norm, const float* x, std::int64_t n) {
-  const auto sum = [&](float known) {
-    return sum_row(n, [&](std::int64_t i, auto read) { return penalty_slope(known, read(x + i)) * read(x + i); });
-  };
-  return norm == 3.0f ? sum(3.0f) : sum(norm);  // once more for the default, whose loop then has no branches
+  return sum_row(n, [&](std::int64_t i, auto read) { return slope_of_penalty(norm, read(x + i)) * read(x + i); });
 }
 
 // Writes n floats from shared memory, by a half-warp, 16 bytes at a time where they allow it.
@@ -174,10 +172,29 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   prepare_row<Program>(s, single, mine);
 }
 
+// Losses that have kernels of their own. One that chose among all of them while it runs would have twice the code, and
+// took half as long again.
+enum class KnownLoss { kSoftplus, kAdversarialSoftplus, kAny };
+
+KnownLoss known_loss(const LossSpec& loss) {
+  if (loss.genre != LossGenre::kSoftplus || loss.pairwise) return KnownLoss::kAny;
+  return loss.adversarial ? KnownLoss::kAdversarialSoftplus : KnownLoss::kSoftplus;
+}
+// The same loss, of which the compiler knows what kKnown says.
+template <KnownLoss kKnown>
+__device__ LossSpec with_known(LossSpec loss) {
+  if (kKnown == KnownLoss::kAny) return loss;
+  loss.genre = LossGenre::kSoftplus;
+  loss.pairwise = false;
+  loss.adversarial = kKnown == KnownLoss::kAdversarialSoftplus;
+  return loss;
+}
+
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
 // pairs.
-template <typename Program, typename Scores, bool kSquared, typename Values>
+template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, typename Values>
 __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
+  const LossSpec loss = with_known<kKnown>(s.loss);
   const std::int64_t chunk = edge / s.batch.chunk_size;
   const float importance = s.batch.weight ? s.batch.weight[edge] : 1.0f;
   QueryRow row;
@@ -195,13 +212,13 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
   row.gamma = s.model.gamma;
   Facts facts = {};
   row.positive_score = Program::finish(s.model, raw.value(s.positive_score + edge), &facts.memo);
-  row.scale = importance * (s.loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
+  row.scale = importance * (loss.joint() ? 1.0f : 0.5f) / static_cast<float>(s.batch.positives);
   finish_copies();
-  const QueryLoss negatives = score_row<Scores>(s.loss, row);
+  const QueryLoss negatives = score_row<Scores>(loss, row);
   facts.negative_loss = importance * negatives.loss;
   facts.score_gradient = negatives.positive_derivative;
-  if (!s.loss.joint()) {
-    const LossValue positive = positive_loss(s.loss, row.positive_score);
+  if (!loss.joint()) {
+    const LossValue positive = positive_loss(loss, row.positive_score);
     facts.positive_loss = importance * positive.loss;
     facts.score_gradient = row.scale * positive.derivative;
   }
@@ -226,10 +243,10 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
 // first: of the positives.
-template <typename Program, typename Scores, bool kSquared, typename Values>
+template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, typename Values>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
   extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared>(s, first + blockIdx.x, Values{s}, shared);
+  lose_query<Program, Scores, kSquared, kKnown>(s, first + blockIdx.x, Values{s}, shared);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -260,7 +277,7 @@ __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   const Vec factor = broadcast(s.loss.regularization_coefficient * norm);
   for_row(s.model.relation_dim, [&](std::int64_t i, auto read, auto write) {
     const Vec gradient = read(rows.relation_gradient + i);
-    write(relation + i, s.regularized ? gradient + factor * penalty_slope(norm, read(rows.relation + i)) : gradient);
+    write(relation + i, s.regularized ? gradient + factor * slope_of_penalty(norm, read(rows.relation + i)) : gradient);
   });
 }
 
@@ -280,9 +297,19 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
 template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
-  if (own.rows() > 0)
-    launch(loss_kernel<Program, Scores, P::kSquared, Values>, own.rows(), kThreads, loss_floats(s), stream, "losses", s,
-           own.first);
+  if (own.rows() == 0) return;
+  const auto launch_known = [&]<KnownLoss kKnown>(std::integral_constant<KnownLoss, kKnown>) {
+    launch(loss_kernel<Program, Scores, P::kSquared, kKnown, Values>, own.rows(), kThreads, loss_floats(s), stream,
+           "losses", s, own.first);
+  };
+  switch (known_loss(s.loss)) {
+    case KnownLoss::kSoftplus:
+      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kSoftplus>());
+    case KnownLoss::kAdversarialSoftplus:
+      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kAdversarialSoftplus>());
+    case KnownLoss::kAny:
+      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kAny>());
+  }
 }
 
 // Ranks meet; what has been written to host memory is fetched.

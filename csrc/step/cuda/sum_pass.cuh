@@ -3,10 +3,10 @@
 #pragma once
 
 #include "kernels/cuda/device_warp.cuh"
+#include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/loss_sums.cuh"
 #include "step/cuda/shared_copy.cuh"
-#include "step/regularization.h"
 
 namespace frugal::cuda {
 
@@ -80,7 +80,7 @@ __device__ inline void sum_positives(const Step& s, std::int64_t row, float* tot
     float values[4] = {sum.x, sum.y, sum.z, sum.w};
     if (s.regularized)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) values[j] += (broadcast(factor) * penalty_slope(norm, Vec{own[j]})).x;
+      for (int j = 0; j < 4; ++j) values[j] += (broadcast(factor) * slope_of_penalty(norm, Vec{own[j]})).x;
     *reinterpret_cast<float4*>(total + column) = {values[0], values[1], values[2], values[3]};
     if (s.aligned_out) {
       *reinterpret_cast<float4*>(out + column) = {values[0], values[1], values[2], values[3]};

@@ -1,0 +1,16 @@
+// penalty_slope for kernels that are so short that they wait for their instructions, too.
+#pragma once
+
+#include "step/regularization.h"
+
+namespace frugal::cuda {
+
+__device__ __noinline__ static Vec slope_of_any_penalty(float norm, Vec x) { return penalty_slope(norm, x); }
+
+// As penalty_slope, with all norms but DGL-KE's default out of line: a power is hundreds of instructions, which would
+// stand in every turn of an unrolled loop.
+__device__ inline Vec slope_of_penalty(float norm, Vec x) {
+  return norm == 3.0f ? penalty_slope(3.0f, x) : slope_of_any_penalty(norm, x);
+}
+
+}  // namespace frugal::cuda
