@@ -284,7 +284,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     for (int first = 0; first < count; first += kThreads) {
       const int there = count <= kThreads ? count : look_up(first);
       const int others = occurrences.of_first - first, turn = others < 0 ? 0 : others < there ? others : there;
-#pragma unroll 1  // one body for both entries: a launch this short waits for its instructions, too
+#pragma unroll 1  // one body for both entries, so that the kernel has less code
       for (int entry = 0; entry < kMaxEntries; ++entry)
         move(entry == 0 ? 0 : turn, entry == 0 ? turn : there, entry == 0 ? first_deviation : last_deviation);
     }

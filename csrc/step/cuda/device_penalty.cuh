@@ -1,4 +1,4 @@
-// penalty_slope for kernels that are so short that they wait for their instructions, too.
+// penalty_slope with little code, for short kernels (docs/step.md has what that gained).
 #pragma once
 
 #include "step/regularization.h"
