@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "models/similarity/score_row.h"
 #include "models/similarity/scores.h"
+#include "step/cuda/known_loss.cuh"
 #include "step/cuda/loss_sums.cuh"
 #include "step/regularization.h"
 
@@ -16,8 +17,10 @@ constexpr int kPenaltyThreads = 128, kPenaltyTeams = kPenaltyThreads / kLanes;
 constexpr int kSumThreads = 512;
 
 // A block takes a positive with its negatives.
-__global__ void __launch_bounds__(kThreads) lose_kernel(LossSpec loss, GivenScores s, std::int64_t vectors) {
+template <KnownLoss kKnown>
+__global__ void __launch_bounds__(kThreads) lose_kernel(LossSpec any, GivenScores s, std::int64_t vectors) {
   extern __shared__ __align__(16) float shared[];
+  const LossSpec loss = with_known<kKnown>(any);
   const std::int64_t edge = blockIdx.x, stride = vectors * kLanes;
   float *const scores = s.scores + edge * s.columns, *const losses = s.losses + 2 * edge;
   const float importance = s.weight ? s.weight[edge] : 1.0f;
@@ -108,11 +111,14 @@ void lose_scores(const LossSpec& loss, const GivenScores& s, const Launch& launc
   const std::int64_t vectors = (s.columns + kLanes - 1) / kLanes;
   const auto bytes = static_cast<int>(4 * vectors * kLanes * sizeof(float));
   constexpr int kFreeOfAsking = 48 << 10;
-  if (bytes > kFreeOfAsking)
-    cuda_check(cudaFuncSetAttribute(lose_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "reserving shared memory for losses", "make --neg_sample_size smaller");
   const auto blocks = static_cast<unsigned>(s.positives);
-  lose_kernel<<<blocks, kThreads, bytes, stream_of(launch)>>>(loss, s, vectors);
+  with_known_loss(loss, [&](auto known) {
+    const auto kernel = lose_kernel<known()>;
+    if (bytes > kFreeOfAsking)
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                 "reserving shared memory for losses", "make --neg_sample_size smaller");
+    kernel<<<blocks, kThreads, bytes, stream_of(launch)>>>(loss, s, vectors);
+  });
   cuda_check(cudaGetLastError(), "launching the losses of " + std::to_string(s.positives) + " positives");
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "device/cuda_check.h"
 #include "models/row_models.h"
@@ -9,6 +8,7 @@
 #include "step/cuda/column_shares.cuh"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
+#include "step/cuda/known_loss.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
@@ -172,24 +172,6 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
   prepare_row<Program>(s, single, mine);
 }
 
-// Losses that have kernels of their own. One that chose among all of them while it runs would have twice the code, and
-// took half as long again.
-enum class KnownLoss { kSoftplus, kAdversarialSoftplus, kAny };
-
-KnownLoss known_loss(const LossSpec& loss) {
-  if (loss.genre != LossGenre::kSoftplus || loss.pairwise) return KnownLoss::kAny;
-  return loss.adversarial ? KnownLoss::kAdversarialSoftplus : KnownLoss::kSoftplus;
-}
-// The same loss, of which the compiler knows what kKnown says.
-template <KnownLoss kKnown>
-__device__ LossSpec with_known(LossSpec loss) {
-  if (kKnown == KnownLoss::kAny) return loss;
-  loss.genre = LossGenre::kSoftplus;
-  loss.pairwise = false;
-  loss.adversarial = kKnown == KnownLoss::kAdversarialSoftplus;
-  return loss;
-}
-
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
 // pairs.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, typename Values>
@@ -298,18 +280,10 @@ template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
   if (own.rows() == 0) return;
-  const auto launch_known = [&]<KnownLoss kKnown>(std::integral_constant<KnownLoss, kKnown>) {
-    launch(loss_kernel<Program, Scores, P::kSquared, kKnown, Values>, own.rows(), kThreads, loss_floats(s), stream,
+  with_known_loss(s.loss, [&](auto known) {
+    launch(loss_kernel<Program, Scores, P::kSquared, known(), Values>, own.rows(), kThreads, loss_floats(s), stream,
            "losses", s, own.first);
-  };
-  switch (known_loss(s.loss)) {
-    case KnownLoss::kSoftplus:
-      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kSoftplus>());
-    case KnownLoss::kAdversarialSoftplus:
-      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kAdversarialSoftplus>());
-    case KnownLoss::kAny:
-      return launch_known(std::integral_constant<KnownLoss, KnownLoss::kAny>());
-  }
+  });
 }
 
 // Ranks meet; what has been written to host memory is fetched.
