@@ -109,35 +109,41 @@ class Matrices {
     const nb::gil_scoped_release release;
     if (on_cuda())
       return cuda::project(pairs, candidates.data(), query.data(), projected.data(), distances.data(), {stream});
-    check();
+    check_pairs();
     cpu::project(pairs, candidates.data(), query.data(), projected.data(), distances.data());
   }
 
-  void differentiate_projected(const In<2>& query, const In<2>& slope, const In<3>& projected, const Out<4>& gradients,
-                               const Out<2>& of_query, std::uintptr_t stream) const {
-    const ProjectedPairs pairs = require_gradients(gradients);
-    require_pairs(query, slope, pairs);
-    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width &&
-                of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
-            "projected negatives must be (edges, negatives, width), and gradients by queries as they are");
-    const nb::gil_scoped_release release;
-    if (on_cuda())
-      return cuda::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
-                                           of_query.data(), {stream});
-    check();
-    cpu::differentiate_projected(pairs, query.data(), slope.data(), projected.data(), gradients.data(),
-                                 of_query.data());
-  }
-
-  void project_back(const In<4>& gradients, const Out<4>& of_candidates, std::uintptr_t stream) const {
-    const ProjectedPairs pairs = require_gradients(gradients);
-    require(size(of_candidates, 0) == pairs.chunks() && size(of_candidates, 1) == pairs.stripes() &&
-                size(of_candidates, 2) == pairs.negatives && size(of_candidates, 3) == m_.height,
+  void project_back(const In<2>& query, const In<2>& slope, const In<3>& projected, const Out<4>& of_candidates,
+                    std::uintptr_t stream) const {
+    const ProjectedPairs pairs = pairs_of(size(of_candidates, 0), size(of_candidates, 2));
+    require_projected(query, slope, projected, pairs);
+    require(size(of_candidates, 1) == pairs.stripes() && size(of_candidates, 3) == m_.height,
             "gradients by candidates must be (chunks, stripes, negatives, height)");
     const nb::gil_scoped_release release;
-    if (on_cuda()) return cuda::project_back(pairs, gradients.data(), of_candidates.data(), {stream});
-    check();
-    cpu::project_back(pairs, gradients.data(), of_candidates.data());
+    if (on_cuda())
+      return cuda::project_back(pairs, query.data(), slope.data(), projected.data(), of_candidates.data(), {stream});
+    check_pairs();
+    cpu::project_back(pairs, query.data(), slope.data(), projected.data(), of_candidates.data());
+  }
+
+  void differentiate_matrices(const In<3>& candidates, const In<2>& query, const In<2>& slope, const In<3>& projected,
+                              const Out<4>& of_matrices, const Out<2>& of_query, std::uintptr_t stream) const {
+    const ProjectedPairs pairs = pairs_of(size(candidates, 0), size(candidates, 1));
+    require_projected(query, slope, projected, pairs);
+    require(size(candidates, 2) == m_.height && size(of_matrices, 0) == pairs.chunks() &&
+                size(of_matrices, 1) == m_.height && size(of_matrices, 2) == pairs.chunk_size &&
+                size(of_matrices, 3) == m_.width,
+            "candidates must be (chunks, negatives, height), and gradients by matrices (chunks, height, chunk size, "
+            "width)");
+    require(of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
+            "gradients by queries must be as they are");
+    const nb::gil_scoped_release release;
+    if (on_cuda())
+      return cuda::differentiate_matrices(pairs, candidates.data(), query.data(), slope.data(), projected.data(),
+                                          of_matrices.data(), of_query.data(), {stream});
+    check_pairs();
+    cpu::differentiate_matrices(pairs, candidates.data(), query.data(), slope.data(), projected.data(),
+                                of_matrices.data(), of_query.data());
   }
 
   std::int64_t stripes() const { return ProjectedPairs{m_, 1, 0}.stripes(); }
@@ -149,18 +155,17 @@ class Matrices {
     require(chunks >= 1 && m_.edges % chunks == 0, "edges must be whole chunks");
     return {m_, m_.edges / chunks, negatives};
   }
-  template <class Gradients>
-  ProjectedPairs require_gradients(const Gradients& gradients) const {
-    const ProjectedPairs pairs = pairs_of(size(gradients, 0), size(gradients, 1));
-    require(size(gradients, 2) == pairs.chunk_size && size(gradients, 3) == m_.width,
-            "gradients must be (chunks, negatives, chunk size, width)");
-    return pairs;
-  }
   template <class ByPair>
   void require_pairs(const In<2>& query, const ByPair& by_pair, const ProjectedPairs& pairs) const {
     require(size(query, 0) == m_.edges && size(query, 1) == m_.width && size(by_pair, 0) == m_.edges &&
                 size(by_pair, 1) == pairs.negatives,
             "queries must be (edges, width), and distances and slopes (edges, negatives)");
+  }
+  void require_projected(const In<2>& query, const In<2>& slope, const In<3>& projected,
+                         const ProjectedPairs& pairs) const {
+    require_pairs(query, slope, pairs);
+    require(size(projected, 0) == m_.edges && size(projected, 1) == pairs.negatives && size(projected, 2) == m_.width,
+            "projected negatives must be (edges, negatives, width)");
   }
 
   template <class Squares>
@@ -198,6 +203,13 @@ class Matrices {
     for (std::int64_t u = 0; u < m_.count; ++u)
       if (m_.rows[u] < 0 || m_.rows[u] >= size(table_, 0)) throw std::out_of_range("a row is not in the table");
   }
+  // And that each row's edges ascend, as those of pairs must. Throws std::invalid_argument, too.
+  void check_pairs() const {
+    check();
+    for (std::int64_t u = 0; u < m_.count; ++u)
+      for (std::int64_t o = m_.offset[u] + 1; o < m_.offset[u + 1]; ++o)
+        require(m_.occurrence[o - 1] < m_.occurrence[o], "the occurrences of a row must ascend");
+  }
 
   const Out<2> table_;
   const Vector<std::int64_t> rows_;
@@ -230,12 +242,14 @@ void bind_matrices(nb::module_& module) {
            "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "
            "width), distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for what follows: "
            "edges of a chunk that share a matrix share what it made, and the rest is left alone.")
-      .def("differentiate_projected", &Matrices::differentiate_projected, "query"_a, "slope"_a, "projected"_a,
-           "gradients"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
-           "slope (B, n) = d loss / d score, a score being a constant less the distance. gradients (c, n, B / c, "
-           "width) by what each edge made of the negatives, 0 where it equals the query; of_query (B, width).")
-      .def("project_back", &Matrices::project_back, "gradients"_a, "of_candidates"_a.noconvert(), "stream"_a = 0,
-           "of_candidates (c, stripes, n, height): those gradients times transposed matrices, summed over each stripe.")
+      .def("project_back", &Matrices::project_back, "query"_a, "slope"_a, "projected"_a, "of_candidates"_a.noconvert(),
+           "stream"_a = 0,
+           "of_candidates (c, stripes, n, height): gradients by candidates, summed over each stripe. slope (B, n) = d "
+           "loss / d score, a score being a constant less the distance.")
+      .def("differentiate_matrices", &Matrices::differentiate_matrices, "candidates"_a, "query"_a, "slope"_a,
+           "projected"_a, "of_matrices"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
+           "of_matrices (c, height, B / c, width): gradients by each edge's matrix through its negatives' distances; "
+           "of_query (B, width) by its query.")
       .def("squares", &Matrices::squares, "entries"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
            "stream"_a = 0,
            "squares (entries, tiles, B): for each of at most two entries of factors, each tile and each occurrence (in "

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "kernels/matrix_rows.h"
-#include "kernels/pair_terms.h"
 
 namespace frugal {
 
@@ -26,18 +25,27 @@ struct ProjectedPairs {
   FRUGAL_MATRIX_CODE bool begins(std::int64_t o) const {
     return o == 0 || chunk(o) != chunk(o - 1) || m.slot[m.occurrence[o]] != m.slot[m.occurrence[o - 1]];
   }
-  FRUGAL_MATRIX_CODE std::int64_t begin_of_run(std::int64_t o) const {
-    while (!begins(o)) --o;
-    return o;
-  }
   FRUGAL_MATRIX_CODE std::int64_t end_of_run(std::int64_t o) const {
     for (++o; o < m.edges && !begins(o);) ++o;
     return o;
   }
-  // Where an edge's gradient by projected negative n begins, in (chunks, negatives, chunk_size, width).
-  FRUGAL_MATRIX_CODE std::int64_t place(std::int32_t edge, std::int64_t n) const {
-    const std::int64_t chunk = edge / static_cast<std::int32_t>(chunk_size);
-    return ((chunk * negatives + n) * chunk_size + edge - chunk * chunk_size) * m.width;
+  // Where the run of a chunk and row u of the step begins, if it has one.
+  FRUGAL_MATRIX_CODE std::int64_t begin_of_run(std::int32_t chunk, std::int32_t u) const {
+    const std::int64_t first_edge = chunk * chunk_size;
+    std::int64_t begin = m.offset[u], end = m.offset[u + 1];
+    while (begin < end) {
+      const std::int64_t middle = begin + (end - begin) / 2;
+      if (m.occurrence[middle] < first_edge)
+        begin = middle + 1;
+      else
+        end = middle;
+    }
+    return begin;
+  }
+  // d loss / d what an edge's matrix made of a negative, number by number; slope: d loss / d score, where a score is a
+  // constant less the distance. By the query it is the same with the other sign.
+  FRUGAL_MATRIX_CODE static float by_projected(float query, float projected, float slope) {
+    return query > projected ? slope : query < projected ? -slope : 0.0f;
   }
 };
 

@@ -12,14 +12,18 @@ PENALTIES = [(3.0, 0.0), (3.0, 0.3), (2.0, 0.2), (1.0, 0.1), (2.5, 0.3)]
 class Case:
     """Rows of a table in another order than there, the last two of which only pad."""
 
-    def __init__(self, machine, height, width):
+    def __init__(self, machine, height, width, whole=False):
+        """whole: matrices of small whole numbers."""
         self.machine, self.shape, self.random = machine, (height, width), np.random.default_rng(2)
         self.offset = np.concatenate([[0], np.cumsum(EDGES)]).astype(np.int32)
         self.edges = int(self.offset[-1])
-        self.occurrence = self.random.permutation(self.edges).astype(np.int32)
+        shuffled = np.split(self.random.permutation(self.edges), self.offset[1:-1])
+        self.occurrence = np.concatenate([np.sort(of_row) for of_row in shuffled]).astype(np.int32)
         self.slot = np.empty(self.edges, np.int32)
         self.slot[self.occurrence] = np.repeat(np.arange(len(ROWS)), EDGES)
         self.table = self.normal(TABLE, (height * width + 32) // 32 * 32)
+        if whole:
+            self.table = np.round(self.table)
         self.table[:, height * width] = np.arange(TABLE) / 10
         self.on_device = machine.put(self.table)
         put = [machine.put(array) for array in (np.array(ROWS), self.offset, self.occurrence, self.slot)]
@@ -88,36 +92,61 @@ def test_update(machine, shape, norm, factor):
     np.testing.assert_allclose(machine.get(case.on_device), expected, rtol=1e-4, atol=1e-4)
 
 
+PAIRS = [(1, 1), (7, 8), (50, 33), (20, 120), (120, 20)]
+
+
+def projected_pairs(case, candidates, query):
+    """What `project` makes of two chunks, on the machine, and query - candidate M in float64."""
+    edges, negatives = len(query), candidates.shape[1]
+    of_edge = np.einsum("bni,bij->bnj", candidates.astype(np.float64)[np.arange(edges) // (edges // 2)], case.matrices())
+    projected, distances = case.empty(edges, negatives, query.shape[1]), case.empty(edges, negatives)
+    case.rows.project(case.machine.put(candidates), case.machine.put(query), projected, distances, case.machine.stream)
+    return projected, case.machine.get(distances), query[:, None] - of_edge
+
+
 @pytest.mark.parametrize("negatives", [1, 19, 140])
-@pytest.mark.parametrize("shape", [(1, 1), (7, 8), (50, 33), (20, 120), (120, 20)], ids=str)
-def test_projected_pairs(machine, shape, negatives):
-    """Two chunks of edges, in the order of rows not all ascending: any order will do."""
+@pytest.mark.parametrize("shape", PAIRS, ids=str)
+def test_projected_distances(machine, shape, negatives):
     case, (height, width) = Case(machine, *shape), shape
-    size = case.edges // 2
-    candidates, query = case.normal(2, negatives, height), case.normal(case.edges, width)
-    slope = case.normal(case.edges, negatives)
-    of_edge = np.einsum("bni,bij->bnj", candidates.astype(np.float64)[np.arange(case.edges) // size], case.matrices())
-    difference = query[:, None] - of_edge
-
-    projected, distances = case.empty(case.edges, negatives, width), case.empty(case.edges, negatives)
-    case.rows.project(machine.put(candidates), machine.put(query), projected, distances, machine.stream)
+    _, found, difference = projected_pairs(case, case.normal(2, negatives, height), case.normal(case.edges, width))
     expected = np.abs(difference).sum(-1)
-    np.testing.assert_allclose(machine.get(distances), expected, rtol=1e-5, atol=1e-5 * expected.max())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * expected.max())
 
-    of_pairs, of_query = case.empty(2, negatives, size, width), case.empty(case.edges, width)
-    case.rows.differentiate_projected(machine.put(query), machine.put(slope), projected, of_pairs, of_query,
-                                      machine.stream)
-    expected = (slope[..., None] * np.sign(difference)).reshape(2, size, negatives, width)
-    sure = np.abs(difference).reshape(expected.shape) > 1e-4  # of others rounding decides
-    found = machine.get(of_pairs).transpose(0, 2, 1, 3)
-    np.testing.assert_array_equal(found[sure], expected.astype(np.float32)[sure])
-    np.testing.assert_allclose(machine.get(of_query), -found.sum(2).reshape(query.shape), rtol=1e-4, atol=1e-4)
+
+@pytest.mark.parametrize("negatives", [1, 19, 140])
+@pytest.mark.parametrize("shape", PAIRS, ids=str)
+def test_gradients_of_projected_pairs(machine, shape, negatives):
+    """Of whole numbers but for the queries, so that no rounding decides a sign; some differences are 0."""
+    case, (height, width) = Case(machine, *shape, whole=True), shape
+    size = case.edges // 2
+    candidates, slope = np.round(case.normal(2, negatives, height)), case.normal(case.edges, negatives)
+    query = np.round(2 * case.normal(case.edges, width)) / 2
+    projected, distances, difference = projected_pairs(case, candidates, query)
+    np.testing.assert_array_equal(distances, np.abs(difference).sum(-1))
+    on_machine = [machine.put(array) for array in (candidates, query, slope)]
+    of_pairs = (slope[..., None].astype(np.float64) * np.sign(difference)).reshape(2, size, negatives, width)
 
     back = case.empty(2, case.rows.stripes, negatives, height)
-    case.rows.project_back(of_pairs, back, machine.stream)
-    by_chunk = case.matrices().reshape(2, size, height, width)
-    expected = np.einsum("cbnj,cbij->cni", found, by_chunk)
-    np.testing.assert_allclose(machine.get(back).sum(1), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    case.rows.project_back(*on_machine[1:], projected, back, machine.stream)
+    expected = np.einsum("cbnj,cbij->cni", of_pairs, case.matrices().reshape(2, size, height, width))
+    np.testing.assert_allclose(machine.get(back).sum(1), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+    of_matrices, of_query = case.empty(2, height, size, width), case.empty(case.edges, width)
+    case.rows.differentiate_matrices(*on_machine, projected, of_matrices, of_query, machine.stream)
+    expected = np.einsum("cni,cbnj->cibj", candidates.astype(np.float64), of_pairs)
+    np.testing.assert_allclose(machine.get(of_matrices), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+    expected = -of_pairs.sum(2).reshape(query.shape)
+    np.testing.assert_allclose(machine.get(of_query), expected, rtol=1e-4, atol=1e-6 * np.abs(slope).sum(1).max())
+
+
+def test_pairs_need_ascending_edges():
+    """By which they are found."""
+    case = Case(type("Cpu", (), {"put": staticmethod(np.array)}), 3, 4)
+    backwards = MatrixRows(case.table, np.array(ROWS), 3, 4, case.offset, case.occurrence[::-1].copy(),
+                           case.slot)
+    projected, distances = np.empty((case.edges, 5, 4), np.float32), np.empty((case.edges, 5), np.float32)
+    with pytest.raises(ValueError, match="must ascend"):
+        backwards.project(case.normal(2, 5, 3), case.normal(case.edges, 4), projected, distances)
 
 
 def test_what_does_not_fit_is_refused():

@@ -9,13 +9,14 @@ namespace frugal::cpu {
 // others is left alone. distances (edges, negatives): sum |query - projected|.
 void project(const ProjectedPairs& p, const float* candidates, const float* query, float* projected, float* distances);
 
-// slope (edges, negatives): d loss / d score, where a score falls with the distance. gradients (chunks, negatives,
-// chunk_size, width) by what each edge made of the negatives, 0 where that equals the query; of_query (edges, width).
-void differentiate_projected(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
-                             float* gradients, float* of_query);
+// slope (edges, negatives): d loss / d score, where a score is a constant less the distance.
 
-// of_candidates (chunks, stripes, negatives, height): of each stripe of occurrences, the sum of gradients times
-// transposed matrices.
-void project_back(const ProjectedPairs& p, const float* gradients, float* of_candidates);
+// of_candidates (chunks, stripes, negatives, height): gradients by candidates, of each stripe of occurrences.
+void project_back(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
+                  float* of_candidates);
+
+// of_matrices (chunks, height, chunk_size, width): gradients by each edge's matrix; of_query (edges, width).
+void differentiate_matrices(const ProjectedPairs& p, const float* candidates, const float* query, const float* slope,
+                            const float* projected, float* of_matrices, float* of_query);
 
 }  // namespace frugal::cpu

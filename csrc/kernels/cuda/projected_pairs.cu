@@ -8,16 +8,50 @@
 namespace frugal::cuda {
 namespace {
 
-using Term = PairTerm<PairKind::kAbsolute>;
-
 constexpr int kThreads = ProductTile::kThreads, kTileRows = ProductTile::kRows, kTileColumns = ProductTile::kColumns;
-constexpr int kMicro = ProductTile::kMicro;
-constexpr int kShares = 2, kShareThreads = 128;  // of a chunk's negatives, and threads of each: for one edge
-constexpr int kAhead = 8;                        // projected negatives that a thread loads before it uses them
+constexpr int kMicroRows = ProductTile::kMicroRows, kMicroColumns = ProductTile::kMicroColumns;
+constexpr int kDepth = ProductTile::kDepth;
+static_assert(kThreads == 2 * kTileRows);
+
+// Whether four neighbours of rows so far apart are 16 bytes to be loaded at once.
+inline bool in_fours(const float* from, std::int64_t stride) {
+  return stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from) % sizeof(float4) == 0;
+}
+
+__host__ __device__ inline int pieces_of(std::int64_t count, int size) {
+  return static_cast<int>((count + size - 1) / size);
+}
+
+// What `project` multiplies: negatives by columns of a matrix.
+template <bool kFours>
+struct NegativesByMatrix {
+  using Left = ProductTile::Share<kTileRows, true>;
+  using Right = ProductTile::Share<kTileColumns, false>;
+  const float* from;  // the negatives at the slab's first depth
+  int height, first;
+  DepthsOfRows<kTileRows, kFours> negatives;
+  DepthsOfColumns<kTileColumns> matrix;
+
+  __device__ NegativesByMatrix(const float* of_negatives, int rows, int depths, const float* of_matrix, int columns,
+                               int width)
+      : from(of_negatives),
+        height(depths),
+        negatives(rows, depths),
+        matrix(of_matrix + (Right::index(0) < columns ? Right::index(0) : columns - 1), width) {}
+  __device__ void load(int slab) {
+    first = slab * kDepth;
+    negatives.load(from + first, height - first);
+    matrix.load(height - first);
+  }
+  __device__ int depths() const { return height - first; }
+  __device__ float4 left(int k) const { return negatives.x[k]; }
+  __device__ float4 right(int k) const { return matrix.four(k); }
+};
 
 // A block projects a tile of a chunk's negatives for a run, and compares what comes of it with the run's queries.
 // Blocks of occurrences that begin no run have nothing to do.
-__global__ void __launch_bounds__(kThreads, 2)
+template <bool kFours>
+__global__ void __launch_bounds__(kThreads, 3)
     project_kernel(ProjectedPairs p, const float* candidates, const float* query, float* projected, float* distances,
                    int tiles) {
   __shared__ alignas(16) ProductTile::Slab slabs[2];
@@ -34,49 +68,38 @@ __global__ void __launch_bounds__(kThreads, 2)
   float* const to = projected + (begin * p.negatives + first_row) * width;
   for (int first_column = 0; first_column < width; first_column += kTileColumns) {
     const int columns = width - first_column;
-    ProductTile::Sums sum = {};
-    ProductTile::fold<false>(
-        slabs, height,
-        [&](int first, ProductTile::Lefts& a) {
-          ProductTile::for_lefts(first, [&](int k, int row, int depth) {
-            a[k] = row < rows && depth < height ? from[row * height + depth] : 0.0f;
-          });
-        },
-        [&](int depth, int column) {
-          return depth < height && column < columns ? matrix[depth * width + first_column + column] : 0.0f;
-        },
-        sum);
+    using Operands = NegativesByMatrix<kFours>;
+    Operands operands(from, rows, height, matrix + first_column, columns, width);
+    ProductTile::Sums sum;
+    ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, pieces_of(height, kDepth), operands,
+                                                                         sum);
 #pragma unroll
-    for (int i = 0; i < kMicro; ++i)
+    for (int i = 0; i < kMicroRows; ++i)
 #pragma unroll
-      for (int j = 0; j < kMicro; j += 4) {
+      for (int j = 0; j < kMicroColumns; j += 2) {
         const int row = ProductTile::row(i), column = ProductTile::column(j);
         float* const at = to + row * width + first_column + column;
-        if (row < rows && column + 4 <= columns && width % 4 == 0) {
-          *reinterpret_cast<float4*>(at) = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+        if (row >= rows || column >= columns) continue;
+        if (width % 2 == 0) {
+          *reinterpret_cast<float2*>(at) = {sum.at(i, j), sum.at(i, j + 1)};
           continue;
         }
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          if (row < rows && column + k < columns) at[k] = sum[i][j + k];
+        at[0] = sum.at(i, j);
+        if (column + 1 < columns) at[1] = sum.at(i, j + 1);
       }
     for (std::int64_t o = begin; o < end; ++o) {
       const float* const own = query + m.occurrence[o] * m.width + first_column;
-      float partial[kMicro] = {};
+      float partial[kMicroRows] = {};
 #pragma unroll
-      for (int j = 0; j < kMicro; ++j) {
+      for (int j = 0; j < kMicroColumns; ++j) {
         const int column = ProductTile::column(j);
         if (column >= columns) continue;
         const float of_query = own[column];
 #pragma unroll
-        for (int i = 0; i < kMicro; ++i) {
-          const float difference = of_query - sum[i][j];
-          partial[i] += Term::distance(&difference);
-        }
+        for (int i = 0; i < kMicroRows; ++i) partial[i] += fabsf(of_query - sum.at(i, j));
       }
-      float* const part = parts[threadIdx.x % ProductTile::kThreadColumns];
 #pragma unroll
-      for (int i = 0; i < kMicro; ++i) part[ProductTile::row(i)] = partial[i];
+      for (int i = 0; i < kMicroRows; ++i) parts[ProductTile::thread_column()][ProductTile::row(i)] = partial[i];
       __syncthreads();
       if (threadIdx.x < kTileRows && threadIdx.x < rows) {
         float* const distance = distances + m.occurrence[o] * p.negatives + first_row + threadIdx.x;
@@ -89,145 +112,263 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   }
 }
-static_assert(kTileRows <= kThreads);
 
-// A block takes an occurrence; its threads take columns, and shares of the negatives.
-__global__ void __launch_bounds__(kShares* kShareThreads)
-    differentiate_kernel(ProjectedPairs p, const float* query, const float* slope, const float* projected,
-                         float* gradients, float* of_query) {
-  __shared__ float parts[kShares][kShareThreads];
-  const MatrixRows& m = p.m;
-  const std::int64_t begin = p.begin_of_run(blockIdx.x);
-  const std::int32_t edge = m.occurrence[blockIdx.x];
-  const int width = static_cast<int>(m.width), negatives = static_cast<int>(p.negatives);
-  const int share = threadIdx.x / kShareThreads, thread = threadIdx.x % kShareThreads;
-  const int each = (negatives + kShares - 1) / kShares, first = share * each;
-  const int last = first + each < negatives ? first + each : negatives;
-  const float* const weight = slope + std::int64_t{edge} * negatives;
-  const std::int64_t down = p.chunk_size * m.width;
-  for (int left = 0; left < width; left += kShareThreads) {
-    const int column = left + thread;
-    float sum = 0.0f;
-    if (column < width) {
-      const float own = query[std::int64_t{edge} * width + column];
-      const float* const from = projected + begin * negatives * width + column;
-      float* const to = gradients + p.place(edge, 0) + column;
-      for (int n = first; n < last; n += kAhead) {
-        float difference[kAhead], of_pair[kAhead];
+// A run, or what of it lies in a stripe: edges number `first` to `end` of the stripe.
+struct StripeRun {
+  const float *projected, *matrix;
+  int first, end;
+};
+
+// What `project_back` multiplies: gradients by what a run's matrix made of negatives, by its rows; run after run. The
+// first edge's query and slopes come with the negatives, the others' as they are added.
+template <bool kFours>
+struct GradientsByRuns {
+  using Left = ProductTile::Share<kTileRows, true>;
+  using Right = ProductTile::Share<kTileColumns, true>;
+  const StripeRun* run;  // of the slab that is loaded next
+  const std::int32_t* edges;
+  const float *query, *slope;
+  int negatives, width, first_row, rows;
+  int first = 0, next = 0, there = 0;  // the last slab's first depth in its run, the next one's, and the last one's depths
+  int more_first, more_end;  // further edges of the last slab's run
+  DepthsOfRows<kTileRows, kFours> projected;
+  DepthsOfRows<kTileColumns, kFours> matrix;
+  float4 of_query;
+  float of_edge[Left::kCount];
+
+  __device__ GradientsByRuns(const StripeRun* runs, const std::int32_t* of_stripe, const float* queries,
+                             const float* slopes, int all_negatives, int columns_of_matrix, int first_negative, int height)
+      : run(runs),
+        edges(of_stripe),
+        query(queries),
+        slope(slopes),
+        negatives(all_negatives),
+        width(columns_of_matrix),
+        first_row(first_negative),
+        rows(all_negatives - first_negative),
+        projected(rows, columns_of_matrix),
+        matrix(height, columns_of_matrix) {}
+  __device__ void load(int) {
+    first = next, there = width - first;
+    projected.load(run->projected + first, there);
+    matrix.load(run->matrix + first, there);
+    more_first = run->first, more_end = run->end;
+    bring(edges[more_first++]);
+    next += kDepth;
+    if (next >= width) next = 0, ++run;
+  }
+  __device__ int depths() const { return there; }
+  // One edge's query and slopes.
+  __device__ void bring(std::int64_t edge) {
+    of_query = four_depths<kFours>(query + edge * width + first + 4 * Left::quad(0), there - 4 * Left::quad(0));
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          const int at = n + k < last ? n + k : last - 1;
-          difference[k] = own - from[at * width];
-          of_pair[k] = weight[at];
-        }
+    for (int k = 0; k < Left::kCount; ++k) {
+      const int row = Left::index(k) < rows ? Left::index(k) : rows - 1;
+      of_edge[k] = slope[edge * negatives + first_row + row];
+    }
+  }
+  __device__ float4 left(int k) {
+    if (k == 0) add_edges();
+    return sum[k];
+  }
+  __device__ float4 right(int k) const { return matrix.x[k]; }
+
+ private:
+  float4 sum[Left::kCount];
+
+  __device__ void add_edges() {
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          if (n + k >= last) break;
-          float pull = 0.0f;
-          Term::pull(&difference[k], -of_pair[k], &pull);
-          to[(n + k) * down] = -pull;
-          sum += pull;
-        }
+    for (int k = 0; k < Left::kCount; ++k) sum[k] = by_projected(k);
+    while (more_first < more_end) {
+      bring(edges[more_first++]);
+#pragma unroll
+      for (int k = 0; k < Left::kCount; ++k) {
+        const float4 x = by_projected(k);
+        sum[k].x += x.x, sum[k].y += x.y, sum[k].z += x.z, sum[k].w += x.w;
       }
     }
-    parts[share][thread] = sum;
-    __syncthreads();
-    if (share == 0 && column < width) {
-      float total = 0.0f;
-#pragma unroll
-      for (int s = 0; s < kShares; ++s) total += parts[s][thread];
-      of_query[std::int64_t{edge} * width + column] = total;
-    }
-    __syncthreads();
   }
-}
+  __device__ float4 by_projected(int k) const {
+    const float4& x = projected.x[k];
+    return {ProjectedPairs::by_projected(of_query.x, x.x, of_edge[k]),
+            ProjectedPairs::by_projected(of_query.y, x.y, of_edge[k]),
+            ProjectedPairs::by_projected(of_query.z, x.z, of_edge[k]),
+            ProjectedPairs::by_projected(of_query.w, x.w, of_edge[k])};
+  }
+};
 
 // A block adds up a tile of the gradients by a chunk's negatives, over the runs of one stripe. A run has one matrix, so
 // its edges' gradients are added before they meet it.
-__global__ void __launch_bounds__(kThreads, 2)
-    project_back_kernel(ProjectedPairs p, const float* gradients, float* of_candidates, int row_tiles,
-                        int column_tiles) {
+template <bool kFours>
+__global__ void __launch_bounds__(kThreads, 3)
+    project_back_kernel(ProjectedPairs p, const float* query, const float* slope, const float* projected,
+                        float* of_candidates, int row_tiles, int column_tiles) {
   __shared__ alignas(16) ProductTile::Slab slabs[2];
-  __shared__ const float* of_edge[ProjectedPairs::kStripe];   // gradients by the tile; null of other chunks' edges
-  __shared__ const float* matrices[ProjectedPairs::kStripe];  // from the tile's columns of the product on
+  __shared__ StripeRun runs[ProjectedPairs::kStripe];
+  __shared__ std::int32_t edges[ProjectedPairs::kStripe];
+  __shared__ bool begins[ProjectedPairs::kStripe];  // a run of this chunk
   const MatrixRows& m = p.m;
   const int stripes = static_cast<int>(p.stripes()), number = static_cast<int>(blockIdx.x);
   const int tile = number % (row_tiles * column_tiles), stripe = number / (row_tiles * column_tiles) % stripes;
   const int chunk = number / (row_tiles * column_tiles) / stripes;
   const int height = static_cast<int>(m.height), width = static_cast<int>(m.width);
+  const int negatives = static_cast<int>(p.negatives);
   const int first_row = tile / column_tiles * kTileRows, first_column = tile % column_tiles * kTileColumns;
-  const int rows = static_cast<int>(p.negatives) - first_row, columns = height - first_column;
+  const int rows = negatives - first_row, columns = height - first_column;
   const std::int64_t first = std::int64_t{stripe} * p.kStripe;
-  const int down = static_cast<int>(p.chunk_size * m.width);  // a tile's rows are far less than 2^31 floats
   const int count = static_cast<int>(m.edges - first < p.kStripe ? m.edges - first : p.kStripe);
-  if (threadIdx.x < count) {
-    const std::int32_t edge = m.occurrence[first + threadIdx.x];
-    of_edge[threadIdx.x] = p.chunk(first + threadIdx.x) == chunk ? gradients + p.place(edge, first_row) : nullptr;
-    matrices[threadIdx.x] = m.matrix(m.slot[edge]) + first_column * width;
+  const int mine = static_cast<int>(threadIdx.x);
+  if (mine < count) {
+    edges[mine] = m.occurrence[first + mine];
+    begins[mine] = p.chunk(first + mine) == chunk && (mine == 0 || p.begins(first + mine));
   }
   __syncthreads();
-  ProductTile::Sums sum = {};
-  for (int begin = 0, end; begin < count; begin = end) {
-    end = begin + 1;
-    if (of_edge[begin] == nullptr) continue;
-    const float* const matrix = matrices[begin];
-    while (end < count && of_edge[end] != nullptr && matrices[end] == matrix) ++end;
-    ProductTile::fold<true>(
-        slabs, width,
-        [&](int first, ProductTile::Lefts& a) {
-          ProductTile::for_lefts(first, [&](int k, int row, int depth) {
-            a[k] = row < rows && depth < width ? of_edge[begin][row * down + depth] : 0.0f;
-          });
-          for (int e = begin + 1; e < end; ++e)
-            ProductTile::for_lefts(first, [&](int k, int row, int depth) {
-              if (row < rows && depth < width) a[k] += of_edge[e][row * down + depth];
-            });
-        },
-        [&](int depth, int column) {
-          return depth < width && column < columns ? matrix[column * width + depth] : 0.0f;
-        },
-        sum);
+  if (mine < count && begins[mine]) {
+    int before = 0;
+    for (int i = 0; i < mine; ++i) before += begins[i];
+    const std::int32_t u = m.slot[edges[mine]];
+    int end = mine + 1;
+    while (end < count && !p.begins(first + end)) ++end;
+    runs[before] = {projected + (p.begin_of_run(chunk, u) * negatives + first_row) * width,
+                    m.matrix(u) + first_column * width, mine, end};
   }
-  float* const to = of_candidates + ((std::int64_t{chunk} * stripes + stripe) * p.negatives + first_row) * height;
+  int all = 0;
+  for (int i = 0; i < count; ++i) all += begins[i];
+  __syncthreads();
+  using Operands = GradientsByRuns<kFours>;
+  Operands operands(runs, edges, query, slope, negatives, width, first_row, columns);
+  ProductTile::Sums sum;
+  ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, all * pieces_of(width, kDepth), operands,
+                                                                       sum);
+  float* const to = of_candidates + ((std::int64_t{chunk} * stripes + stripe) * negatives + first_row) * height;
 #pragma unroll
-  for (int i = 0; i < kMicro; ++i)
+  for (int i = 0; i < kMicroRows; ++i)
 #pragma unroll
-    for (int j = 0; j < kMicro; ++j) {
+    for (int j = 0; j < kMicroColumns; ++j) {
       const int row = ProductTile::row(i), column = ProductTile::column(j);
-      if (row < rows && column < columns) to[row * height + first_column + column] = sum[i][j];
+      if (row < rows && column < columns) to[row * height + first_column + column] = sum.at(i, j);
     }
 }
 
-cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+// What `differentiate_matrices` multiplies: gradients by what a matrix made of negatives, a column of an edge's matrix
+// for each thread, by the negatives. They are added up on the way.
+template <bool kFours>
+struct GradientsByNegatives {
+  using Left = ProductTile::Share<kTileRows, false>;
+  using Right = ProductTile::Share<kTileColumns, false>;
+  const float* slope;  // of the thread's edge, from its own depths on
+  float query;
+  int negatives, there = 0;
+  DepthsOfColumns<kTileRows> projected;
+  DepthsOfColumns<kTileColumns> candidates;
+  float4 of_edge[Left::kCount];
+  float sum = 0.0f;
 
-int tiles_of(std::int64_t count, int size) { return static_cast<int>((count + size - 1) / size); }
+  __device__ GradientsByNegatives(float own_query, const float* own_slope, const float* own_projected, int width,
+                                  const float* of_chunk, int columns, int height, int all_negatives)
+      : slope(own_slope),
+        query(own_query),
+        negatives(all_negatives),
+        projected(own_projected, width),
+        candidates(of_chunk + (Right::index(0) < columns ? Right::index(0) : columns - 1), height) {}
+  __device__ void load(int slab) {
+    const int first = slab * kDepth;
+    there = negatives - first;
+    projected.load(there);
+    candidates.load(there);
+#pragma unroll
+    for (int k = 0; k < Left::kCount; ++k)
+      of_edge[k] = four_depths<kFours>(slope + first + 4 * Left::quad(k), there - 4 * Left::quad(k));
+  }
+  __device__ int depths() const { return there; }
+  __device__ float4 left(int k) {
+    const float4 x = projected.four(k), weight = of_edge[k];
+    const float4 y = {ProjectedPairs::by_projected(query, x.x, weight.x),
+                      ProjectedPairs::by_projected(query, x.y, weight.y),
+                      ProjectedPairs::by_projected(query, x.z, weight.z),
+                      ProjectedPairs::by_projected(query, x.w, weight.w)};
+    sum += (y.x + y.y) + (y.z + y.w);
+    return y;
+  }
+  __device__ float4 right(int k) const { return candidates.four(k); }
+};
+
+// A block makes a tile of the gradients by the matrices of a chunk's edges: a row of the tile is a column of an edge's
+// matrix. What is multiplied, two threads a row, adds up to the gradient by the query.
+template <bool kFours>
+__global__ void __launch_bounds__(kThreads, 3)
+    differentiate_kernel(ProjectedPairs p, const float* candidates, const float* query, const float* slope,
+                         const float* projected, float* of_matrices, float* of_query, int row_tiles,
+                         int column_tiles) {
+  __shared__ alignas(16) ProductTile::Slab slabs[2];
+  __shared__ float halves[kTileRows];
+  const MatrixRows& m = p.m;
+  const int number = static_cast<int>(blockIdx.x), tile = number % (row_tiles * column_tiles);
+  const int chunk = number / (row_tiles * column_tiles);
+  const int height = static_cast<int>(m.height), width = static_cast<int>(m.width);
+  const int negatives = static_cast<int>(p.negatives), down = static_cast<int>(p.chunk_size) * width;
+  const int first_row = tile / column_tiles * kTileRows, first_column = tile % column_tiles * kTileColumns;
+  const int columns = height - first_column;
+  using Operands = GradientsByNegatives<kFours>;
+  const int wanted = first_row + Operands::Left::index(0), own_row = wanted < down ? wanted : down - 1;
+  const std::int32_t edge = chunk * static_cast<std::int32_t>(p.chunk_size) + own_row / width;
+  const std::int64_t row = std::int64_t{chunk} * down + own_row;
+  Operands operands(query[row], slope + std::int64_t{edge} * negatives,
+                    projected + p.begin_of_run(chunk, m.slot[edge]) * negatives * width + own_row % width, width,
+                    candidates + std::int64_t{chunk} * negatives * height + first_column, columns, height, negatives);
+  ProductTile::Sums sum;
+  ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, pieces_of(negatives, kDepth), operands,
+                                                                       sum);
+  float* const to = of_matrices + std::int64_t{chunk} * height * down;
+#pragma unroll
+  for (int i = 0; i < kMicroRows; ++i)
+#pragma unroll
+    for (int j = 0; j < kMicroColumns; ++j) {
+      const int row = first_row + ProductTile::row(i), column = ProductTile::column(j);
+      if (row < down && column < columns) to[std::int64_t{first_column + column} * down + row] = sum.at(i, j);
+    }
+  if (threadIdx.x >= kTileRows) halves[threadIdx.x - kTileRows] = operands.sum;
+  __syncthreads();
+  if (first_column == 0 && threadIdx.x < kTileRows && wanted < down)
+    of_query[row] = -(operands.sum + halves[threadIdx.x]);
+}
+
+cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
 
 }  // namespace
 
 void project(const ProjectedPairs& p, const float* candidates, const float* query, float* projected, float* distances,
              const Launch& launch) {
   if (p.m.edges == 0 || p.negatives == 0) return;
-  const int tiles = tiles_of(p.negatives, kTileRows);
+  const int tiles = pieces_of(p.negatives, kTileRows);
   const auto blocks = static_cast<unsigned>(p.m.edges * tiles);
-  project_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(p, candidates, query, projected, distances, tiles);
+  const auto kernel = in_fours(candidates, p.m.height) ? project_kernel<true> : project_kernel<false>;
+  const auto stream = stream_of(launch);
+  kernel<<<blocks, kThreads, 0, stream>>>(p, candidates, query, projected, distances, tiles);
   cuda_check(cudaGetLastError(), "launching projections for " + std::to_string(p.m.edges) + " edges");
 }
 
-void differentiate_projected(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
-                             float* gradients, float* of_query, const Launch& launch) {
-  if (p.m.edges == 0) return;
-  constexpr int threads = kShares * kShareThreads;
-  const auto blocks = static_cast<unsigned>(p.m.edges);
-  differentiate_kernel<<<blocks, threads, 0, stream_of(launch)>>>(p, query, slope, projected, gradients, of_query);
-  cuda_check(cudaGetLastError(), "launching projections' gradients of " + std::to_string(p.m.edges) + " edges");
+void project_back(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
+                  float* of_candidates, const Launch& launch) {
+  if (p.m.edges == 0 || p.negatives == 0) return;
+  const int rows = pieces_of(p.negatives, kTileRows), columns = pieces_of(p.m.height, kTileColumns);
+  const auto blocks = static_cast<unsigned>(p.chunks() * p.stripes() * rows * columns);
+  const auto stream = stream_of(launch);
+  const bool fours = in_fours(projected, p.m.width) && in_fours(query, p.m.width) && in_fours(p.m.table, p.m.stride);
+  const auto kernel = fours ? project_back_kernel<true> : project_back_kernel<false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(p, query, slope, projected, of_candidates, rows, columns);
+  cuda_check(cudaGetLastError(), "launching gradients by negatives of " + std::to_string(p.m.edges) + " edges");
 }
 
-void project_back(const ProjectedPairs& p, const float* gradients, float* of_candidates, const Launch& launch) {
-  if (p.m.edges == 0 || p.negatives == 0) return;
-  const int rows = tiles_of(p.negatives, kTileRows), columns = tiles_of(p.m.height, kTileColumns);
-  const auto blocks = static_cast<unsigned>(p.chunks() * p.stripes() * rows * columns);
-  project_back_kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(p, gradients, of_candidates, rows, columns);
-  cuda_check(cudaGetLastError(), "launching gradients by negatives of " + std::to_string(p.m.edges) + " edges");
+void differentiate_matrices(const ProjectedPairs& p, const float* candidates, const float* query, const float* slope,
+                            const float* projected, float* of_matrices, float* of_query, const Launch& launch) {
+  if (p.m.edges == 0) return;
+  const int rows = pieces_of(p.chunk_size * p.m.width, kTileRows), columns = pieces_of(p.m.height, kTileColumns);
+  const auto blocks = static_cast<unsigned>(p.chunks() * rows * columns);
+  const auto stream = stream_of(launch);
+  const auto kernel = in_fours(slope, p.negatives) ? differentiate_kernel<true> : differentiate_kernel<false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(p, candidates, query, slope, projected, of_matrices, of_query, rows, columns);
+  cuda_check(cudaGetLastError(), "launching gradients by matrices of " + std::to_string(p.m.edges) + " edges");
 }
 
 }  // namespace frugal::cuda

@@ -1,8 +1,7 @@
 // Tiles of products on tensor cores: in the place of Tile<Product, ...> (tiles.cuh) where its bits are not asked for.
 //
-// In three passes a number is a sum of two of TF32, high + low, and a product is low high + high low + high high: what
-// is left out, and what of `low` TF32 has no place for, is 2^-22 of it. In one pass it is high high. Tensor cores cut
-// off what does not fit into a sum, always toward zero; so they add up kGroup depths from zero, and these sums are
+// In three passes a product is that of two numbers' parts (kernels/cuda/tf32.cuh), in one pass high high. Tensor cores
+// cut off what does not fit into a sum, always toward zero; so they add up kGroup depths from zero, and these sums are
 // rounded to the nearest as they are added to a result.
 #pragma once
 
@@ -10,7 +9,8 @@
 
 #include <cstdint>
 
-#include "step/cuda/tensor_cores.cuh"
+#include "kernels/cuda/tensor_cores.cuh"
+#include "kernels/cuda/tf32.cuh"
 #include "step/cuda/tiles.cuh"
 
 namespace frugal::cuda {
@@ -208,11 +208,6 @@ struct TensorTile : S {
   struct Fragments {
     float a[2 * kTall][kOwn], b[kWide][kOwn];
   };
-
-  static __device__ std::uint32_t high_of(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
-  static __device__ std::uint32_t low_of(float x, std::uint32_t high) {
-    return __float_as_uint(x - __uint_as_float(high));
-  }
 
   template <bool kLeftSums>
   struct Warp {

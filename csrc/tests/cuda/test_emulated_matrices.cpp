@@ -121,7 +121,6 @@ TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
     const ProjectedPairs p{c.m, c.m.edges / 2, negatives};
     const Floats candidates = random_floats(2 * negatives * height, random);
     const Floats slope = random_floats(c.m.edges * negatives, random);
-    const Floats gradients = random_floats(slope.size() * width, random);
     const Floats query = random_floats(c.m.edges * width, random);
     Floats found(slope.size() * width, NAN), expected(found), distances(slope.size(), NAN), far(distances);
     cuda::project(p, candidates.data(), query.data(), found.data(), distances.data(), {});
@@ -144,18 +143,19 @@ TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
     Floats own = query;
     for (std::int64_t j = 0; j < width; ++j)  // equal rows, which have no slope
       own[c.occurrence[0] * width + j] = expected[j];
-    Floats of_pairs(found.size(), NAN), of_pairs_too(of_pairs), of_query(query.size(), NAN), of_query_too(of_query);
-    cuda::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs.data(), of_query.data(), {});
-    cpu::differentiate_projected(p, own.data(), slope.data(), expected.data(), of_pairs_too.data(),
-                                 of_query_too.data());
-    EXPECT_EQ(of_pairs, of_pairs_too);
-    expect_near(of_query, of_query_too);
-    EXPECT_EQ(of_pairs[p.place(c.occurrence[0], 0)], 0.0f);
-
     Floats back(2 * p.stripes() * negatives * height, NAN), back_too(back);
-    cuda::project_back(p, gradients.data(), back.data(), {});
-    cpu::project_back(p, gradients.data(), back_too.data());
+    cuda::project_back(p, own.data(), slope.data(), expected.data(), back.data(), {});
+    cpu::project_back(p, own.data(), slope.data(), expected.data(), back_too.data());
     expect_near(back, back_too);
+
+    Floats of_matrices(c.m.edges * height * width, NAN), of_matrices_too(of_matrices), of_query(query.size(), NAN);
+    Floats of_query_too(of_query);
+    cuda::differentiate_matrices(p, candidates.data(), own.data(), slope.data(), expected.data(), of_matrices.data(),
+                                 of_query.data(), {});
+    cpu::differentiate_matrices(p, candidates.data(), own.data(), slope.data(), expected.data(),
+                                of_matrices_too.data(), of_query_too.data());
+    expect_near(of_matrices, of_matrices_too);
+    expect_near(of_query, of_query_too);
   }
 }
 

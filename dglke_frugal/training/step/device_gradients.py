@@ -117,13 +117,11 @@ class ProjectedPass(GradientPass):
         in_rows.project(candidates, query, projected, distances, stream)
         scores = (model.shape.gamma - distances).unflatten(0, (form.chunks, size))
         slopes = self._slopes(form, positive, scores, weight)
-        of_query, of_projected = torch.empty_like(query), new(form.chunks, columns, size, query.shape[1])
-        in_rows.differentiate_projected(query, slopes.negative, projected, of_projected, of_query, stream)
-
         of_candidates = new(form.chunks, in_rows.stripes, *candidates.shape[1:])
-        in_rows.project_back(of_projected, of_candidates, stream)
-        of_matrices = model.products.bmm(candidates.transpose(1, 2), of_projected.flatten(2))
-        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices.unflatten(2, (size, -1)))
+        in_rows.project_back(query, slopes.negative, projected, of_candidates, stream)
+        of_query, of_matrices = torch.empty_like(query), new(form.chunks, candidates.shape[2], size, query.shape[1])
+        in_rows.differentiate_matrices(candidates, query, slopes.negative, projected, of_matrices, of_query, stream)
+        of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
         return self._collect(form, fixed, of_relation, corrupted, of_candidates.sum(1), projection=own,
                              projection_of_negatives=of_negatives), slopes

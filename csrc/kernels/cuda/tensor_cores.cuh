@@ -1,4 +1,4 @@
-// The instruction of tensor cores (compute capability 8.0 and later) that tensor_tiles.cuh is made of.
+// The instruction of tensor cores (compute capability 8.0 and later) that tiles on them are made of.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,13 @@
 #include "device/cuda_check.h"
 
 namespace frugal::cuda {
+
+// Whether this code is compiled for a device that has it; the host's pass never runs.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool kTensorCores = false;
+#else
+constexpr bool kTensorCores = true;
+#endif
 
 // c += a b, by a warp: a of 16 x 8, b of 8 x 8 numbers, of which the instruction reads as much as TF32 has (a mantissa
 // of 10 bits). With g = lane / 4 and t = lane % 4, a lane has of `a` the places (g, t), (g + 8, t), (g, t + 4),

@@ -8,6 +8,8 @@
 
 namespace frugal::cuda {
 
+constexpr bool kTensorCores = true;
+
 inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   constexpr int kMostThreads = 1024;
   // Of all lanes; of this call and of the one before, which others may still read.
