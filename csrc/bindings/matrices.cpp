@@ -27,7 +27,8 @@ template <int kDims>
 using Out = nb::ndarray<float, nb::ndim<kDims>, nb::c_contig>;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
-using Factors = std::tuple<In<3>, In<3>, std::optional<In<4>>>;  // left, right, dense
+using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig>;
+using Factors = std::tuple<In<3>, In<3>, std::optional<In<3>>>;  // left, right, dense
 
 void require(bool good, const char* sentence) {
   if (!good) throw std::invalid_argument(sentence);
@@ -113,28 +114,28 @@ class Matrices {
     cpu::project(pairs, candidates.data(), query.data(), projected.data(), distances.data());
   }
 
-  void project_back(const In<2>& query, const In<2>& slope, const In<3>& projected, const Out<4>& of_candidates,
-                    std::uintptr_t stream) const {
+  void project_back(const In<2>& query, const In<2>& slope, const In<3>& projected, const Rows& rows,
+                    const Out<4>& of_candidates, std::uintptr_t stream) const {
     const ProjectedPairs pairs = pairs_of(size(of_candidates, 0), size(of_candidates, 2));
     require_projected(query, slope, projected, pairs);
-    require(size(of_candidates, 1) == pairs.stripes() && size(of_candidates, 3) == m_.height,
+    require(size(of_candidates, 1) == pairs.kStripes && size(of_candidates, 3) == m_.height,
             "gradients by candidates must be (chunks, stripes, negatives, height)");
+    require(size(rows, 0) == pairs.chunks() && size(rows, 1) == pairs.chunk_size + 1,
+            "rows of runs must be (chunks, chunk size + 1)");
     const nb::gil_scoped_release release;
     if (on_cuda())
-      return cuda::project_back(pairs, query.data(), slope.data(), projected.data(), of_candidates.data(), {stream});
+      return cuda::project_back(pairs, query.data(), slope.data(), projected.data(), rows.data(), of_candidates.data(),
+                                {stream});
     check_pairs();
-    cpu::project_back(pairs, query.data(), slope.data(), projected.data(), of_candidates.data());
+    cpu::project_back(pairs, query.data(), slope.data(), projected.data(), rows.data(), of_candidates.data());
   }
 
   void differentiate_matrices(const In<3>& candidates, const In<2>& query, const In<2>& slope, const In<3>& projected,
-                              const Out<4>& of_matrices, const Out<2>& of_query, std::uintptr_t stream) const {
+                              const Out<3>& of_matrices, const Out<2>& of_query, std::uintptr_t stream) const {
     const ProjectedPairs pairs = pairs_of(size(candidates, 0), size(candidates, 1));
     require_projected(query, slope, projected, pairs);
-    require(size(candidates, 2) == m_.height && size(of_matrices, 0) == pairs.chunks() &&
-                size(of_matrices, 1) == m_.height && size(of_matrices, 2) == pairs.chunk_size &&
-                size(of_matrices, 3) == m_.width,
-            "candidates must be (chunks, negatives, height), and gradients by matrices (chunks, height, chunk size, "
-            "width)");
+    require(size(candidates, 2) == m_.height && of_every_edge(of_matrices),
+            "candidates must be (chunks, negatives, height), and gradients by matrices (edges, height, width)");
     require(of_query.shape(0) == query.shape(0) && of_query.shape(1) == query.shape(1),
             "gradients by queries must be as they are");
     const nb::gil_scoped_release release;
@@ -146,7 +147,7 @@ class Matrices {
                                 of_matrices.data(), of_query.data());
   }
 
-  std::int64_t stripes() const { return ProjectedPairs{m_, 1, 0}.stripes(); }
+  std::int64_t stripes() const { return ProjectedPairs::kStripes; }
 
  private:
   bool on_cuda() const { return table_.device_type() == nb::device::cuda::value; }
@@ -181,6 +182,11 @@ class Matrices {
     return gradients;
   }
 
+  template <class Array>
+  bool of_every_edge(const Array& matrices) const {
+    return size(matrices, 0) == m_.edges && size(matrices, 1) == m_.height && size(matrices, 2) == m_.width;
+  }
+
   MatrixGradients gradients_of(const Factors& factors) const {
     const auto& [left, right, dense] = factors;
     require(size(left, 0) == m_.edges && size(right, 0) == m_.edges && left.shape(1) == right.shape(1) &&
@@ -188,11 +194,8 @@ class Matrices {
             "factors must be (edges, terms, height) and (edges, terms, width), of at most two terms");
     const auto terms = static_cast<std::int32_t>(left.shape(1));
     if (!dense) return {left.data(), right.data(), terms};
-    const auto group = static_cast<std::int32_t>(dense->shape(2));
-    require(group >= 1 && size(*dense, 0) * group == m_.edges && size(*dense, 1) == m_.height &&
-                size(*dense, 3) == m_.width,
-            "dense gradients must be (edges / group, height, group, width)");
-    return {left.data(), right.data(), terms, dense->data(), group};
+    require(of_every_edge(*dense), "dense gradients must be (edges, height, width)");
+    return {left.data(), right.data(), terms, dense->data()};
   }
 
   // Of the CPU's arrays, that they point inside. Throws as check_plan does.
@@ -226,9 +229,8 @@ void bind_matrices(nb::module_& module) {
       "records are a matrix (height, width) and its optimizer state. Row u has the edges "
       "occurrence[offset[u] : offset[u + 1]], offset (U + 1,) int32, occurrence (B,) int32; slot (B,) int32 is the u "
       "of an edge. Rows without edges are left alone. The arrays may change between calls; calls run where the table "
-      "lies. Factors are (left (B, k <= 2, height), right (B, k, width), dense (B / g, height, g, width) or None): an "
-      "edge's gradient is the sum over k of left times right, plus its matrix in dense, where those of g edges lie "
-      "side by side.")
+      "lies. Factors are (left (B, k <= 2, height), right (B, k, width), dense (B, height, width) or None): an edge's "
+      "gradient is the sum over k of left times right, plus its matrix in dense.")
       .def(nb::init<Out<2>, Vector<std::int64_t>, std::int64_t, std::int64_t, Vector<std::int32_t>,
                     Vector<std::int32_t>, Vector<std::int32_t>>(),
            "table"_a, "rows"_a, "height"_a, "width"_a, "offset"_a, "occurrence"_a, "slot"_a)
@@ -236,20 +238,21 @@ void bind_matrices(nb::module_& module) {
       .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
            "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
            "for x (B, v, height).")
-      .def_prop_ro("stripes", &Matrices::stripes, "Stripes of occurrences, over which `project_back` does not sum.")
+      .def_prop_ro("stripes", &Matrices::stripes, "Stripes of runs, over which `project_back` does not sum.")
       .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
            "distances"_a.noconvert(), "stream"_a = 0,
            "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "
            "width), distances (B, n) = sum |query - candidate M|. projected (B, n, width) is for what follows: "
            "edges of a chunk that share a matrix share what it made, and the rest is left alone.")
-      .def("project_back", &Matrices::project_back, "query"_a, "slope"_a, "projected"_a, "of_candidates"_a.noconvert(),
-           "stream"_a = 0,
-           "of_candidates (c, stripes, n, height): gradients by candidates, summed over each stripe. slope (B, n) = d "
-           "loss / d score, a score being a constant less the distance.")
+      .def("project_back", &Matrices::project_back, "query"_a, "slope"_a, "projected"_a, "rows"_a.noconvert(),
+           "of_candidates"_a.noconvert(), "stream"_a = 0,
+           "of_candidates (c, stripes, n, height): gradients by candidates, summed over each stripe. rows (c, B / c + "
+           "1) int32 becomes the number of a chunk's runs, edges that share a matrix, and behind it their rows u. "
+           "slope (B, n) = d loss / d score, a score being a constant less the distance.")
       .def("differentiate_matrices", &Matrices::differentiate_matrices, "candidates"_a, "query"_a, "slope"_a,
            "projected"_a, "of_matrices"_a.noconvert(), "of_query"_a.noconvert(), "stream"_a = 0,
-           "of_matrices (c, height, B / c, width): gradients by each edge's matrix through its negatives' distances; "
-           "of_query (B, width) by its query.")
+           "of_matrices (B, height, width): gradients by each edge's matrix through its negatives' distances; of_query "
+           "(B, width) by its query.")
       .def("squares", &Matrices::squares, "entries"_a, "norm"_a, "factor"_a, "squares"_a, "amounts"_a.none(),
            "stream"_a = 0,
            "squares (entries, tiles, B): for each of at most two entries of factors, each tile and each occurrence (in "

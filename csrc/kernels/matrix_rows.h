@@ -38,19 +38,12 @@ struct MatrixRows {
 inline constexpr int kMaxTerms = 2;
 
 // The gradients by the edges of one entry: the sum over k < terms of left_k (height,) times right_k (width,), and where
-// there is `dense` that matrix. Matrices of `group` edges lie side by side: (edges / group, height, group, width).
+// there is `dense` that matrix.
 struct MatrixGradients {
   const float* left;   // (edges, terms, height)
   const float* right;  // (edges, terms, width)
   std::int32_t terms;  // at most kMaxTerms
-  const float* dense = nullptr;
-  std::int32_t group = 1;  // like the number of an edge: division by 64 bits is slow on a device
-
-  // The edge's own dense matrix, whose rows are group * width floats apart.
-  FRUGAL_MATRIX_CODE const float* dense_of(const MatrixRows& m, std::int32_t edge) const {
-    const std::int32_t first = edge / group;
-    return dense + (first * m.height * group + (edge - first * group)) * m.width;
-  }
+  const float* dense = nullptr;  // (edges, height, width)
 };
 
 // factor * |x|^(norm - 1) sign(x) is added to every gradient; with factor 0 nothing is.

@@ -14,10 +14,10 @@ struct ProjectedPairs {
   MatrixRows m;
   std::int64_t chunk_size, negatives;  // of a chunk
 
-  static constexpr std::int64_t kStripe = 16;  // occurrences whose runs' gradients by negatives are added up together
+  // A chunk's runs are shared out to so many stripes; gradients by negatives are added up within one.
+  static constexpr std::int64_t kStripes = 24;
 
   FRUGAL_MATRIX_CODE std::int64_t chunks() const { return m.edges / chunk_size; }
-  FRUGAL_MATRIX_CODE std::int64_t stripes() const { return (m.edges + kStripe - 1) / kStripe; }
   FRUGAL_MATRIX_CODE std::int32_t chunk(std::int64_t o) const {
     return m.occurrence[o] / static_cast<std::int32_t>(chunk_size);
   }
@@ -29,8 +29,8 @@ struct ProjectedPairs {
     for (++o; o < m.edges && !begins(o);) ++o;
     return o;
   }
-  // Where the run of a chunk and row u of the step begins, if it has one.
-  FRUGAL_MATRIX_CODE std::int64_t begin_of_run(std::int32_t chunk, std::int32_t u) const {
+  // Where the run of a chunk and row u of the step begins, if it has one, and that of the chunk before ends.
+  FRUGAL_MATRIX_CODE std::int64_t begin_of_run(std::int64_t chunk, std::int64_t u) const {
     const std::int64_t first_edge = chunk * chunk_size;
     std::int64_t begin = m.offset[u], end = m.offset[u + 1];
     while (begin < end) {
@@ -41,6 +41,10 @@ struct ProjectedPairs {
         end = middle;
     }
     return begin;
+  }
+  FRUGAL_MATRIX_CODE bool has_run(std::int64_t chunk, std::int64_t u) const {
+    const std::int64_t begin = begin_of_run(chunk, u);
+    return begin < m.offset[u + 1] && m.occurrence[begin] < (chunk + 1) * chunk_size;
   }
   // d loss / d what an edge's matrix made of a negative, number by number; slope: d loss / d score, where a score is a
   // constant less the distance. By the query it is the same with the other sign.

@@ -5,7 +5,7 @@ import pytest
 from dglke_frugal._native import MatrixRows
 
 SHAPES = [(1, 1), (7, 7), (3, 130), (50, 33), (200, 200)]
-ROWS, TABLE, EDGES, TERMS, GROUP = [4, 0, 3, 8, 1, 7, 7], 9, [1, 3, 40, 9, 1, 0, 0], 2, 2
+ROWS, TABLE, EDGES, TERMS = [4, 0, 3, 8, 1, 7, 7], 9, [1, 3, 40, 9, 1, 0, 0], 2
 PENALTIES = [(3.0, 0.0), (3.0, 0.3), (2.0, 0.2), (1.0, 0.1), (2.5, 0.3)]
 
 
@@ -44,9 +44,9 @@ class Case:
         """Arrays for `squares` and `update`, and the gradients of the edges."""
         height, width = self.shape
         left, right = self.normal(self.edges, TERMS, height), self.normal(self.edges, TERMS, width)
-        dense = self.normal(self.edges // GROUP, height, GROUP, width)
+        dense = self.normal(self.edges, height, width)
         gradients = np.einsum("bki,bkj->bij", left, right, dtype=np.float64)
-        return (left, right, dense), gradients + dense.transpose(0, 2, 1, 3).reshape(gradients.shape)
+        return (left, right, dense), gradients + dense
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3])
@@ -127,13 +127,14 @@ def test_gradients_of_projected_pairs(machine, shape, negatives):
     of_pairs = (slope[..., None].astype(np.float64) * np.sign(difference)).reshape(2, size, negatives, width)
 
     back = case.empty(2, case.rows.stripes, negatives, height)
-    case.rows.project_back(*on_machine[1:], projected, back, machine.stream)
+    runs = machine.put(np.empty((2, size + 1), np.int32))
+    case.rows.project_back(*on_machine[1:], projected, runs, back, machine.stream)
     expected = np.einsum("cbnj,cbij->cni", of_pairs, case.matrices().reshape(2, size, height, width))
     np.testing.assert_allclose(machine.get(back).sum(1), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
-    of_matrices, of_query = case.empty(2, height, size, width), case.empty(case.edges, width)
+    of_matrices, of_query = case.empty(case.edges, height, width), case.empty(case.edges, width)
     case.rows.differentiate_matrices(*on_machine, projected, of_matrices, of_query, machine.stream)
-    expected = np.einsum("cni,cbnj->cibj", candidates.astype(np.float64), of_pairs)
+    expected = np.einsum("cni,cbnj->cbij", candidates.astype(np.float64), of_pairs).reshape(of_matrices.shape)
     np.testing.assert_allclose(machine.get(of_matrices), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
     expected = -of_pairs.sum(2).reshape(query.shape)
     np.testing.assert_allclose(machine.get(of_query), expected, rtol=1e-4, atol=1e-6 * np.abs(slope).sum(1).max())

@@ -30,8 +30,9 @@ void add_gradient(const MatrixRows& m, const MatrixGradients& g, std::int32_t ed
     std::copy_n(g.left + k * m.height + tile.row, tile.length, left);
     sum.add_term(left, times * g.right[k * m.width + column]);
   }
-  const auto down = static_cast<std::int32_t>(g.group * m.width);
-  if (g.dense != nullptr) sum.add_dense(g.dense_of(m, edge) + tile.row * down + column, down, tile.length, times);
+  if (g.dense == nullptr) return;
+  const float* const dense = g.dense + edge * m.elements() + tile.row * m.width + column;
+  sum.add_dense(dense, static_cast<std::int32_t>(m.width), tile.length, times);
 }
 
 }  // namespace

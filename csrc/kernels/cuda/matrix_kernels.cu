@@ -1,4 +1,5 @@
 #include <string>
+#include <type_traits>
 
 #include "device/cuda_check.h"
 #include "kernels/cuda/matrix_kernels.h"
@@ -10,12 +11,14 @@ namespace {
 constexpr int kWarp = 32;
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kPiece = 8;  // edges, in the order of rows, whose factors a block fetches together
+constexpr int kDenseAtOnce = 4;  // edges, of which a thread asks for dense gradients before it adds the first one's
 constexpr int kMostWarps = kMostStrips / kWarp;
 constexpr int kStateWarps = 4, kStateThreads = kStateWarps * kWarp;
 
 struct Entries {
   MatrixGradients entry[kMaxEntries];
   int count, terms;  // terms: most of an entry
+  bool dense;        // whether an entry has such gradients
 };
 
 // DGL-KE's default norm gets a kernel of its own, so that no power function stands in the way of the others' code.
@@ -45,39 +48,78 @@ struct LeftFactors {
   }
 };
 
-// A thread's right factors of as many edges.
+// A thread's right factors of as many edges; 0 beyond the last one.
 template <int kTerms>
 struct RightFactors {
+  std::int32_t edge[kPiece];
   float of[kPiece][kTerms];
 
   __device__ void fetch(const MatrixRows& m, const MatrixGradients& g, int column, std::int64_t first, int count) {
 #pragma unroll
-    for (int e = 0; e < kPiece; ++e) {
-      const float* const from = g.right + std::int64_t{m.occurrence[first + (e < count ? e : 0)]} * g.terms * m.width;
+    for (int e = 0; e < kPiece; ++e) edge[e] = m.occurrence[first + (e < count ? e : 0)];
 #pragma unroll
-      for (int k = 0; k < kTerms; ++k) of[e][k] = k < g.terms ? from[k * m.width + column] : 0.0f;
+    for (int e = 0; e < kPiece; ++e) {
+      const float* const from = g.right + std::int64_t{edge[e]} * g.terms * m.width;
+#pragma unroll
+      for (int k = 0; k < kTerms; ++k) of[e][k] = e < count && k < g.terms ? from[k * m.width + column] : 0.0f;
     }
   }
 };
 
-// Adds `times` times the gradient by a thread's strip of number e of those edges, of which `first` is the first one's
-// occurrence.
-template <int kTerms>
-__device__ inline void add_gradient(const MatrixRows& m, const MatrixGradients& g, const MatrixTile& tile, int column,
-                                    const LeftFactors<kTerms>& left, const RightFactors<kTerms>& right,
-                                    std::int64_t first, int e, float times, StripGradient& sum) {
+// Dense gradients by a thread's strip of kDenseAtOnce edges; 0 beyond the last one. Without kDense there are none.
+template <bool kDense>
+struct DenseStrips {
+  float of[kDense ? kDenseAtOnce : 1][kStrip];
+
+  __device__ void fetch(const MatrixRows& m, const float* dense, const MatrixTile& tile, int column,
+                        const std::int32_t* edge, int count) {
+    if (!kDense) return;
+    const auto width = static_cast<std::int32_t>(m.width);
 #pragma unroll
-  for (int k = 0; k < kTerms; ++k)
-    if (k < g.terms) sum.add_term(left.of[e][k], times * right.of[e][k]);
-  if (g.dense == nullptr) return;
-  const auto down = static_cast<std::int32_t>(g.group * m.width);
-  sum.add_dense(g.dense_of(m, m.occurrence[first + e]) + tile.row * down + column, down, tile.length, times);
+    for (int e = 0; e < kDenseAtOnce; ++e) {
+      const float* const from = dense + edge[e] * m.elements() + tile.row * width + column;
+#pragma unroll
+      for (int r = 0; r < kStrip; ++r) of[e][r] = e < count && r < tile.length ? from[r * width] : 0.0f;
+    }
+  }
+  __device__ void add(int e, float times, StripGradient& sum) const {
+    if (kDense) sum.add_dense(of[e], 1, kStrip, times);
+  }
+};
+
+// Calls body(e, add) for number e of a piece's edges, e < count, where add(times, sum) adds `times` times the gradient
+// by a thread's strip.
+template <bool kDense, int kTerms, typename Body>
+__device__ inline void for_edges(const MatrixRows& m, const MatrixGradients& g, const MatrixTile& tile, int column,
+                                 const LeftFactors<kTerms>& left, const RightFactors<kTerms>& right, int count,
+                                 const Body& body) {
+#pragma unroll
+  for (int first = 0; first < kPiece; first += kDenseAtOnce) {
+    if (first >= count) return;
+    DenseStrips<kDense> dense;
+    dense.fetch(m, g.dense, tile, column, right.edge + first, count - first);
+#pragma unroll
+    for (int i = 0; i < kDenseAtOnce; ++i) {
+      const int e = first + i;
+      if (e >= count) return;
+      body(e, [&](float times, StripGradient& sum) {
+#pragma unroll
+        for (int k = 0; k < kTerms; ++k)
+          if (k < g.terms) sum.add_term(left.of[e][k], times * right.of[e][k]);
+        dense.add(i, times, sum);
+      });
+    }
+  }
 }
+
+// How many blocks of such a kernel a multiprocessor is to hold: dense gradients take registers.
+template <bool kDense>
+constexpr int kBlocksAtOnce = kDense ? 2 : 3;
 
 // A block takes the squares over one tile of the gradients of a piece of the edges in one entry: a relation with many
 // edges is several blocks' work.
-template <int kTerms, bool kCubic>
-__global__ void __launch_bounds__(kMostStrips, 3)
+template <int kTerms, bool kCubic, bool kDense>
+__global__ void __launch_bounds__(kMostStrips, kBlocksAtOnce<kDense>)
     squares_kernel(MatrixRows m, const __grid_constant__ Entries entries, MatrixPenalty any_penalty, float* squares,
                    float* amounts, unsigned tiles, unsigned pieces) {
   __shared__ alignas(16) LeftFactors<kTerms> left;
@@ -99,9 +141,7 @@ __global__ void __launch_bounds__(kMostStrips, 3)
 
   float square[kPiece] = {}, amount = 0.0f, of_row = 0.0f;
   StripGradient start;
-#pragma unroll
-  for (int e = 0; e < kPiece; ++e) {
-    if (e == count || !mine) break;
+  const auto take = [&](int e, const auto& add) {
     if ((penalty.factor != 0.0f || sums_amounts) && (e == 0 || matrix[e] != matrix[e - 1])) {
       MatrixStrip strip;
       strip.load(matrix[e] + tile.row * m.width + column, static_cast<std::int32_t>(m.width), tile.length);
@@ -109,10 +149,14 @@ __global__ void __launch_bounds__(kMostStrips, 3)
       if (sums_amounts) of_row = strip.amount(penalty);
     }
     StripGradient gradient = start;
-    add_gradient(m, g, tile, column, left, right, first, e, 1.0f, gradient);
-    square[e] = gradient.square();
-    amount += of_row;
-  }
+    add(1.0f, gradient);
+    square[e] = mine ? gradient.square() : 0.0f;
+    amount += mine ? of_row : 0.0f;
+  };
+  if (kDense && g.dense != nullptr)
+    for_edges<kDense>(m, g, tile, column, left, right, count, take);
+  else
+    for_edges<false>(m, g, tile, column, left, right, count, take);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const float sum = warp_sums(square);
   if (sums_amounts) amount = warp_sum(amount);
@@ -152,8 +196,8 @@ __global__ void __launch_bounds__(kStateThreads)
 }
 
 // A block moves one tile of a row by all edges of the row.
-template <int kTerms, bool kCubic>
-__global__ void __launch_bounds__(kMostStrips, 3)
+template <int kTerms, bool kCubic, bool kDense>
+__global__ void __launch_bounds__(kMostStrips, kBlocksAtOnce<kDense>)
     move_kernel(MatrixRows m, const __grid_constant__ Entries entries, MatrixPenalty any_penalty, float learning_rate,
                 const float* deviations, unsigned tiles) {
   __shared__ alignas(16) LeftFactors<kTerms> left;
@@ -183,9 +227,11 @@ __global__ void __launch_bounds__(kMostStrips, 3)
       __syncthreads();  // the last ones have been used
       left.fetch(m, g, tile, first, count);
       __syncthreads();
-#pragma unroll
-      for (int i = 0; i < kPiece; ++i)
-        if (i < count) add_gradient(m, g, tile, column, left, right, first, i, times, step);
+      const auto take = [&](int, const auto& add) { add(times, step); };
+      if (kDense && g.dense != nullptr)
+        for_edges<kDense>(m, g, tile, column, left, right, count, take);
+      else
+        for_edges<false>(m, g, tile, column, left, right, count, take);
     }
   }
   strip.move(step, penalty, times_of_all);
@@ -193,6 +239,18 @@ __global__ void __launch_bounds__(kMostStrips, 3)
 }
 
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
+
+// Calls body(std::integral_constant<int, terms>, std::bool_constant<cubic>, std::bool_constant<dense>).
+template <typename Body>
+void with_known_entries(const Entries& all, const MatrixPenalty& penalty, const Body& body) {
+  const auto with_terms = [&](auto terms) {
+    const auto with_penalty = [&](auto cubic) {
+      all.dense ? body(terms, cubic, std::true_type{}) : body(terms, cubic, std::false_type{});
+    };
+    penalty.norm == 3.0f ? with_penalty(std::true_type{}) : with_penalty(std::false_type{});
+  };
+  all.terms <= 1 ? with_terms(std::integral_constant<int, 1>{}) : with_terms(std::integral_constant<int, 2>{});
+}
 
 unsigned pieces_of(std::int64_t count, std::int64_t size) { return static_cast<unsigned>((count + size - 1) / size); }
 
@@ -202,6 +260,7 @@ Entries gather_entries(const MatrixGradients* entries, int count) {
   for (int e = 0; e < count; ++e) {
     all.entry[e] = entries[e];
     all.terms = entries[e].terms > all.terms ? entries[e].terms : all.terms;
+    all.dense |= entries[e].dense != nullptr;
   }
   return all;
 }
@@ -215,10 +274,10 @@ void matrix_squares(const MatrixRows& m, const MatrixGradients* entries, int cou
   const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
   const unsigned pieces = pieces_of(m.edges, kPiece), blocks = static_cast<unsigned>(count) * pieces * tiles;
   const auto threads = static_cast<unsigned>(strips_of_tile(m.width));
-  const bool cubic = penalty.norm == 3.0f;
-  const auto kernel = all.terms <= 1 ? cubic ? squares_kernel<1, true> : squares_kernel<1, false>
-                                     : cubic ? squares_kernel<2, true> : squares_kernel<2, false>;
-  kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, squares, amounts, tiles, pieces);
+  with_known_entries(all, penalty, [&](auto terms, auto cubic, auto dense) {
+    const auto kernel = squares_kernel<terms(), cubic(), dense()>;
+    kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, squares, amounts, tiles, pieces);
+  });
   cuda_check(cudaGetLastError(), "launching the squares of " + std::to_string(m.edges) + " edges' matrices");
 }
 
@@ -229,11 +288,11 @@ void update_matrices(const MatrixRows& m, const MatrixGradients* entries, int co
   const auto tiles = static_cast<unsigned>(matrix_tiles(m.height, m.width));
   const unsigned few = pieces_of(m.count, kStateWarps), blocks = static_cast<unsigned>(m.count) * tiles;
   const auto threads = static_cast<unsigned>(strips_of_tile(m.width));
-  const bool cubic = penalty.norm == 3.0f;
   states_kernel<<<few, kStateThreads, 0, stream_of(launch)>>>(m, count, squares, deviations, static_cast<int>(tiles));
-  const auto kernel = all.terms <= 1 ? cubic ? move_kernel<1, true> : move_kernel<1, false>
-                                     : cubic ? move_kernel<2, true> : move_kernel<2, false>;
-  kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, learning_rate, deviations, tiles);
+  with_known_entries(all, penalty, [&](auto terms, auto cubic, auto dense) {
+    const auto kernel = move_kernel<terms(), cubic(), dense()>;
+    kernel<<<blocks, threads, 0, stream_of(launch)>>>(m, all, penalty, learning_rate, deviations, tiles);
+  });
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(m.count) + " matrices");
 }
 

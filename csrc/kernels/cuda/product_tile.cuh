@@ -23,8 +23,12 @@ struct ProductTile {
   static constexpr int kMicroRows = 2 * kTall, kMicroColumns = 2 * kWide;  // a thread's results
   static constexpr int kThreadColumns = 4 * kAcross;  // threads that share a row of results
 
+  // Floats of a group's indices: so many that a word of the next group lies in other banks than that of this one.
+  template <int kIndices>
+  static constexpr int kGroupFloats = kGroup * kIndices + 16;
+
   struct Slab {
-    float left[kDepth * kRows], right[kDepth * kColumns];
+    float left[kGroups * kGroupFloats<kRows>], right[kGroups * kGroupFloats<kColumns>];
   };
 
   struct Sums {
@@ -91,8 +95,8 @@ struct ProductTile {
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       if (group * kGroup >= depths) return;
-      const float* const left = slab.left + group * kGroup * kRows;
-      const float* const right = slab.right + group * kGroup * kColumns;
+      const float* const left = slab.left + group * kGroupFloats<kRows>;
+      const float* const right = slab.right + group * kGroupFloats<kColumns>;
       if constexpr (kOnTensorCores)
         multiply_octets(left, right, sum);
       else
@@ -112,7 +116,7 @@ struct ProductTile {
 
   template <int kIndices>
   static __device__ float4* word(float* slab, int index, int quad) {
-    return reinterpret_cast<float4*>(slab + quad / 2 * kGroup * kIndices + place(index, quad % 2));
+    return reinterpret_cast<float4*>(slab + quad / 2 * kGroupFloats<kIndices> + place(index, quad % 2));
   }
 
   // A lane has depths 2 t and 2 t + 1, t = lane % 4, of the indices g, g + 8, ..., g = lane / 4.
@@ -137,9 +141,9 @@ struct ProductTile {
       std::uint32_t high_a[4], low_a[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) high_a[k] = high_of(a[k]), low_a[k] = low_of(a[k], high_a[k]);
-      float part[kWide][4] = {};
+      float part[kWide][4];
 #pragma unroll
-      for (int j = 0; j < kWide; ++j) multiply_add(part[j], low_a, high_b[j]);
+      for (int j = 0; j < kWide; ++j) frugal::cuda::multiply(part[j], low_a, high_b[j]);
 #pragma unroll
       for (int j = 0; j < kWide; ++j) multiply_add(part[j], high_a, low_b[j]);
 #pragma unroll

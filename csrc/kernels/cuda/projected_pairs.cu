@@ -11,6 +11,7 @@ namespace {
 constexpr int kThreads = ProductTile::kThreads, kTileRows = ProductTile::kRows, kTileColumns = ProductTile::kColumns;
 constexpr int kMicroRows = ProductTile::kMicroRows, kMicroColumns = ProductTile::kMicroColumns;
 constexpr int kDepth = ProductTile::kDepth;
+constexpr int kListThreads = 512, kRunsAtOnce = 32, kEdgesAtHand = 6;
 static_assert(kThreads == 2 * kTileRows);
 
 // Whether four neighbours of rows so far apart are 16 bytes to be loaded at once.
@@ -113,10 +114,36 @@ __global__ void __launch_bounds__(kThreads, 3)
   }
 }
 
-// A run, or what of it lies in a stripe: edges number `first` to `end` of the stripe.
+// A block lists the rows of the step that a chunk has runs of, in order: their number, and behind it the rows.
+__global__ void __launch_bounds__(kListThreads) list_kernel(ProjectedPairs p, std::int32_t* rows) {
+  __shared__ std::int32_t counts[2][kListThreads];  // of runs up to a thread's row
+  const std::int64_t chunk = blockIdx.x;
+  std::int32_t *const list = rows + chunk * (p.chunk_size + 1), before = 0;
+  const int thread = static_cast<int>(threadIdx.x);
+  for (std::int64_t first = 0; first < p.m.count; first += kListThreads) {
+    const std::int64_t u = first + thread;
+    const bool has = u < p.m.count && p.has_run(chunk, u);
+    int turn = 0;
+    counts[turn][thread] = has;
+    __syncthreads();
+    for (int apart = 1; apart < kListThreads; apart *= 2, turn ^= 1) {
+      counts[turn ^ 1][thread] = counts[turn][thread] + (thread >= apart ? counts[turn][thread - apart] : 0);
+      __syncthreads();
+    }
+    if (has) list[before + counts[turn][thread]] = static_cast<std::int32_t>(u);
+    before += counts[turn][kListThreads - 1];
+    __syncthreads();  // the counts have been read
+  }
+  if (thread == 0) list[0] = before;
+}
+
 struct StripeRun {
   const float *projected, *matrix;
-  int first, end;
+  const std::int32_t* edge;
+  int count;
+  std::int32_t at_hand[kEdgesAtHand];  // the first ones
+
+  __device__ std::int64_t of(int i) const { return i < kEdgesAtHand ? at_hand[i] : edge[i]; }
 };
 
 // What `project_back` multiplies: gradients by what a run's matrix made of negatives, by its rows; run after run. The
@@ -126,20 +153,18 @@ struct GradientsByRuns {
   using Left = ProductTile::Share<kTileRows, true>;
   using Right = ProductTile::Share<kTileColumns, true>;
   const StripeRun* run;  // of the slab that is loaded next
-  const std::int32_t* edges;
   const float *query, *slope;
   int negatives, width, first_row, rows;
   int first = 0, next = 0, there = 0;  // the last slab's first depth in its run, the next one's, and the last one's depths
-  int more_first, more_end;  // further edges of the last slab's run
+  const StripeRun* last;  // of the last slab
   DepthsOfRows<kTileRows, kFours> projected;
   DepthsOfRows<kTileColumns, kFours> matrix;
   float4 of_query;
   float of_edge[Left::kCount];
 
-  __device__ GradientsByRuns(const StripeRun* runs, const std::int32_t* of_stripe, const float* queries,
-                             const float* slopes, int all_negatives, int columns_of_matrix, int first_negative, int height)
+  __device__ GradientsByRuns(const StripeRun* runs, const float* queries, const float* slopes, int all_negatives,
+                             int columns_of_matrix, int first_negative, int height)
       : run(runs),
-        edges(of_stripe),
         query(queries),
         slope(slopes),
         negatives(all_negatives),
@@ -152,8 +177,8 @@ struct GradientsByRuns {
     first = next, there = width - first;
     projected.load(run->projected + first, there);
     matrix.load(run->matrix + first, there);
-    more_first = run->first, more_end = run->end;
-    bring(edges[more_first++]);
+    last = run;
+    bring(run->of(0));
     next += kDepth;
     if (next >= width) next = 0, ++run;
   }
@@ -179,8 +204,8 @@ struct GradientsByRuns {
   __device__ void add_edges() {
 #pragma unroll
     for (int k = 0; k < Left::kCount; ++k) sum[k] = by_projected(k);
-    while (more_first < more_end) {
-      bring(edges[more_first++]);
+    for (int e = 1; e < last->count; ++e) {
+      bring(last->of(e));
 #pragma unroll
       for (int k = 0; k < Left::kCount; ++k) {
         const float4 x = by_projected(k);
@@ -202,45 +227,41 @@ struct GradientsByRuns {
 template <bool kFours>
 __global__ void __launch_bounds__(kThreads, 3)
     project_back_kernel(ProjectedPairs p, const float* query, const float* slope, const float* projected,
-                        float* of_candidates, int row_tiles, int column_tiles) {
+                        const std::int32_t* rows_of_runs, float* of_candidates, int row_tiles, int column_tiles) {
   __shared__ alignas(16) ProductTile::Slab slabs[2];
-  __shared__ StripeRun runs[ProjectedPairs::kStripe];
-  __shared__ std::int32_t edges[ProjectedPairs::kStripe];
-  __shared__ bool begins[ProjectedPairs::kStripe];  // a run of this chunk
+  __shared__ StripeRun runs[kRunsAtOnce];
   const MatrixRows& m = p.m;
-  const int stripes = static_cast<int>(p.stripes()), number = static_cast<int>(blockIdx.x);
-  const int tile = number % (row_tiles * column_tiles), stripe = number / (row_tiles * column_tiles) % stripes;
-  const int chunk = number / (row_tiles * column_tiles) / stripes;
+  constexpr int kStripes = static_cast<int>(ProjectedPairs::kStripes);
+  const int number = static_cast<int>(blockIdx.x), tile = number % (row_tiles * column_tiles);
+  const int stripe = number / (row_tiles * column_tiles) % kStripes;
+  const int chunk = number / (row_tiles * column_tiles) / kStripes;
   const int height = static_cast<int>(m.height), width = static_cast<int>(m.width);
   const int negatives = static_cast<int>(p.negatives);
   const int first_row = tile / column_tiles * kTileRows, first_column = tile % column_tiles * kTileColumns;
   const int rows = negatives - first_row, columns = height - first_column;
-  const std::int64_t first = std::int64_t{stripe} * p.kStripe;
-  const int count = static_cast<int>(m.edges - first < p.kStripe ? m.edges - first : p.kStripe);
-  const int mine = static_cast<int>(threadIdx.x);
-  if (mine < count) {
-    edges[mine] = m.occurrence[first + mine];
-    begins[mine] = p.chunk(first + mine) == chunk && (mine == 0 || p.begins(first + mine));
-  }
-  __syncthreads();
-  if (mine < count && begins[mine]) {
-    int before = 0;
-    for (int i = 0; i < mine; ++i) before += begins[i];
-    const std::int32_t u = m.slot[edges[mine]];
-    int end = mine + 1;
-    while (end < count && !p.begins(first + end)) ++end;
-    runs[before] = {projected + (p.begin_of_run(chunk, u) * negatives + first_row) * width,
-                    m.matrix(u) + first_column * width, mine, end};
-  }
-  int all = 0;
-  for (int i = 0; i < count; ++i) all += begins[i];
-  __syncthreads();
-  using Operands = GradientsByRuns<kFours>;
-  Operands operands(runs, edges, query, slope, negatives, width, first_row, columns);
+  const std::int32_t* const list = rows_of_runs + chunk * (p.chunk_size + 1);
+  const int last = list[0] * (stripe + 1) / kStripes;
   ProductTile::Sums sum;
-  ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, all * pieces_of(width, kDepth), operands,
-                                                                       sum);
-  float* const to = of_candidates + ((std::int64_t{chunk} * stripes + stripe) * negatives + first_row) * height;
+  for (int first = list[0] * stripe / kStripes; first < last; first += kRunsAtOnce) {
+    const int count = last - first < kRunsAtOnce ? last - first : kRunsAtOnce;
+    if (threadIdx.x < count) {
+      const std::int64_t u = list[1 + first + threadIdx.x], begin = p.begin_of_run(chunk, u);
+      const std::int64_t end = p.begin_of_run(chunk + 1, u);
+      StripeRun& run = runs[threadIdx.x];
+      run.projected = projected + (begin * negatives + first_row) * width;
+      run.matrix = m.matrix(u) + first_column * width;
+      run.edge = m.occurrence + begin, run.count = static_cast<int>(end - begin);
+#pragma unroll
+      for (int i = 0; i < kEdgesAtHand; ++i)
+        if (begin + i < end) run.at_hand[i] = m.occurrence[begin + i];
+    }
+    __syncthreads();
+    using Operands = GradientsByRuns<kFours>;
+    Operands operands(runs, query, slope, negatives, width, first_row, columns);
+    ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, count * pieces_of(width, kDepth),
+                                                                         operands, sum);
+  }
+  float* const to = of_candidates + ((std::int64_t{chunk} * kStripes + stripe) * negatives + first_row) * height;
 #pragma unroll
   for (int i = 0; i < kMicroRows; ++i)
 #pragma unroll
@@ -319,14 +340,17 @@ __global__ void __launch_bounds__(kThreads, 3)
   ProductTile::Sums sum;
   ProductTile::fold<typename Operands::Left, typename Operands::Right>(slabs, pieces_of(negatives, kDepth), operands,
                                                                        sum);
-  float* const to = of_matrices + std::int64_t{chunk} * height * down;
+  float* const to = of_matrices + (std::int64_t{chunk} * p.chunk_size * height + first_column) * width;
 #pragma unroll
-  for (int i = 0; i < kMicroRows; ++i)
+  for (int i = 0; i < kMicroRows; ++i) {
+    const int row = first_row + ProductTile::row(i);
+    float* const of_row = to + row / width * height * width + row % width;
 #pragma unroll
     for (int j = 0; j < kMicroColumns; ++j) {
-      const int row = first_row + ProductTile::row(i), column = ProductTile::column(j);
-      if (row < down && column < columns) to[std::int64_t{first_column + column} * down + row] = sum.at(i, j);
+      const int column = ProductTile::column(j);
+      if (row < down && column < columns) of_row[column * width] = sum.at(i, j);
     }
+  }
   if (threadIdx.x >= kTileRows) halves[threadIdx.x - kTileRows] = operands.sum;
   __syncthreads();
   if (first_column == 0 && threadIdx.x < kTileRows && wanted < down)
@@ -349,14 +373,16 @@ void project(const ProjectedPairs& p, const float* candidates, const float* quer
 }
 
 void project_back(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
-                  float* of_candidates, const Launch& launch) {
+                  std::int32_t* rows_of_runs, float* of_candidates, const Launch& launch) {
   if (p.m.edges == 0 || p.negatives == 0) return;
   const int rows = pieces_of(p.negatives, kTileRows), columns = pieces_of(p.m.height, kTileColumns);
-  const auto blocks = static_cast<unsigned>(p.chunks() * p.stripes() * rows * columns);
+  const auto blocks = static_cast<unsigned>(p.chunks() * p.kStripes * rows * columns);
   const auto stream = stream_of(launch);
   const bool fours = in_fours(projected, p.m.width) && in_fours(query, p.m.width) && in_fours(p.m.table, p.m.stride);
   const auto kernel = fours ? project_back_kernel<true> : project_back_kernel<false>;
-  kernel<<<blocks, kThreads, 0, stream>>>(p, query, slope, projected, of_candidates, rows, columns);
+  const auto chunks = static_cast<unsigned>(p.chunks());
+  list_kernel<<<chunks, kListThreads, 0, stream>>>(p, rows_of_runs);
+  kernel<<<blocks, kThreads, 0, stream>>>(p, query, slope, projected, rows_of_runs, of_candidates, rows, columns);
   cuda_check(cudaGetLastError(), "launching gradients by negatives of " + std::to_string(p.m.edges) + " edges");
 }
 

@@ -11,7 +11,7 @@ namespace frugal::cuda {
 void project(const ProjectedPairs& p, const float* candidates, const float* query, float* projected, float* distances,
              const Launch& launch);
 void project_back(const ProjectedPairs& p, const float* query, const float* slope, const float* projected,
-                  float* of_candidates, const Launch& launch);
+                  std::int32_t* rows, float* of_candidates, const Launch& launch);
 void differentiate_matrices(const ProjectedPairs& p, const float* candidates, const float* query, const float* slope,
                             const float* projected, float* of_matrices, float* of_query, const Launch& launch);
 

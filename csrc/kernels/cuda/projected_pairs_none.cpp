@@ -7,7 +7,10 @@ namespace {
 }  // namespace
 
 void project(const ProjectedPairs&, const float*, const float*, float*, float*, const Launch&) { refuse(); }
-void project_back(const ProjectedPairs&, const float*, const float*, const float*, float*, const Launch&) { refuse(); }
+void project_back(const ProjectedPairs&, const float*, const float*, const float*, std::int32_t*, float*,
+                  const Launch&) {
+  refuse();
+}
 void differentiate_matrices(const ProjectedPairs&, const float*, const float*, const float*, const float*, float*,
                             float*, const Launch&) {
   refuse();

@@ -28,6 +28,18 @@ __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], 
 #endif
 }
 
+// c = a b, likewise.
+__device__ inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%10, %10, %10, %10};"
+      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+#else
+  asm("trap;");
+#endif
+}
+
 // Whether the current device runs a kernel as it was compiled for tensor cores.
 template <typename Kernel>
 bool runs_on_tensor_cores(Kernel kernel) {

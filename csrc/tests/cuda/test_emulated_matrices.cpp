@@ -32,7 +32,6 @@ void expect_near(const Floats& found, const Floats& expected) {
 // Rows of a table in another order than there, the last two of which only pad, with 1 to 35 edges.
 struct Case {
   static constexpr std::int64_t kRows = 7, kTable = 9;
-  static constexpr std::int32_t kGroup = 2;
   std::int32_t terms;
   std::vector<std::int64_t> rows{4, 0, 3, 8, 1, 7, 7};
   std::vector<std::int32_t> offset{0}, occurrence, slot;
@@ -56,7 +55,7 @@ struct Case {
     dense = random_floats(edges * height * width, random);
     m = {table.data(), stride, rows.data(), kRows, height, width, offset.data(), occurrence.data(), slot.data(), edges};
     factors = {left.data(), right.data(), terms};
-    with_dense = {left.data(), right.data(), terms, dense.data(), kGroup};
+    with_dense = {left.data(), right.data(), terms, dense.data()};
   }
 };
 
@@ -143,9 +142,11 @@ TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
     Floats own = query;
     for (std::int64_t j = 0; j < width; ++j)  // equal rows, which have no slope
       own[c.occurrence[0] * width + j] = expected[j];
-    Floats back(2 * p.stripes() * negatives * height, NAN), back_too(back);
-    cuda::project_back(p, own.data(), slope.data(), expected.data(), back.data(), {});
-    cpu::project_back(p, own.data(), slope.data(), expected.data(), back_too.data());
+    Floats back(2 * p.kStripes * negatives * height, NAN), back_too(back);
+    std::vector<std::int32_t> rows(2 * (p.chunk_size + 1), -1), rows_too(rows);
+    cuda::project_back(p, own.data(), slope.data(), expected.data(), rows.data(), back.data(), {});
+    cpu::project_back(p, own.data(), slope.data(), expected.data(), rows_too.data(), back_too.data());
+    EXPECT_EQ(rows, rows_too);
     expect_near(back, back_too);
 
     Floats of_matrices(c.m.edges * height * width, NAN), of_matrices_too(of_matrices), of_query(query.size(), NAN);

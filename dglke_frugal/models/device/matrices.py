@@ -17,7 +17,7 @@ class Factors(NamedTuple):
 
     left: torch.Tensor  # (B, k, height)
     right: torch.Tensor  # (B, k, width)
-    dense: Optional[torch.Tensor] = None  # (B / g, height, g, width): those of g edges side by side
+    dense: Optional[torch.Tensor] = None  # (B, height, width)
 
 
 class EdgeMatrices:
@@ -46,7 +46,7 @@ class EdgeMatrices:
         """Gradients by the matrices, see Factors, as they are kept: here (B, height * width)."""
         gradient = torch.bmm(left.transpose(1, 2), right)
         if dense is not None:
-            gradient += dense.transpose(1, 2).flatten(0, 1)
+            gradient += dense
         return gradient.flatten(1)
 
 

@@ -34,6 +34,11 @@ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::
   }
 }
 
+inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  for (float& x : c) x = 0.0f;
+  multiply_add(c, a, b);
+}
+
 template <typename Kernel>
 bool runs_on_tensor_cores(Kernel) {
   return true;
