@@ -74,16 +74,28 @@ struct DenseStrips {
   __device__ void fetch(const MatrixRows& m, const float* dense, const MatrixTile& tile, int column,
                         const std::int32_t* edge, int count) {
     if (!kDense) return;
-    const auto width = static_cast<std::int32_t>(m.width);
-#pragma unroll
-    for (int e = 0; e < kDenseAtOnce; ++e) {
-      const float* const from = dense + edge[e] * m.elements() + tile.row * width + column;
-#pragma unroll
-      for (int r = 0; r < kStrip; ++r) of[e][r] = e < count && r < tile.length ? from[r * width] : 0.0f;
-    }
+    if (tile.length == kStrip && count >= kDenseAtOnce)
+      fetch_some<true>(m, dense, tile, column, edge, count);
+    else
+      fetch_some<false>(m, dense, tile, column, edge, count);
   }
   __device__ void add(int e, float times, StripGradient& sum) const {
     if (kDense) sum.add_dense(of[e], 1, kStrip, times);
+  }
+
+ private:
+  // kAll: whole strips of all edges.
+  template <bool kAll>
+  __device__ void fetch_some(const MatrixRows& m, const float* dense, const MatrixTile& tile, int column,
+                             const std::int32_t* edge, int count) {
+    const auto width = static_cast<std::int32_t>(m.width);
+#pragma unroll
+    for (int e = 0; e < kDenseAtOnce; ++e) {
+      const float* from = dense + edge[e] * m.elements() + tile.row * width + column;
+#pragma unroll
+      for (int r = 0; r < kStrip; ++r, from += width)
+        of[e][r] = kAll || (e < count && r < tile.length) ? *from : 0.0f;
+    }
   }
 };
 

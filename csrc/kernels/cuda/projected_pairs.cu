@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = ProductTile::kThreads, kTileRows = ProductTile::kRows, kTileColumns = ProductTile::kColumns;
 constexpr int kMicroRows = ProductTile::kMicroRows, kMicroColumns = ProductTile::kMicroColumns;
 constexpr int kDepth = ProductTile::kDepth;
-constexpr int kListThreads = 512, kRunsAtOnce = 32, kEdgesAtHand = 6;
+constexpr int kListThreads = 512, kRunsAtOnce = 32, kEdgesAtHand = 8, kEdgesAtOnce = 4;
 static_assert(kThreads == 2 * kTileRows);
 
 // Whether four neighbours of rows so far apart are 16 bytes to be loaded at once.
@@ -159,8 +159,10 @@ struct GradientsByRuns {
   const StripeRun* last;  // of the last slab
   DepthsOfRows<kTileRows, kFours> projected;
   DepthsOfRows<kTileColumns, kFours> matrix;
-  float4 of_query;
-  float of_edge[Left::kCount];
+  struct Edge {
+    float4 query;
+    float slope[Left::kCount];
+  } first_edge;
 
   __device__ GradientsByRuns(const StripeRun* runs, const float* queries, const float* slopes, int all_negatives,
                              int columns_of_matrix, int first_negative, int height)
@@ -178,19 +180,20 @@ struct GradientsByRuns {
     projected.load(run->projected + first, there);
     matrix.load(run->matrix + first, there);
     last = run;
-    bring(run->of(0));
+    first_edge = bring(run->of(0));
     next += kDepth;
     if (next >= width) next = 0, ++run;
   }
   __device__ int depths() const { return there; }
-  // One edge's query and slopes.
-  __device__ void bring(std::int64_t edge) {
-    of_query = four_depths<kFours>(query + edge * width + first + 4 * Left::quad(0), there - 4 * Left::quad(0));
+  __device__ Edge bring(std::int64_t edge) const {
+    Edge found;
+    found.query = four_depths<kFours>(query + edge * width + first + 4 * Left::quad(0), there - 4 * Left::quad(0));
 #pragma unroll
     for (int k = 0; k < Left::kCount; ++k) {
       const int row = Left::index(k) < rows ? Left::index(k) : rows - 1;
-      of_edge[k] = slope[edge * negatives + first_row + row];
+      found.slope[k] = slope[edge * negatives + first_row + row];
     }
+    return found;
   }
   __device__ float4 left(int k) {
     if (k == 0) add_edges();
@@ -203,22 +206,28 @@ struct GradientsByRuns {
 
   __device__ void add_edges() {
 #pragma unroll
-    for (int k = 0; k < Left::kCount; ++k) sum[k] = by_projected(k);
-    for (int e = 1; e < last->count; ++e) {
-      bring(last->of(e));
+    for (int k = 0; k < Left::kCount; ++k) sum[k] = by_projected(first_edge, k);
+    for (int e = 1; e < last->count; e += kEdgesAtOnce) {
+      Edge edge[kEdgesAtOnce];
 #pragma unroll
-      for (int k = 0; k < Left::kCount; ++k) {
-        const float4 x = by_projected(k);
-        sum[k].x += x.x, sum[k].y += x.y, sum[k].z += x.z, sum[k].w += x.w;
+      for (int i = 0; i < kEdgesAtOnce; ++i) edge[i] = bring(last->of(e + i < last->count ? e + i : e));
+#pragma unroll
+      for (int i = 0; i < kEdgesAtOnce; ++i) {
+        if (e + i >= last->count) break;
+#pragma unroll
+        for (int k = 0; k < Left::kCount; ++k) {
+          const float4 x = by_projected(edge[i], k);
+          sum[k].x += x.x, sum[k].y += x.y, sum[k].z += x.z, sum[k].w += x.w;
+        }
       }
     }
   }
-  __device__ float4 by_projected(int k) const {
+  __device__ float4 by_projected(const Edge& edge, int k) const {
     const float4& x = projected.x[k];
-    return {ProjectedPairs::by_projected(of_query.x, x.x, of_edge[k]),
-            ProjectedPairs::by_projected(of_query.y, x.y, of_edge[k]),
-            ProjectedPairs::by_projected(of_query.z, x.z, of_edge[k]),
-            ProjectedPairs::by_projected(of_query.w, x.w, of_edge[k])};
+    return {ProjectedPairs::by_projected(edge.query.x, x.x, edge.slope[k]),
+            ProjectedPairs::by_projected(edge.query.y, x.y, edge.slope[k]),
+            ProjectedPairs::by_projected(edge.query.z, x.z, edge.slope[k]),
+            ProjectedPairs::by_projected(edge.query.w, x.w, edge.slope[k])};
   }
 };
 

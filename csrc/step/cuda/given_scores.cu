@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kThreads = kRowTeams * kLanes;  // of a block, whose half-warps share a row of scores
 constexpr int kPenaltyThreads = 128, kPenaltyTeams = kPenaltyThreads / kLanes;
+constexpr int kPenalizedAtOnce = 8;  // numbers that a lane asks for before it writes one
 constexpr int kSumThreads = 512;
 
 // A block takes a positive with its negatives.
@@ -72,13 +73,23 @@ __global__ void __launch_bounds__(kPenaltyThreads)
   if (table.is_read(i)) {
     const float* const row = table.row(i);
     float* const gradient = table.gradients + i * table.dim;
-#pragma unroll 8
-    for (std::int64_t p = lane(); p < table.dim; p += kLanes) {
-      const Vec x{row[p]}, rising = penalty_slope(norm, x);
-      const Vec whole = Vec{gradient[p]} + times * rising;
-      gradient[p] = whole.x;
-      sum = sum + rising * x;
-      square = square + whole * whole;
+    for (std::int64_t first = lane(); first < table.dim; first += kPenalizedAtOnce * kLanes) {
+      float value[kPenalizedAtOnce], before[kPenalizedAtOnce];
+#pragma unroll
+      for (int k = 0; k < kPenalizedAtOnce; ++k) {
+        const std::int64_t p = first + k * kLanes;
+        value[k] = p < table.dim ? row[p] : 0.0f, before[k] = p < table.dim ? gradient[p] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kPenalizedAtOnce; ++k) {
+        const std::int64_t p = first + k * kLanes;
+        if (p >= table.dim) break;
+        const Vec x{value[k]}, rising = penalty_slope(norm, x);
+        const Vec whole = Vec{before[k]} + times * rising;
+        gradient[p] = whole.x;
+        sum = sum + rising * x;
+        square = square + whole * whole;
+      }
     }
   }
   const float amount = fold_sum(sum), squares = fold_sum(square);
