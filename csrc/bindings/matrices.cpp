@@ -147,8 +147,6 @@ class Matrices {
                                 of_matrices.data(), of_query.data());
   }
 
-  std::int64_t stripes() const { return ProjectedPairs::kStripes; }
-
  private:
   bool on_cuda() const { return table_.device_type() == nb::device::cuda::value; }
 
@@ -238,7 +236,8 @@ void bind_matrices(nb::module_& module) {
       .def("products", &Matrices::products, "transposed"_a, "x"_a, "y"_a, "stream"_a = 0,
            "y (B, v, height) = M x for x (B, v, width), M the matrix of an edge; transposed: y (B, v, width) = M^T x "
            "for x (B, v, height).")
-      .def_prop_ro("stripes", &Matrices::stripes, "Stripes of runs, over which `project_back` does not sum.")
+      .def_prop_ro_static("stripes", [](nb::handle) { return ProjectedPairs::kStripes; },
+                          "Stripes of runs, over which `project_back` does not sum.")
       .def("project", &Matrices::project, "candidates"_a, "query"_a, "projected"_a.noconvert(),
            "distances"_a.noconvert(), "stream"_a = 0,
            "What edges' matrices make of their chunk's negatives, c chunks: candidates (c, n, height), query (B, "

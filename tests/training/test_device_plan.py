@@ -72,16 +72,17 @@ def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("element", ["fp32", "fp16"])
+@pytest.mark.parametrize("model, element", [("TransE_l2", "fp32"), ("TransE_l2", "fp16"), ("TransR", "fp32"),
+                                            ("RESCAL", "fp32")])
 @pytest.mark.parametrize("flags", SETTINGS, ids=["resident", "5 %", "all cached"])
-def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, element):
+def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, model, element):
     from dglke_frugal.store.cuda_device import CudaDevice
 
     gc.collect()  # what earlier tests leave to it
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    config = configured(runs, "--model_name", "TransE_l2", "--hidden_dim", 400, "--batch_size", 1024, "--host_read", "uva",
+    config = configured(runs, "--model_name", model, "--hidden_dim", 400, "--batch_size", 1024, "--host_read", "uva",
                         "--neg_sample_size", 256, "--row_dtype", element, *flags)  # not what a busy machine's probe finds
     train(config, None, device=CudaDevice(0))
     assert torch.cuda.max_memory_allocated() - before == pytest.approx(planned(config), rel=0.05)

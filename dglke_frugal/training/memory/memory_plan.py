@@ -16,6 +16,7 @@ from ..start_values import table_dims
 from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
 from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
+from .matrix_step_bytes import matrix_step_bytes
 from .row_bytes import FLOAT, row_bytes
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
@@ -294,13 +295,15 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
 
 def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, relations: int, held: int,
                        host_step: int) -> int:
-    """Buffers of a step: of kernels as they are made; of torch operations by count of tensors, not measured, where no
-    operation works in place of another, and the graphs of both directions of corruption share their buffers, beside
+    """Buffers of a step: of kernels, and of matrices that lie on the device, as they are made; else of torch operations
+    by count of tensors, not measured, where no operation works in place of another, and the graphs of both directions of corruption share their buffers, beside
     those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
     if model.name in KERNEL_MODELS and config.device.matmul in KERNEL_MATMULS:
         return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
+    if not isinstance(model, TorchModel) and model.matrices and config.device.ranks == 1:
+        return matrix_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config))
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

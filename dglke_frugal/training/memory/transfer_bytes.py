@@ -1,0 +1,41 @@
+"""Device memory through which the batches and rows of steps arrive and depart (training/step/device_batch.py)."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from ... import _native
+from ...config import TrainConfig
+from ...models import RowDims
+from .row_bytes import row_bytes
+
+PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
+
+
+def step_block(config: TrainConfig, dims: RowDims, entities: int, relations: int) -> _native.StepBlock:
+    """How a batch lies on the device. entities, relations: distinct rows of a step at most."""
+    batch = config.batch
+    tables = [("entity", entities, 0, config.uses_engine), ("relation", relations, 0, False)]
+    if dims.projection:
+        tables.append(("projection", relations, 0, False))
+    return _native.StepBlock(batch.positives, batch.chunk, batch.negatives, config.weights_per_triple > 0, tables)
+
+
+def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int, entity_row: int,
+                   records: Tuple[Tuple[int, int], ...]) -> int:
+    """Of one process.
+
+    layout: of its batches. entities: distinct ones of a step at most; entity_row: bytes of one's row in the cache.
+    records: (rows, floats of an embedding) of each table whose rows a step computes with in memory of its own.
+    """
+    from ...store.carried_rows import SHAPES  # with torch, which runs on the CPU do without
+    from ...store.device_rows import STEPS_ON_DEVICE
+
+    arriving = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
+    in_flight = 0
+    if config.uses_engine:
+        arriving += PLAN_BYTES * entities
+        in_flight = entities * entity_row
+        if config.store.bus_rows == "whole":  # where ranks carry rows for each other, room is there for all shapes
+            in_flight += (SHAPES - 1) * entities * row_bytes(records[0][1])
+    return STEPS_ON_DEVICE * (arriving + in_flight)
