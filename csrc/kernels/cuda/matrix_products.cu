@@ -8,8 +8,8 @@ namespace frugal::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kPiece = 8;  // edges of a block, in the order of rows: those of a row read it together
-constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kPiece = 4;  // edges of a block, in the order of rows: those of a row read it together
+constexpr int kThreads = 128, kWarps = kThreads / kWarp;
 constexpr int kTimesRows = 4, kTimesColumns = 8;  // of a matrix that a lane holds: rows, and columns a warp apart
 constexpr int kTimesWidth = kTimesColumns * kWarp;
 constexpr int kBackRows = 32;             // of a column that a lane holds
@@ -49,7 +49,7 @@ static_assert(kTimesRows * 8 == kWarp && kBackRows == kWarp);
 
 // A warp makes kTimesRows elements of the products of a block's edges. It holds those rows of a matrix, and each vector
 // passes by; of a wider matrix, a part of them after the other.
-__global__ void __launch_bounds__(kThreads, 3)
+__global__ void __launch_bounds__(kThreads, 6)
     times_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
   __shared__ Piece piece;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, tile = static_cast<int>(blockIdx.x) % tiles;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 3)
           held[r][c] = column < m.width ? from[column] : 0.0f;
         }
       }
-#pragma unroll 2
+#pragma unroll 4
       for (int k = begin * vectors; k < end * vectors; ++k) {
         const std::int64_t v = piece.vector(k, vectors);
         float b[kTimesColumns], sum[kTimesRows] = {};
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 // A block makes kWarp elements of the products of its edges by transposed matrices. Its warps share out the depth: each
 // lane holds its warp's elements of a column; of a higher matrix, a part of them after the other.
-__global__ void __launch_bounds__(kThreads, 3)
+__global__ void __launch_bounds__(kThreads, 6)
     back_kernel(MatrixRows m, const float* x, int vectors, float* y, int tiles) {
   __shared__ Piece piece;
   __shared__ alignas(16) float shares[kWarps][kBackVectors][kBackRows];  // of vectors, a warp's depths each
