@@ -25,7 +25,7 @@ def differentiate(config, batch, tables, device):
         rows = Leaves(entities[head], entities[tail], relations[relation], entities[negative],
                       None if projections is None else projections[relation])
         weight = put(batch.weight) if form.weighted else None
-        gradients, slopes = make_gradient_pass(config, stream=device.stream).run(form, rows, weight)
+        gradients, slopes = make_gradient_pass(config, device).run(form, rows, weight)
         found.update({name: value.cpu().numpy() for name, value in gradients._asdict().items() if value is not None})
         mean = slopes.losses.double().mean(0).sum().item()
         found["total"] = mean if config.loss.joint else 0.5 * mean

@@ -23,18 +23,20 @@ class TransR(DeviceModel):
         return not x.corrupt_head and self.shape.score_rule == "textbook"
 
     def forward(self, x):
-        ends = self.matrices(x).back(torch.stack([x.fixed, x.head - x.tail], 1))
-        translation = ends[:, 1] + x.relation
+        ends = self.matrices(x).back(torch.stack([x.fixed, x.fixed - x.corrupted], 1))
+        # from the fixed end to the corrupted one: h M + r - t M, where heads are corrupted with the other sign
+        translation = ends[:, 1] - x.relation if x.corrupt_head else ends[:, 1] + x.relation
         query = ends[:, 0] + x.relation if self._adds_relation(x) else ends[:, 0] - x.relation
-        return query, self.shape.gamma - translation.abs().sum(-1), translation
+        return query, self.shape.gamma - torch.linalg.vector_norm(translation, 1, -1), translation
 
     def backward(self, x, translation, slope, query):
         """query: (B, relation_dim). Also returns the gradient of M through the positive's own score, as matrices keep
         it."""
-        matrices, positive = self.matrices(x), translation.sign() * -slope
-        of_head, through_query = matrices.times(torch.stack([positive, query], 1)).unbind(1)
-        fixed = (-of_head if x.corrupt_head else of_head) + through_query
-        corrupted = of_head if x.corrupt_head else -of_head
-        own = matrices.gradient((x.head - x.tail)[:, None], positive[:, None])
-        relation = positive + query if self._adds_relation(x) else positive - query
-        return fixed, relation, corrupted, own
+        matrices, falling = self.matrices(x), translation.sign() * slope  # the gradient by `translation` is -falling
+        corrupted, through_query = matrices.times(torch.stack([falling, query], 1)).unbind(1)
+        own = matrices.gradient((x.corrupted - x.fixed)[:, None], falling[:, None])
+        if x.corrupt_head:
+            relation = falling - query
+        else:
+            relation = query - falling if self._adds_relation(x) else -(query + falling)
+        return through_query - corrupted, relation, corrupted, own

@@ -12,6 +12,7 @@ from ... import _native
 from ...models import TorchModel
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
+from ...store.device import Device
 from .device_batch import BatchForm
 from .step_config import LossConfig
 
@@ -41,9 +42,8 @@ class StepSlopes(NamedTuple):
 class GradientPass:
     """`run` gives the gradients of the loss without regularization, and the slopes they came from."""
 
-    def __init__(self, loss: LossConfig, degree_negatives: bool, stream: int = 0):
-        """stream: what kernels of ours take as their stream."""
-        self._loss, self._degree_negatives, self._stream = loss, degree_negatives, stream
+    def __init__(self, loss: LossConfig, degree_negatives: bool, device: Device):
+        self._loss, self._degree_negatives, self._device = loss, degree_negatives, device
 
     def run(self, form: BatchForm, rows: Leaves, weight: Optional[torch.Tensor]):
         """Returns (Leaves, StepSlopes)."""
@@ -62,7 +62,8 @@ class GradientPass:
         side there is no slope."""
         scores, own = scores.flatten(0, 1), form.positives // form.chunks if self._degree_negatives else 0
         slopes = StepSlopes(torch.empty_like(positive), scores, positive.new_empty(form.positives, 2))
-        _native.lose_scores(self._loss, positive, scores, weight, own, slopes.positive, slopes.losses, self._stream)
+        _native.lose_scores(self._loss, positive, scores, weight, own, slopes.positive, slopes.losses,
+                            self._device.stream)
         return slopes
 
     def _collect(self, form: BatchForm, fixed, relation, corrupted, of_candidates, **projections) -> Leaves:
@@ -83,8 +84,8 @@ def _positives(form: BatchForm, rows: Leaves) -> Positives:
 class SharedPass(GradientPass):
     """For all models in which a negative's row is compared as it is."""
 
-    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
-        super().__init__(loss, degree_negatives, model.products.stream)
+    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool, device: Device):
+        super().__init__(loss, degree_negatives, device)
         self._model = model
 
     def run(self, form, rows, weight):
@@ -102,14 +103,14 @@ class SharedPass(GradientPass):
 class ProjectedPass(GradientPass):
     """For TransR, which projects a chunk's negatives for each of its relations."""
 
-    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool):
-        super().__init__(loss, degree_negatives, model.products.stream)
+    def __init__(self, model: DeviceModel, loss: LossConfig, degree_negatives: bool, device: Device):
+        super().__init__(loss, degree_negatives, device)
         self._model = model
 
     def run(self, form, rows, weight):
         model, x = self._model, _positives(form, rows)
         matrices, (query, positive, saved) = model.matrices(x), model.forward(x)
-        in_rows, new, stream = matrices.in_rows(), query.new_empty, self._stream
+        in_rows, new, stream = matrices.in_rows(), query.new_empty, self._device.stream
         candidates, query = self._candidates(form, rows).contiguous(), query.contiguous()
         columns, size = candidates.shape[1], form.positives // form.chunks
 
@@ -117,22 +118,31 @@ class ProjectedPass(GradientPass):
         in_rows.project(candidates, query, projected, distances, stream)
         scores = (model.shape.gamma - distances).unflatten(0, (form.chunks, size))
         slopes = self._slopes(form, positive, scores, weight)
-        of_candidates = new(form.chunks, in_rows.stripes, *candidates.shape[1:])
-        runs = torch.empty(form.chunks, size + 1, dtype=torch.int32, device=query.device)
-        in_rows.project_back(query, slopes.negative, projected, runs, of_candidates, stream)
+        of_candidates = torch.empty_like(candidates)
+        # The last blocks of a large kernel leave room for the other's, and what follows the first is small.
+        branch = self._device.branch(fills_device=True)
+        branch.run(lambda: self._project_back(form, in_rows, query, slopes.negative, projected, of_candidates))
         of_query, of_matrices = torch.empty_like(query), new(len(query), candidates.shape[2], query.shape[1])
         in_rows.differentiate_matrices(candidates, query, slopes.negative, projected, of_matrices, of_query, stream)
         of_negatives = matrices.gradient(x.fixed[:, None], of_query[:, None], of_matrices)
         fixed, of_relation, corrupted, own = model.backward(x, saved, slopes.positive[:, None], of_query)
-        return self._collect(form, fixed, of_relation, corrupted, of_candidates.sum(1), projection=own,
+        branch.join()
+        return self._collect(form, fixed, of_relation, corrupted, of_candidates, projection=own,
                              projection_of_negatives=of_negatives), slopes
+
+    def _project_back(self, form, in_rows, query, slope, projected, of_candidates) -> None:
+        chunks = form.chunks
+        stripes = query.new_empty(chunks, in_rows.stripes, *of_candidates.shape[1:])
+        runs = torch.empty(chunks, form.positives // chunks + 1, dtype=torch.int32, device=query.device)
+        in_rows.project_back(query, slope, projected, runs, stripes, self._device.stream)
+        torch.sum(stripes, 1, out=of_candidates)
 
 
 class AutogradPass(GradientPass):
     """For a user's own model: autograd differentiates its scores, all else is as for the others."""
 
-    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool, stream: int = 0):
-        super().__init__(loss, degree_negatives, stream)
+    def __init__(self, model: TorchModel, loss: LossConfig, degree_negatives: bool, device: Device):
+        super().__init__(loss, degree_negatives, device)
         self._model = model
 
     def run(self, form, rows, weight):

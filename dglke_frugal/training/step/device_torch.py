@@ -23,17 +23,17 @@ ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
 MATRIX_TABLES = {"relation": RELATIONS, "projection": PROJECTIONS}  # far larger than what an edge needs of them
 
 
-def make_gradient_pass(config: StepConfig, matmul: str = "fp32", stream: int = 0) -> GradientPass:
-    """What computes the gradients of `config`: closed forms, or autograd for one's own model. stream: the device's."""
+def make_gradient_pass(config: StepConfig, device: Device, matmul: str = "fp32") -> GradientPass:
+    """What computes the gradients of `config`: closed forms, or autograd for one's own model."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
         model.gamma, model.range = config.gamma, config.embedding_range
-        return AutogradPass(model, config.loss, config.degree_negatives, stream)
+        return AutogradPass(model, config.loss, config.degree_negatives, device)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
-    closed = make_device_model(model.name, shape, Products(matmul, stream))
+    closed = make_device_model(model.name, shape, Products(matmul, device.stream))
     make = ProjectedPass if model.projects else SharedPass
-    return make(closed, config.loss, config.degree_negatives)
+    return make(closed, config.loss, config.degree_negatives, device)
 
 
 class _Penalties(NamedTuple):
@@ -51,7 +51,7 @@ class TorchGradients:
         """sums: (4,) float64 in device memory, to which losses are added. matmul: see models.device.products."""
         set_matmul(matmul)
         self._config, self._device, self._sums = config, device, sums
-        self._pass = make_gradient_pass(config, matmul, device.stream)
+        self._pass = make_gradient_pass(config, device, matmul)
         model = built_in_model(config.model)
         self._matrix_table = model and MATRIX_TABLES.get(model.matrices)
 
