@@ -21,9 +21,11 @@ A step of n ranks by columns takes d + x. d is a step of one GPU alone (measured
 the batch, products and rows are as many. x is the exchange: the bytes that a rank sends at the rate of a copy between
 two H200 (4 MiB in 27 us), or, without peers, those that it writes and reads at the rate of the bus, which is solved for
 from FB15k's two GPUs without peers; and 5 us for each meeting (assumed). Behind a cache of a large table, where one
-GPU waits for the bus, a step of n takes no less than n times as many rows of an nth of the bytes take, by rates of 43
-rows of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take; where GPUs carry whole
-rows for each other each moves as many as one alone, and there are two more meetings. "All to all": each rank
+GPU waits for the bus, rows and computation go on beside each other, and a step takes what takes longer. Computation: d + x
+as of a small table on the devices. Rows: d times what n times as many rows of an nth of the bytes take over those of one
+GPU, by rates of 43 rows of 1.6 kB and 58 of .9 kB a microsecond, a line through which says what shorter ones take; where
+GPUs carry whole rows for each other each moves as many as one alone, and there are two more meetings beside them. "All to
+all": each rank
 sends all of its raw scores to all others, and there are two meetings, as up to commit 1365fc7. "Shares": it sends each
 its share of them and the weights of its own share to all, and there are three. "Model over that" is of the way by which
 it was measured.
@@ -82,14 +84,16 @@ class ColumnModel:
     def step(self, part: str, leg: str, one: str, ranks: int, shares: bool) -> float | None:
         """A step of that many GPUs; None if there is nothing to go by."""
         alone, whole = self.measured(part, one, 1), leg.endswith("whole")
-        meetings = ((3 if shares else 2) + (2 if whole else 0)) * MEETING
+        meetings = (3 if shares else 2) * MEETING
         if alone is None:
             return None
-        if not leg.endswith("no_peer"):
-            compute = alone + sent(ranks, shares) / LINK + meetings
-            short = part == "large" and self._waits_for_bus and not whole
-            return max(compute, alone * rows_over_one(ranks)) if short else compute
-        return alone + over_bus(ranks, shares) / self.bus + meetings if self.bus else None
+        if leg.endswith("no_peer"):
+            return alone + over_bus(ranks, shares) / self.bus + meetings if self.bus else None
+        exchange = sent(ranks, shares) / LINK + meetings
+        if part != "large" or not self._waits_for_bus:
+            return alone + exchange
+        rows = alone + 2 * MEETING if whole else alone * rows_over_one(ranks)
+        return max(rows, (self.measured("fb15k", "one_on_device", 1) or alone) + exchange)
 
 
 def is_measured(result: Mapping[str, Any]) -> bool:

@@ -3,22 +3,23 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 [--data_path P] [--part fb15k models large] [--entities N]
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
-One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns with the same,
-with rows that they carry whole (--bus_rows whole) behind 5 %, and with --peer off; and by rows behind 5 %, with flush
+One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %, each
+with its own part of a row over the bus (--bus_rows own) or whole rows that they carry for each other (--bus_rows whole, the
+default where GPUs reach each other), on the devices, and with --peer off; and by rows behind 5 %, with flush
 threads (--host_write staged), with --flush sync, with --peer off, and with GPUs that meet (--host_write direct, the
 default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
 intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this
 commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
-there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32 and in fp16 on both sides; large_rows: the
+there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32, ComplEx and RotatE too, and in fp16 on both sides; large_rows: the
 legs by rows there. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n
 times the batch.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _whole; _no_peer; _rows) and by the
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _5 behind 5 %; _own; _no_peer; _rows) and by the
 number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
 [frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs without peer access:
-[p2f_over_sync_two_gpus], the better of the two ways to run P2F over sync, and [stall_share_two_gpus], the share of its
-time that a rank's host waits for rows where GPUs meet.
+[p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its
+time that a rank's host waits for rows where GPUs meet, with or without a cache, whichever is more.
 """
 from __future__ import annotations
 
@@ -43,18 +44,22 @@ PARTS = ("fb15k", "rows", "models", "large", "large_rows", "shares")
 SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
-SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
-           "columns_whole": ["--parallel", "dims", *CACHED, "--bus_rows", "whole"],
+OWN, WHOLE = ["--bus_rows", "own"], ["--bus_rows", "whole"]
+SEVERAL = {"columns": ["--parallel", "dims", *CACHED, *OWN],
+           "columns_whole": ["--parallel", "dims", *CACHED, *WHOLE],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
-OVER_THE_BUS = {"": [], "_whole": ["--bus_rows", "whole"], "_no_peer": ["--peer", "off"]}  # legs by columns
+OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_no_peer": ["--peer", "off"]}  # legs by columns
 STAGED = [*CACHED, "--host_write", "staged"]
 SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
            "rows_sync_no_peer": [*SYNC, "--peer", "off"],
            "rows_meet": [*CACHED, "--host_write", "direct"],
            "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
-           "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"]}
+           "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"],
+           "rows_meet_uncached_no_peer": ["--cache_ratio", "0", "--host_write", "direct", "--peer", "off"]}
+FB15K_COLUMNS = ("columns", "columns_whole", "columns_on_device")
+MEETING_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
 INTERVALS = 5  # of a run; the first one does not count
 LIMIT_SECONDS = 240
 LARGE_TRIPLES = 2_000_000
@@ -105,17 +110,19 @@ def over(legs, ours, theirs):
 
 # What [n_gpus_over_one] has: its name, the part, the legs of several GPUs, those of one.
 COMPARED = [
-    ("fb15k", "fb15k", ("columns", "columns_on_device"), tuple(ONE)),
+    ("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
+    ("fb15k_5", "fb15k", ("columns_whole",), ("one",)),
     ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
     ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
-    ("20m", "large", ("columns",), ("one",)),
-    ("20m_whole", "large", ("columns_whole",), ("one",)),
-    ("20m_no_peer", "large", ("columns_no_peer",), ("one",)),
+    ("20m", "large", ("columns", "columns_whole"), ("one",)),
+    ("20m_own", "large", ("columns",), ("one",)),
+    ("20m_no_peer", "large", ("columns_no_peer", *MEETING_NO_PEER), ("one",)),
+    ("20m_complex", "large", ("ComplEx_columns_whole",), ("ComplEx_one",)),
+    ("20m_rotate", "large", ("RotatE_columns_whole",), ("RotatE_one",)),
     ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
     ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
-    ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
-    ("20m_fp16_whole", "large", ("columns_fp16_whole",), ("one_fp16",)),
+    ("20m_fp16", "large", ("columns_fp16", "columns_fp16_whole"), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
 
@@ -127,15 +134,16 @@ def ratios(report, counts):
 
     over_one = {name: {str(count): over(report.get(part, {}), of(ours, count), one) for count in counts}
                 for name, part, ours, one in COMPARED}
-    over_vanilla = {str(count): over(report.get("fb15k", {}), of(("columns", "columns_on_device"), count),
-                                     of(("vanilla",), count)) for count in counts}
+    over_vanilla = {str(count): over(report.get("fb15k", {}), of(FB15K_COLUMNS, count), of(("vanilla",), count))
+                    for count in counts}
     found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla}
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
         large = report.get("large", {})
-        found["p2f_over_sync_two_gpus"] = over(large, ("rows_meet_no_peer_2", "rows_no_peer_2"), ("rows_sync_no_peer_2",))
-        found["stall_share_two_gpus"] = large.get("rows_meet_no_peer_2", {}).get("stall_share")
+        found["p2f_over_sync_two_gpus"] = over(large, of((*MEETING_NO_PEER, "rows_no_peer"), 2), ("rows_sync_no_peer_2",))
+        stalls = [large.get(f"{name}_2", {}).get("stall_share") for name in MEETING_NO_PEER]
+        found["stall_share_two_gpus"] = max(filter(None, stalls), default=None)
     return found
 
 
@@ -207,6 +215,10 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla
                 for count, (name, more) in itertools.product(counts, OVER_THE_BUS.items()):
                     legs.leg("large", f"columns{suffix}{name}", [*flags, "--parallel", "dims", *more], steps=5000,
                              count=count)
+            for model in ("ComplEx", "RotatE"):
+                legs.leg("large", f"{model}_one", [*large_graph, *CACHED], model, 4000)
+                for count in counts:
+                    legs.leg("large", f"{model}_columns_whole", [*large_graph, *SEVERAL["columns_whole"]], model, 4000, count)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)

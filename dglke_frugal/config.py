@@ -19,7 +19,7 @@ FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
-BUS_ROWS = ("own", "whole")
+BUS_ROWS = ("auto", "own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
@@ -243,7 +243,7 @@ class StoreConfig:
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
     bus_rows: what each of several GPUs by columns moves over the bus, its own columns of every row, or whole rows, of which
-    it carries every n-th (store/carried_rows.py).
+    it carries every n-th (store/carried_rows.py); auto goes by whether they reach each other (training/parallel.py).
     flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
     """
 
@@ -256,7 +256,7 @@ class StoreConfig:
     flush_threads: Optional[int] = None
     host_read: str = "auto"
     host_write: str = "auto"
-    bus_rows: str = "own"
+    bus_rows: str = AUTO
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
@@ -290,6 +290,14 @@ class TrainConfig:
         if self.computes_on_device:
             return False  # every step reads every row, or updates rows where they lie
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+
+    @property
+    def keeps_rows_apart(self) -> Optional[str]:
+        """The flag, as it was given, with which GPUs cannot carry rows for each other (--bus_rows whole); None if there is
+        none."""
+        flags = self.to_flags()
+        refused = (("peer", "off"), ("flush", "sync"), ("host_read", "copy"), ("host_write", "staged"))
+        return next((f"--{name} {value}" for name, value in refused if flags[name] == value), None)
 
     @property
     def weights_per_triple(self) -> int:
@@ -479,15 +487,13 @@ def _check_halves(config: TrainConfig) -> None:
 
 def _check_bus_rows(config: TrainConfig) -> None:
     """What rows that GPUs carry for each other do not have."""
-    if config.store.bus_rows == "own":
+    if config.store.bus_rows != "whole":
         return
     if config.device.ranks == 1:
         raise InputError("--bus_rows whole is for several GPUs, which move rows for each other; leave it out")
-    flags = config.to_flags()
-    for name, refused in (("peer", "off"), ("flush", "sync"), ("host_read", "copy"), ("host_write", "staged")):
-        if flags[name] == refused:
-            raise InputError(f"--bus_rows whole does not go with --{name} {refused}: GPUs hand each other rows that they "
-                             "read and write in place; leave one of the two out")
+    if flag := config.keeps_rows_apart:
+        raise InputError(f"--bus_rows whole does not go with {flag}: GPUs hand each other rows that they read and write in "
+                         "place; leave one of the two out")
 
 
 def _check_patience(config: TrainConfig) -> None:

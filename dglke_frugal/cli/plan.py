@@ -52,13 +52,13 @@ def main(argv):
     from ..training.cache_choice import choose_cache
     from ..training.memory.memory_plan import plan_memory
 
-    from ..training.parallel import settle
+    from ..training.parallel import choose_bus_rows, settle
     from ..training.trainer import several_ranks
 
     if several_ranks(config):
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
-    plan = plan_memory(choose_cache(config, size), size)
+    plan = plan_memory(choose_cache(choose_bus_rows(config), size), size)
     sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
     plan.check()
 

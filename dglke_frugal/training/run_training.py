@@ -21,6 +21,7 @@ from .folder.run_folder import create_run_folder, read_result, write_flags
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
+from .parallel import choose_bus_rows
 from .training_run import TrainingRun
 
 
@@ -45,10 +46,11 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
-    chosen = choose_cache(config, graph_size(graph))
+    settled = choose_bus_rows(config)
+    chosen = choose_cache(settled, graph_size(graph))
     plan = plan_memory(chosen, graph_size(graph), resume)
     plan.check()
-    if chosen != config:
+    if chosen != settled:
         print(cache_line(chosen, graph_size(graph)), flush=True)
     folder = resume or create_run_folder(config)
     say_if_two_formulas(config.model.model_name, config.model.score_rule)

@@ -69,11 +69,21 @@ def test_what_is_known_of_columns_depends_on_link_and_cache():
     assert parallel.known_gain(False, False) == parallel.known_gain(False, True)
 
 
-def test_nothing_is_claimed_of_rows_that_gpus_carry_for_each_other(ranks):
+def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
     ranks.gpu = "devices.Device()"
     _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--bus_rows", "whole", "--max_step", 2)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
-    assert "has not been measured" in line and "times" not in line
+    assert "carry whole rows for each other" in line and "times as many triples/s as one" in line
+
+
+@pytest.mark.parametrize("given, expected",
+                         [({}, "whole"), ({"bus_rows": "own"}, "own"), ({"parallel": "rows"}, "own"), ({"gpu": [0, 0]}, "own"),
+                          ({"gpu": [0]}, "own"), ({"peer": "off"}, "own"), ({"host_read": "copy"}, "own"),
+                          ({"host_write": "staged"}, "own"), ({"gpu": [0, 2]}, "own")], ids=str)
+def test_rows_cross_the_bus_whole_where_gpus_reach_each_other(monkeypatch, given, expected):
+    monkeypatch.setattr(parallel._native, "reach_each_other", lambda one, other: max(one, other) < 2)
+    found = parallel.choose_bus_rows(config(**{"gpu": [0, 1], "parallel": "dims", **given}))
+    assert found.store.bus_rows == expected
 
 
 def test_rows_are_carried_by_gpus_with_columns_alone():

@@ -179,5 +179,10 @@ def test_several_gpus_by_columns_on_paper(monkeypatch):
         monkeypatch.setattr(column_model, "LINK", 1e9 if waits_for == "bus" else 1e6)
         assert model.step("large", "columns", "one", 4, True) == pytest.approx(expected)
         link = 2.4e-6 if waits_for == "bus" else 2.4e-3  # rows carried whole take the bus as long as one GPU's
-        assert model.step("large", "columns_whole", "one", 4, True) == pytest.approx(1e-3 + link + 5e-5)
+        assert model.step("large", "columns_whole", "one", 4, True) == pytest.approx(1e-3 + link + 3e-5)
+    # Computation and rows go on beside each other: of whole rows those take longer, but for their two meetings.
+    small = {"fb15k": {"one_on_device": {"triples_per_second": 10 / 0.5e-3}}}
+    monkeypatch.setattr(column_model, "LINK", 1e9)
+    model = column_model.ColumnModel({**large, **small, "one_gpu_waits_for": "bus"})
+    assert model.step("large", "columns_whole", "one", 4, True) == pytest.approx(1e-3 + 2e-5)
     assert "### Several GPUs, on paper" in report.pages({"ranks-here.json": result})["ranks-here"]
