@@ -23,7 +23,7 @@ BUS_ROWS = ("auto", "own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
-MATMULS = ("fp32", "tf32x3", "tf32", "bf16")
+MATMULS = ("auto", "fp32", "tf32x3", "tf32", "bf16")
 ROW_DTYPES = ("fp32", "fp16", "bf16")
 INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
@@ -173,11 +173,11 @@ class EvaluationConfig:
 class DeviceConfig:
     """What the run computes on.
 
-    matmul: precision of matrix products on a GPU. cuda_graphs: whether a step becomes one launch there.
+    matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs: whether a step becomes one launch there.
     """
 
     gpu: Sequence[int] = (-1,)
-    matmul: str = "fp32"
+    matmul: str = AUTO
     cuda_graphs: bool = True
     num_proc: int = 1
     num_thread: int = 1

@@ -52,13 +52,15 @@ def main(argv):
     from ..training.cache_choice import choose_cache
     from ..training.memory.memory_plan import plan_memory
 
+    from ..training.matmul_choice import choose_matmul
     from ..training.parallel import choose_bus_rows, settle
     from ..training.trainer import several_ranks
 
+    config = choose_matmul(config)
     if several_ranks(config):
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
-    plan = plan_memory(choose_cache(choose_bus_rows(config), size), size)
+    plan = plan_memory(choose_cache(choose_bus_rows(config, size.entities), size), size)
     sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
     plan.check()
 

@@ -15,7 +15,8 @@ import torch
 from .. import _native
 from .device import Device
 from .device_rows import STEPS_ON_DEVICE
-from .engine_rows import SMALL_TABLE, DirectWriteRows
+from .engine_rows import DirectWriteRows
+from .flush_config import SMALL_TABLE
 from .half_embeddings import Rounding
 from .peer_buffer import peer_buffer
 

@@ -17,12 +17,12 @@ import torch
 from .. import _native
 from .device import Device, Event, Watch, no_op
 from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
+from .flush_config import SMALL_TABLE
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
                            pack_host_rows, prepare_return, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
-SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Tuple
 
+SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
+
 
 @dataclass(frozen=True)
 class FlushConfig:

@@ -8,7 +8,9 @@ from typing import Callable, Tuple
 from .. import _native
 from ..config import AUTO, TrainConfig
 from ..errors import InputError
+from ..store.flush_config import SMALL_TABLE
 from .columns.column_config import refusal
+from .memory.memory_plan import entity_row_bytes
 
 FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
 
@@ -21,25 +23,29 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
         say(slow_processes(device.ranks))
         if config.store.flush is None and config.flush_mode == "sync":
             say(f"--flush sync: {device.ranks} processes leave no core to flush on in the background")
-    why_not = refusal(config)
-    if device.parallel == "dims" and why_not:
+    if device.parallel == "dims" and (why_not := refusal(config)):
         raise InputError(f"--parallel dims {why_not}; or use --parallel rows")
     if device.parallel == "auto":
-        chosen, reason = _choose(config, why_not)
+        chosen, reason = _choose(config)
         if device.gpu[0] >= 0:
             say(f"--parallel {chosen}: {reason}")
-        config = replace(config, device=replace(device, parallel=chosen))
+        config = replace(config, device=replace(device, parallel=chosen, rel_part=device.rel_part and chosen == "rows"))
     if config.store.bus_rows == "whole" and config.device.parallel != "dims":
         raise InputError("--bus_rows whole is for several GPUs that share out columns (--parallel dims); leave it out")
     return config
 
 
-def choose_bus_rows(config: TrainConfig) -> TrainConfig:
-    """The settled configuration with what --bus_rows auto stands for: rows cross the bus whole where each of several GPUs
-    has columns and reaches the others' memory, since what a bus takes of a large table is rows, more than bytes."""
+def choose_bus_rows(config: TrainConfig, entities: int) -> TrainConfig:
+    """The settled configuration with what --bus_rows auto stands for on a graph of so many entities.
+
+    Rows cross the bus whole where each of several GPUs has columns and reaches the others' memory, since what a bus takes
+    of a large table is rows, more than bytes. Of a small one it takes bytes, and rows that nobody hands on are faster
+    (docs/ranks_measured.md).
+    """
     if config.store.bus_rows != AUTO:
         return config
-    whole = (config.device.ranks > 1 and config.device.parallel == "dims" and not config.keeps_rows_apart
+    large = entities * entity_row_bytes(config) > SMALL_TABLE
+    whole = (large and config.device.ranks > 1 and config.device.parallel == "dims" and not config.keeps_rows_apart
              and _own_gpus(config) and _reach_each_other(config))
     return replace(config, store=replace(config.store, bus_rows="whole" if whole else "own"))
 
@@ -64,17 +70,23 @@ def slow_processes(processes: int) -> str:
             f"OMP_NUM_THREADS={processes} if it should not take all cores")
 
 
-def _choose(config: TrainConfig, why_not) -> Tuple[str, str]:
+def _choose(config: TrainConfig) -> Tuple[str, str]:
     device = config.device
-    if why_not:
+    # DGL-KE has --rel_part so that GPUs share fewer relations; by columns there is nothing to share.
+    if why_not := refusal(replace(config, device=replace(device, rel_part=False))):
         return "rows", f"dims {why_not}"
     if not _own_gpus(config):
         return "rows", "ranks share a GPU"
     columns = config.model.hidden_dim // device.ranks
     if columns < FEWEST_COLUMNS:
         return "rows", f"--hidden_dim {config.model.hidden_dim} leaves a GPU {columns} columns"
-    way = "over peer access" if _reach_each_other(config) else "through host memory"
-    return "dims", f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns, scores meet {way}"
+    reached = _reach_each_other(config)
+    if device.rel_part and not reached:
+        return "rows", "GPUs that do not reach each other have relations for themselves, as --rel_part says"
+    way = "over peer access" if reached else "through host memory"
+    unused = ", and all relations, so that --rel_part has nothing to divide" if device.rel_part else ""
+    return "dims", (f"each of {device.ranks} GPUs has {columns} of {config.model.hidden_dim} columns{unused}, scores meet "
+                    f"{way}")
 
 
 def _own_gpus(config: TrainConfig) -> bool:

@@ -46,7 +46,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
-    settled = choose_bus_rows(config)
+    settled = choose_bus_rows(config, graph.n_entities)
     chosen = choose_cache(settled, graph_size(graph))
     plan = plan_memory(chosen, graph_size(graph), resume)
     plan.check()

@@ -12,6 +12,7 @@ from .available_threads import check_threads, shortage_as_input_error, threads_o
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
+from .matmul_choice import choose_matmul
 from .run_training import open_device, run_training, thread_count
 from .training_run import TrainingRun
 
@@ -32,6 +33,7 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
 
         check_own_model(config)
     check_full_softmax(config)
+    config = choose_matmul(config)
     check_threads(threads_of_run(config, thread_count(config)))
     with shortage_as_input_error():
         if several_ranks(config):

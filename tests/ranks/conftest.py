@@ -25,7 +25,8 @@ from dglke_frugal.training.training_run import step_config
 FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",
          "8", "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10",
-         "--flush", "p2f"]  # also where there is no core to flush on
+         "--flush", "p2f",  # also where there is no core to flush on
+         "--matmul", "fp32"]  # for GPUs, whose tables are then the CPU's
 
 # Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
 SUFFERING = """

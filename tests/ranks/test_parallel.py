@@ -80,10 +80,29 @@ def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
                          [({}, "whole"), ({"bus_rows": "own"}, "own"), ({"parallel": "rows"}, "own"), ({"gpu": [0, 0]}, "own"),
                           ({"gpu": [0]}, "own"), ({"peer": "off"}, "own"), ({"host_read": "copy"}, "own"),
                           ({"host_write": "staged"}, "own"), ({"gpu": [0, 2]}, "own")], ids=str)
-def test_rows_cross_the_bus_whole_where_gpus_reach_each_other(monkeypatch, given, expected):
+def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given, expected):
+    asked = config(**{"gpu": [0, 1], "parallel": "dims", **given})
+    assert parallel.choose_bus_rows(asked, 10**6).store.bus_rows == expected
+    if "bus_rows" not in given:
+        assert parallel.choose_bus_rows(asked, 10**4).store.bus_rows == "own"
+
+
+@pytest.fixture
+def two_that_reach_each_other(monkeypatch):
+    """GPUs 0 and 1, but no other."""
     monkeypatch.setattr(parallel._native, "reach_each_other", lambda one, other: max(one, other) < 2)
-    found = parallel.choose_bus_rows(config(**{"gpu": [0, 1], "parallel": "dims", **given}))
-    assert found.store.bus_rows == expected
+
+
+@pytest.mark.parametrize("given, chosen, said", [
+    ({}, "dims", "so that --rel_part has nothing to divide, scores meet over peer access"),
+    ({"peer": "off"}, "rows", "have relations for themselves"), ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
+    ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
+def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, said):
+    lines = []
+    found = parallel.settle(config(**{"gpu": [0, 1], "rel_part": True, **given}), lines.append)
+    assert found.device.parallel == chosen and said in lines[0]
+    assert found.device.edge_partition == ("relation" if chosen == "rows" else "random")
+    assert parallel.settle(found, lines.append) == found  # as of a run that is gone on with
 
 
 def test_rows_are_carried_by_gpus_with_columns_alone():

@@ -31,6 +31,8 @@ FLAGS = [
     "0.1",
     "--seed",
     "3",
+    "--matmul",
+    "fp32",  # for a GPU, whose tables are then the CPU's
 ]
 
 

@@ -1,0 +1,36 @@
+"""What `--matmul auto` stands for on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import _native
+from ..config import AUTO, TrainConfig
+from ..models import built_in_model
+
+TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
+PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix products
+
+
+def choose_matmul(config: TrainConfig) -> TrainConfig:
+    """The configuration with the precision that auto stands for; unchanged where one was asked for.
+
+    tf32x3, which is as near to exact sums as fp32 and faster, where the GPUs have tensor cores for it and the kernels of
+    the model's step multiply matrices (docs/gpu.md); elsewhere fp32, by which the tables are the CPU's.
+    """
+    if config.device.matmul != AUTO:
+        return config
+    chosen = "tf32x3" if _multiplies(config) and _has_tensor_cores(config) else "fp32"
+    return replace(config, device=replace(config.device, matmul=chosen))
+
+
+def _multiplies(config: TrainConfig) -> bool:
+    model = built_in_model(config.model.model_name)
+    return model is not None and not model.matrices and model.similarity in PRODUCTS and not config.batch.against_all
+
+
+def _has_tensor_cores(config: TrainConfig) -> bool:
+    if config.device.gpu[0] < 0:
+        return False
+    devices, _ = _native.cuda_devices(with_free_memory=False)
+    return all(gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES for gpu in config.device.gpu)
