@@ -4,6 +4,8 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
+#include "exchange/cuda/gather_arrays.h"
+#include "exchange/gather_arrays.h"
 
 namespace frugal {
 namespace {
@@ -12,6 +14,7 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Segment = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
+using RanksRows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
 
 // Mean squares over the columns of all ranks, from those over each rank's: on the CPU they are in `means`, on a device
 // compute_gradients has put them into the exchange.
@@ -22,6 +25,27 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
   const nb::gil_scoped_release release;
   if (means.device_type() != nb::device::cuda::value) return exchange.host().average(means.data(), count);
   cuda::average(exchange.device(), count, means.data(), stream);
+}
+
+// See exchange/gather_arrays.h.
+void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintptr_t stream) {
+  std::vector<GatheredArray> gathered;
+  for (const RanksRows& array : arrays) {
+    if (static_cast<int>(array.shape(0)) != exchange.host().ranks())
+      throw std::invalid_argument("each array has a row of each rank");
+    gathered.push_back({array.data(), static_cast<std::int64_t>(array.shape(1))});
+  }
+  if (arrays.empty()) return;
+  const nb::gil_scoped_release release;
+  if (arrays[0].device_type() != nb::device::cuda::value) {
+    gather_arrays(exchange.host(), gathered);
+    return;
+  }
+  check_room(exchange.host(), gathered);
+  cuda::meet(exchange.device(), stream);
+  cuda::put_arrays(exchange.device(), gathered, stream);
+  cuda::meet(exchange.device(), stream);
+  cuda::take_arrays(exchange.device(), gathered, stream);
 }
 
 }  // namespace
@@ -82,8 +106,15 @@ void bind_exchange(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
+      .def("gather", &gather, "arrays"_a, "stream"_a = 0,
+           "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
+           "there; get all others', in two meetings. The exchange has room for a rank's rows, each rounded up to four "
+           "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Nothing of use is there "
+           "once a rank has failed.")
       .def("fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
            "End all waiting, with the first sentence that any rank gives.")
+      .def_prop_ro("rank", [](Exchange& self) { return self.host().rank(); })
+      .def_prop_ro("ranks", [](Exchange& self) { return self.host().ranks(); })
       .def_prop_ro("sentence", [](Exchange& self) { return self.host().sentence(); },
                    "What ended it, or an empty string.");
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,

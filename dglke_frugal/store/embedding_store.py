@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Iterable, Iterator, Optional
+from typing import Callable, Iterable, Iterator, Optional, Union
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flush_config import FlushConfig, StoreAddress
-from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRows
+from .flushing import AttachedRows, FlushedRows, Gathering, PlainRows, RankRows, ReplicaRows
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 _SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
@@ -35,8 +35,8 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
-    many rows and columns. With a `replica` (a _native.Replica) each of several ranks holds the whole table, and all
-    update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
+    many rows and columns. With a `replica` (a _native.Replica, or a flushing.Gathering) each of
+    several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
     _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
     the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
     caches and what travels; steps compute in float32 all the same.
@@ -50,7 +50,7 @@ class EmbeddingStore:
     def __init__(self, rows: int, dim: int, learning_rate: float, shared: bool = False, square_root=None,
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
-                 replica: Optional[_native.Replica] = None, exchange=None,
+                 replica: Union[_native.Replica, Gathering, None] = None, exchange=None,
                  start: Optional[Callable[[_native.HostTable], None]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Optional, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Optional, Sequence, Union
 
 from .. import _native
 from .cache_policy import make_policy
@@ -83,20 +83,30 @@ class PlainRows(RankRows):
         pass
 
 
+@dataclass(frozen=True)
+class Gathering:
+    """Where ranks send each other what gradients of a table's rows are made of, of `most` gradients in a step."""
+
+    exchange: _native.Exchange
+    most: int
+
+
 class ReplicaRows(RankRows):
     """Rows of a table of which each of several ranks has a whole replica, alike in all of them."""
 
-    def __init__(self, table: _native.HostTable, replica: _native.Replica, learning_rate: float, device=None):
+    def __init__(self, table: _native.HostTable, replica: Union[_native.Replica, Gathering], learning_rate: float,
+                 device=None):
         """table: the same for all ranks, which begin with what it holds; rank 0 trains it, or brings its device's
-        replica home."""
-        self.device, self._replica = device, replica
+        replica home. replica: of sums; or on a device a Gathering."""
+        self.device, self._meeting = device, replica.exchange if isinstance(replica, Gathering) else replica
         if device is None:
             own = table if replica.rank == 0 else _native.HostTable(table.rows, table.dim)
             self.steps = _native.ReplicatedRows(table, own, replica, learning_rate)
         else:
-            from .replicated_rows import ReplicatedRows  # here, because it imports torch
+            from .replicated_rows import FactorRows, ReplicatedRows  # here, because it imports torch
 
-            self.steps = ReplicatedRows(table, replica, device)
+            rows = FactorRows if isinstance(replica, Gathering) else ReplicatedRows
+            self.steps = rows(table, replica, device)
 
     @property
     def steps_run(self):
@@ -106,7 +116,7 @@ class ReplicaRows(RankRows):
         return None
 
     def fail(self, sentence):
-        self._replica.fail(sentence)
+        self._meeting.fail(sentence)
 
 
 class FlushedRows(RankRows):

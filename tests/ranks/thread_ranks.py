@@ -6,11 +6,14 @@ import numpy as np
 from ranks.ranks_oracle import Oracle
 
 from dglke_frugal import _native
+from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.flushing import Gathering
 from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.store.meeting_rows import MeetingRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.ranks.replicas import ENTRIES, ReplicaSize
+from dglke_frugal.training.memory.matrix_step_bytes import factor_floats
+from dglke_frugal.training.ranks.replicas import ENTRIES, FactorSize, ReplicaSize, sends_factors
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
@@ -97,13 +100,17 @@ class ThreadRanks:
     def _replicate(self, name, values):
         rows, dim = values.shape
         size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
+        factors = self.devices[0] is not None and sends_factors(self.config.model, name)
+        if factors:
+            dims = RowDims(self.config.entity_dim, self.config.relation_dim, dim if name == "projection" else None)
+            size = FactorSize(factor_floats(find_model(self.config.model), dims, BATCH))
         segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
             exchange = _native.Exchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)
             table = _native.HostTable(self.stores[0][name].path, rows, dim) if rank else None
+            replica = Gathering(exchange, BATCH) if factors else _native.Replica(exchange, size.rows, dim, size.entries)
             stores[name] = EmbeddingStore(rows, dim, self.config.learning_rate, shared=True, table=table,
-                                          device=self.devices[rank],
-                                          replica=_native.Replica(exchange, size.rows, dim, size.entries))
+                                          device=self.devices[rank], replica=replica)
         self.stores[0][name].embeddings[:] = values
 
     def run(self, steps=STEPS):

@@ -1,4 +1,5 @@
 #include "device/device_error.h"
+#include "exchange/cuda/gather_arrays.h"
 #include "exchange/cuda/peer_memory.h"
 
 namespace frugal::cuda {
@@ -8,6 +9,14 @@ bool reach_each_other(int, int) { return false; }
 void meet(const DeviceExchange&, std::uintptr_t) { throw DeviceError("this build has no CUDA kernels"); }
 
 void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
+  throw DeviceError("this build has no CUDA kernels");
+}
+
+void put_arrays(const DeviceExchange&, std::span<const GatheredArray>, std::uintptr_t) {
+  throw DeviceError("this build has no CUDA kernels");
+}
+
+void take_arrays(const DeviceExchange&, std::span<const GatheredArray>, std::uintptr_t) {
   throw DeviceError("this build has no CUDA kernels");
 }
 

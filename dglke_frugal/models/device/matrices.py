@@ -56,17 +56,17 @@ class TableMatrices:
     def __init__(self, table: torch.Tensor, rows: torch.Tensor, shape: Tuple[int, int], offset: torch.Tensor,
                  occurrence: torch.Tensor, slot: torch.Tensor, stream: int):
         """As _native.MatrixRows takes them, with shape = (height, width). stream: the device's."""
-        self._shape, self._stream = shape, stream
+        self.shape, self._stream = shape, stream
         self._table, self._ids, self._slot = table[:, : shape[0] * shape[1]], rows, slot
         self._rows = _native.MatrixRows(table, rows, *shape, offset, occurrence, slot)
 
     def times(self, x: torch.Tensor) -> torch.Tensor:
         """See EdgeMatrices.times."""
-        return self._products(False, x, self._shape[0])
+        return self._products(False, x, self.shape[0])
 
     def back(self, x: torch.Tensor) -> torch.Tensor:
         """See EdgeMatrices.back."""
-        return self._products(True, x, self._shape[1])
+        return self._products(True, x, self.shape[1])
 
     def _products(self, transposed: bool, x: torch.Tensor, length: int) -> torch.Tensor:
         y = x.new_empty(*x.shape[:2], length)

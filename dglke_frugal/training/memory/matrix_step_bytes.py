@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from ... import _native
 from ...config import TrainConfig
-from ...models import RowDims
+from ...models import Model, RowDims
 from .row_bytes import FLOAT
 from .transfer_bytes import step_block, transfer_bytes
 
+LEAST = 4  # floats to which what ranks send each other is rounded up, piece by piece
 VECTORS = 16  # of each positive, as long as an entity's row: leaves, queries, factors and gradients
 PRODUCT_WORKSPACE_BYTES = 32 << 20  # that torch gives cuBLAS on compute capability 9.0; 8 MiB before
 
@@ -31,3 +32,15 @@ def matrix_step_bytes(config: TrainConfig, dims: RowDims, entities: int, relatio
         floats += batch.positives * dims.projection + chunks * _native.MatrixRows.stripes * columns * dims.entity
     transfer = transfer_bytes(config, step_block(config, dims, entities, relations), entities, entity_row, records)
     return transfer + workspace + FLOAT * floats
+
+
+def factor_floats(model: Model, dims: RowDims, positives: int) -> int:
+    """What a rank sends the others of the gradients of a step's matrices, at most (training/step/replicated_matrices.py):
+    of each positive the number of its matrix; for RESCAL two pairs of vectors at most, one by the textbook's rule; for
+    TransR two pairs and, for the negatives, a matrix."""
+    lengths = [1]
+    if model.projects:
+        lengths += 2 * [dims.entity, dims.relation] + [dims.projection]
+    else:
+        lengths += [2 * dims.entity, 2 * dims.entity]
+    return sum(-(-positives * length // LEAST) * LEAST for length in lengths)

@@ -16,7 +16,7 @@ from ..start_values import table_dims
 from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
 from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
-from .matrix_step_bytes import matrix_step_bytes
+from .matrix_step_bytes import factor_floats, matrix_step_bytes
 from .row_bytes import FLOAT, row_bytes
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
@@ -114,12 +114,17 @@ def updates_between_ranks(config: TrainConfig, graph: GraphSize, dims: RowDims, 
 def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tuple[int, int]:
     """What several ranks take for the tables that each has as a whole, beside the tables themselves: bytes of the
     memory in which they meet (training/ranks/replicas.py), and on the CPU of a rank's gradients."""
-    ranks, edges = config.device.ranks, config.batch.most_edges
+    ranks, edges, model = config.device.ranks, config.batch.most_edges, find_model(config.model.model_name)
+    matrices = model.matrices if config.device.gpu[0] >= 0 else None
     meeting = gradients = 0
-    for dim, entries in ((dims.relation, 1), (dims.projection, 2)):
-        floats = min(graph.relations, edges) * (1 + entries * (dim + 1)) if dim else 0
-        meeting += ranks * 2 * FLOAT * floats
-        gradients += entries * edges * row_bytes(dim) if dim else 0
+    for name, dim, entries in (("relation", dims.relation, 1), ("projection", dims.projection, 2)):
+        if not dim:
+            continue
+        if name == matrices:
+            meeting += ranks * FLOAT * factor_floats(model, dims, config.batch.positives)
+        else:
+            meeting += ranks * 2 * FLOAT * min(graph.relations, edges) * (1 + entries * (dim + 1))
+        gradients += entries * edges * row_bytes(dim)
     return meeting, gradients
 
 
@@ -302,8 +307,10 @@ def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, r
     positives = config.batch.positives
     if model.name in KERNEL_MODELS and config.device.matmul in KERNEL_MATMULS:
         return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
-    if not isinstance(model, TorchModel) and model.matrices and config.device.ranks == 1:
-        return matrix_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config))
+    if not isinstance(model, TorchModel) and model.matrices:
+        ranks = config.device.ranks
+        gathered = ranks * FLOAT * factor_floats(model, dims, positives) if ranks > 1 else 0
+        return gathered + matrix_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config))
     pairs = positives * config.batch.neg_sample_size * (2 if config.batch.neg_deg_sample else 1)
     pairwise = 4 * pairs * dims.relation if dims.projection else 0  # every negative is projected for every positive
     return 2 * (2 * host_step + FLOAT * pairwise)

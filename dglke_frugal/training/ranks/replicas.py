@@ -7,8 +7,12 @@ from typing import Callable, Dict, Optional
 
 from ... import _native
 from ...config import TrainConfig
+from ...models import RowDims, built_in_model, find_model
 from ...store import EmbeddingStore
+from ...store.flushing import Gathering
 from ...store.shared_segment import SharedSegment
+from ..memory.matrix_step_bytes import factor_floats
+from ..start_values import table_dims
 from .peers import Peers
 from .step_exchange import ExchangeFloats, StepExchange, segment_bytes
 
@@ -38,12 +42,32 @@ class ReplicaSize:
 
 
 @dataclass(frozen=True)
+class FactorSize:
+    """The same where ranks gather what gradients of matrices are made of."""
+
+    scores: int
+    weights: int = 1  # nothing goes through the other regions
+    squares: int = 4
+
+    @classmethod
+    def of(cls, config: TrainConfig, dims: RowDims) -> "FactorSize":
+        """Of the table of matrices."""
+        return cls(factor_floats(find_model(config.model.model_name), dims, config.batch.positives))
+
+
+@dataclass(frozen=True)
 class MeetingSize:
     """Of devices that meet for rows that several of them change: what they put out in a step (store/meeting_rows.py)."""
 
     scores: int
     weights: int = 1  # nothing goes through the other regions
     squares: int = 4
+
+
+def sends_factors(model_name: str, table: str) -> bool:
+    """Whether ranks with devices gather what gradients of the rows of a table are made of, instead of sums."""
+    model = built_in_model(model_name)
+    return model is not None and model.matrices == table
 
 
 class RankExchange:
@@ -90,9 +114,12 @@ class ReplicatedTable:
                  address: Optional[Dict[str, str]] = None,
                  start: Optional[Callable[[_native.HostTable], None]] = None):
         """start: of rank 0, sets the start values."""
-        size = ReplicaSize.of(config, name, relations, dim)
+        factors = device is not None and sends_factors(config.model.model_name, name)
+        size = FactorSize.of(config, table_dims(config)) if factors else ReplicaSize.of(config, name, relations, dim)
         self.exchange = RankExchange(size, rank, config.device.ranks, device, address and address["segment"])
-        replica = _native.Replica(self.exchange.native, size.rows, dim, size.entries)
+        native = self.exchange.native
+        replica = (Gathering(native, config.batch.positives) if factors else
+                   _native.Replica(native, size.rows, dim, size.entries))
         table = address and _native.HostTable(address["table"], relations, dim)
         self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,
                                     replica=replica, start=start)

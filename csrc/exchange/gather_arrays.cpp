@@ -1,0 +1,41 @@
+#include "exchange/gather_arrays.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace frugal {
+namespace {
+
+bool meet(HostExchange& exchange) {
+  exchange.post();
+  return exchange.await();
+}
+
+}  // namespace
+
+void check_room(const HostExchange& exchange, std::span<const GatheredArray> arrays) {
+  std::int64_t floats = 0;
+  for (const GatheredArray& array : arrays) floats += array.room();
+  if (floats > exchange.floats().scores)
+    throw std::invalid_argument("the exchange has too little room for what a rank puts out");
+}
+
+bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays) {
+  check_room(exchange, arrays);
+  const int own = exchange.rank();
+  if (!meet(exchange)) return false;
+  float* to = exchange.part(ExchangeRegion::kScores, own);
+  for (const GatheredArray& array : arrays) to = std::copy_n(array.row(own), array.floats, to) + array.room() - array.floats;
+  if (!meet(exchange)) return false;
+  for (int rank = 0; rank < exchange.ranks(); ++rank) {
+    if (rank == own) continue;
+    const float* from = exchange.part(ExchangeRegion::kScores, rank);
+    for (const GatheredArray& array : arrays) {
+      std::copy_n(from, array.floats, array.row(rank));
+      from += array.room();
+    }
+  }
+  return true;
+}
+
+}  // namespace frugal
