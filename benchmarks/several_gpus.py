@@ -12,7 +12,7 @@ intervals of its log but the first, added over ranks, times the batch of a rank.
 commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
-there. large: N entities (20 million) by 400 behind a cache of 5 %, in float32, ComplEx and RotatE too, and in fp16 on both sides; large_rows: the
+there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of 5 %, in float32, ComplEx and RotatE too, and in fp16 on both sides; large_rows: the
 legs by rows there. shares: what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n
 times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, 20m, 20m_fp16; _5 behind 5 %; _own; _no_peer; _rows) and by the
@@ -115,6 +115,8 @@ COMPARED = [
     ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
     ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
+    ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
+    ("transr", "models", ("TransR_rows",), ("TransR_one",)),
     ("20m", "large", ("columns", "columns_whole"), ("one",)),
     ("20m_own", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer", *MEETING_NO_PEER), ("one",)),
@@ -224,6 +226,10 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)
                 for count in counts:
                     legs.leg("models", f"{model}_columns", [*graph, *SEVERAL["columns_on_device"]], model, steps, count)
+            for model in ("RESCAL", "TransR"):
+                legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, 1500)
+                for count in counts:
+                    legs.leg("models", f"{model}_rows", [*graph, "--parallel", "rows"], model, 1500, count)
         for share in SHARES if "shares" in parts else ():
             legs.leg("shares", str(share), [*graph, *ONE["one_on_device"], "--sampler_threads", 4 * share],
                      steps=4000 // share + 2000, share=share)

@@ -90,6 +90,29 @@ def test_a_gpu_for_each_rank(gpu_ranks):
 
 
 @on_both
+@pytest.mark.parametrize("given", [["RESCAL"], ["RESCAL", "--score_rule", "dglke"], ["TransR"]], ids=str)
+def test_matrices_are_near_the_cpus_and_no_setting_changes_a_bit(gpu_ranks, given):
+    flags = ["--model_name", *given, "--hidden_dim", 6, "--max_step", STEPS]
+    on_cpu = trained(gpu_ranks.run("--num_proc", 2, *flags)[0])
+    expected = trained(gpu_ranks.run("--gpu", 0, 0, *flags)[0])
+    for name, array in expected.items():
+        np.testing.assert_allclose(array, on_cpu[name], rtol=2e-3, atol=2e-4, err_msg=name)
+    folder, _ = gpu_ranks.run("--gpu", 0, 0, *flags[:-1], STEPS - 9, "--cache_ratio", 0.1, "--peer", "off", suffering=DELAYS)
+    gpu_ranks.run("--max_step", STEPS, "--host_write", "staged", resume=folder)
+    assert_same(trained(folder), expected)
+
+
+@on_gpu
+@pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0]) < 2, reason="this machine has no second GPU")
+@pytest.mark.parametrize("model", ["RESCAL", "TransR"])
+def test_matrices_on_a_gpu_for_each_rank(gpu_ranks, model):
+    flags = ["--model_name", model, "--hidden_dim", 6, "--max_step", STEPS]
+    expected = trained(gpu_ranks.run("--gpu", 0, 0, *flags)[0])
+    for more in ([], ["--peer", "off"]):
+        assert_same(trained(gpu_ranks.run("--gpu", 0, 1, *flags, *more)[0]), expected)
+
+
+@on_both
 @pytest.mark.parametrize("element", ["fp32", "fp16"])
 def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
     given = ["--gpu", 0, 0, "--checkpoint_interval", 7, "--row_dtype", element]

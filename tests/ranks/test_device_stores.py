@@ -6,9 +6,11 @@ import pytest
 import torch
 from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from halves_oracle import ELEMENTS
-from ranks.thread_ranks import STEPS, ThreadRanks, assert_same, run_oracle, step_config, trained_by_threads
+from ranks.thread_ranks import (STEPS, ThreadRanks, assert_same, run_oracle, samplers, step_config,
+                                trained_by_threads)
 
 from dglke_frugal.errors import InputError
+from dglke_frugal.store.replicated_rows import FactorRows
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
 
@@ -102,6 +104,47 @@ def test_every_model_with_devices_that_meet(model):
     else:
         for name, array in arrays.items():
             np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
+
+
+MATRICES = [("RESCAL", "textbook"), ("RESCAL", "dglke"), ("TransR", "textbook")]
+
+
+@pytest.mark.parametrize("model, rule", MATRICES)
+def test_replicas_of_matrices_are_alike_however_ranks_are_timed(model, rule):
+    """Rank 0 writes its own home; so each takes a turn at being rank 0's device that is late."""
+    config = step_config(model, rule)
+    expected = run_oracle(config, 3)
+    first, _ = on_devices(config, 3, MEETING)
+    for name, array in first.items():
+        np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-4, err_msg=name)
+    for flush, slots, delay in (({**MEETING, "lookahead": 2}, 5, 0.002), ({"lookahead": 1}, 0, 0.001)):
+        assert_same(on_devices(config, 3, flush, entity_slots=slots, delay=delay)[0], first)
+    run = ThreadRanks(config, 3, MEETING, make_device=lambda: make_device("queued"))
+    try:
+        run.run()
+        replicas = [[rows.steps.cache[: rows.rows].clone() for rows in stores.values() if rows.steps.replicated or
+                     isinstance(rows.steps, FactorRows)] for stores in run.stores]
+        assert len(replicas[0]) == (2 if model == "TransR" else 1)
+        for other in replicas[1:]:
+            for mine, theirs in zip(replicas[0], other):
+                assert torch.equal(mine.view(torch.int32), theirs.view(torch.int32))
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize("model, rule", MATRICES)
+def test_ranks_whose_last_batches_differ_in_length(model, rule):
+    """600 edges of 7 ranks, 16 at a time: the sixth batch of each direction has 5 or 6."""
+    config, steps = step_config(model, rule), 14
+    run = ThreadRanks(config, 7, MEETING, make_device=lambda: make_device("queued"), negatives=1)
+    try:
+        run.run(steps)
+        arrays = run.arrays()
+    finally:
+        run.close()
+    assert any(len({len(source.batch(step)) for source in samplers(7, negatives=1)}) > 1 for step in range(steps))
+    for name, array in run_oracle(config, 7, steps, negatives=1).items():
+        np.testing.assert_allclose(arrays[name], array, rtol=0, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)

@@ -46,9 +46,9 @@ def samplers(ranks, batch_size=BATCH, negatives=8):
             for rank in range(ranks)]
 
 
-def run_oracle(config, ranks, steps=STEPS, element="fp32"):
+def run_oracle(config, ranks, steps=STEPS, element="fp32", negatives=8):
     rounding = None if element == "fp32" else (element, *NOISE)
-    oracle, sources = Oracle(config, initial_values(config, element), rounding), samplers(ranks)
+    oracle, sources = Oracle(config, initial_values(config, element), rounding), samplers(ranks, negatives=negatives)
     for step in range(steps):
         oracle.train([source.batch(step) for source in sources])
     return oracle.arrays()
@@ -67,8 +67,9 @@ class ThreadRanks:
     make_device: of each rank a store.device.Device to compute on, or None for csrc/step.
     """
 
-    def __init__(self, config, ranks, flush, delay=0.0, entity_slots=20, make_device=lambda: None, element="fp32"):
-        self.config, self.ranks, self.flush, self.delay = config, ranks, flush, delay
+    def __init__(self, config, ranks, flush, delay=0.0, entity_slots=20, make_device=lambda: None, element="fp32",
+                 negatives=8):
+        self.config, self.ranks, self.flush, self.delay, self.negatives = config, ranks, flush, delay, negatives
         self.errors = []
         self.devices = [make_device() for _ in range(ranks)]
         self.stores = [{} for _ in range(ranks)]
@@ -129,7 +130,7 @@ class ThreadRanks:
                 store.fail(f"rank {rank}: {error}")
 
     def _train(self, rank, steps):
-        stores, sampler = self.stores[rank], samplers(self.ranks)[rank]
+        stores, sampler = self.stores[rank], samplers(self.ranks, negatives=self.negatives)[rank]
         step = make_step(self.config, threads=1, device=self.devices[rank])
         random = np.random.default_rng(rank)
         lookahead = self.flush.get("lookahead", 10)
