@@ -56,8 +56,9 @@ def main(argv):
     from ..training.parallel import choose_bus_rows, settle
     from ..training.trainer import several_ranks
 
-    config = choose_matmul(config)
-    if several_ranks(config):
+    several = several_ranks(config)
+    config = choose_matmul(config, several)
+    if several:
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
     plan = plan_memory(choose_cache(choose_bus_rows(config, size.entities), size), size)

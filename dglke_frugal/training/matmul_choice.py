@@ -12,15 +12,16 @@ TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
 PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix products
 
 
-def choose_matmul(config: TrainConfig) -> TrainConfig:
+def choose_matmul(config: TrainConfig, several: bool) -> TrainConfig:
     """The configuration with the precision that auto stands for; unchanged where one was asked for.
 
-    tf32x3, which is as near to exact sums as fp32 and faster, where the GPUs have tensor cores for it and the kernels of
-    the model's step multiply matrices (docs/gpu.md); elsewhere fp32, by which the tables are the CPU's.
+    tf32x3, which is as near to exact sums as fp32 and faster, on one GPU that has tensor cores for it, where the kernels of
+    the model's step multiply matrices; elsewhere fp32, by which the tables are the CPU's. several: whether this is one of
+    several ranks, which were no faster for it (docs/gpu.md).
     """
     if config.device.matmul != AUTO:
         return config
-    chosen = "tf32x3" if _multiplies(config) and _has_tensor_cores(config) else "fp32"
+    chosen = "tf32x3" if not several and _multiplies(config) and _has_tensor_cores(config) else "fp32"
     return replace(config, device=replace(config.device, matmul=chosen))
 
 
@@ -30,7 +31,6 @@ def _multiplies(config: TrainConfig) -> bool:
 
 
 def _has_tensor_cores(config: TrainConfig) -> bool:
-    if config.device.gpu[0] < 0:
-        return False
-    devices, _ = _native.cuda_devices(with_free_memory=False)
-    return all(gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES for gpu in config.device.gpu)
+    gpu = config.device.gpu[0]
+    devices, _ = _native.cuda_devices(with_free_memory=False) if gpu >= 0 else ([], "")
+    return 0 <= gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES
