@@ -59,8 +59,8 @@ def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     if not peer:
         return ("without peer access two H200 trained 1.0 times as many triples/s as one on 20 million rows, and 0.8 "
                 "times as many on FB15k: one GPU is faster alone")
-    times = "1.4 to 1.8" if resident else "1.2 (FB15k) to 1.4 (20 million rows)"
-    return f"two H200 {'with all rows on them' if resident else 'behind caches'} trained {times} times as many triples/s as one"
+    times = "1.3 to 1.8" if resident else "1.2 (FB15k) to 1.4 (20 million rows)"
+    return f"two H100 or H200 {'with all rows on them' if resident else 'behind caches'} trained {times} times as many triples/s as one"
 
 
 def slow_processes(processes: int) -> str:
