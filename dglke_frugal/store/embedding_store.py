@@ -10,7 +10,8 @@ from .. import _native
 from ..errors import InputError
 from ..files import replace_file
 from .flush_config import FlushConfig, StoreAddress
-from .flushing import AttachedRows, FlushedRows, Gathering, PlainRows, RankRows, ReplicaRows
+from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRows
+from .gathering import Gathering
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
 _SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
@@ -35,7 +36,7 @@ class EmbeddingStore:
     With a `device` (a store.device.Device) `steps` are DeviceRows: the cache lies there, or without `flushing` the
     whole table does. Once a step has been announced, steps alone change rows: what a device holds of them is not read
     again, so that others may read the drained table but not write to it. `table`: one that is there already, of that
-    many rows and columns. With a `replica` (a _native.Replica, or a flushing.Gathering) each of
+    many rows and columns. With a `replica` (a _native.Replica, or a gathering.Gathering) each of
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
     _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
     the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Optional, Sequence, Union
 
 from .. import _native
 from .cache_policy import make_policy
 from .flush_config import FlushConfig, StoreAddress
+from .gathering import Gathering
 from .half_embeddings import Rounding, rounded_rows
 
 STEPS_APART = 8  # that ranks with the same steps may be, before the one that registers them waits for another
@@ -81,14 +82,6 @@ class PlainRows(RankRows):
 
     def fail(self, sentence):
         pass
-
-
-@dataclass(frozen=True)
-class Gathering:
-    """Where ranks send each other what gradients of a table's rows are made of, of `most` gradients in a step."""
-
-    exchange: _native.Exchange
-    most: int
 
 
 class ReplicaRows(RankRows):

@@ -9,7 +9,7 @@ import torch
 from .. import _native
 from .device import Device
 from .device_rows import ResidentRows
-from .flushing import Gathering
+from .gathering import Gathering
 from .plan_kernels import with_squares
 
 

@@ -8,7 +8,7 @@ from ranks.ranks_oracle import Oracle
 from dglke_frugal import _native
 from dglke_frugal.models import RowDims, find_model
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.flushing import Gathering
+from dglke_frugal.store.gathering import Gathering
 from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.store.meeting_rows import MeetingRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig

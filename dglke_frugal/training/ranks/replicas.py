@@ -9,7 +9,7 @@ from ... import _native
 from ...config import TrainConfig
 from ...models import RowDims, built_in_model, find_model
 from ...store import EmbeddingStore
-from ...store.flushing import Gathering
+from ...store.gathering import Gathering
 from ...store.shared_segment import SharedSegment
 from ..memory.matrix_step_bytes import factor_floats
 from ..start_values import table_dims
