@@ -173,7 +173,8 @@ class EvaluationConfig:
 class DeviceConfig:
     """What the run computes on.
 
-    matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs: whether a step becomes one launch there.
+    matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs:
+        whether a step becomes one launch there.
     """
 
     gpu: Sequence[int] = (-1,)

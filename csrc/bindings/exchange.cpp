@@ -109,8 +109,8 @@ void bind_exchange(nb::module_& module) {
       .def("gather", &gather, "arrays"_a, "stream"_a = 0,
            "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
            "there; get all others', in two meetings. The exchange has room for a rank's rows, each rounded up to four "
-           "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Nothing of use is there "
-           "once a rank has failed.")
+           "floats, among raw scores. Runs where the arrays lie; only enqueues on a CUDA device. Once a rank has failed "
+           "others' rows are an earlier step's, or this rank's own.")
       .def("fail", [](Exchange& self, const std::string& sentence) { self.host().fail(sentence); }, "sentence"_a,
            "End all waiting, with the first sentence that any rank gives.")
       .def_prop_ro("rank", [](Exchange& self) { return self.host().rank(); })

@@ -23,19 +23,22 @@ void check_room(const HostExchange& exchange, std::span<const GatheredArray> arr
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays) {
   check_room(exchange, arrays);
   const int own = exchange.rank();
-  if (!meet(exchange)) return false;
-  float* to = exchange.part(ExchangeRegion::kScores, own);
-  for (const GatheredArray& array : arrays) to = std::copy_n(array.row(own), array.floats, to) + array.room() - array.floats;
-  if (!meet(exchange)) return false;
+  bool met = meet(exchange);
+  if (met) {
+    float* to = exchange.part(ExchangeRegion::kScores, own);
+    for (const GatheredArray& array : arrays)
+      to = std::copy_n(array.row(own), array.floats, to) + array.room() - array.floats;
+    met = meet(exchange);
+  }
   for (int rank = 0; rank < exchange.ranks(); ++rank) {
     if (rank == own) continue;
     const float* from = exchange.part(ExchangeRegion::kScores, rank);
     for (const GatheredArray& array : arrays) {
-      std::copy_n(from, array.floats, array.row(rank));
+      std::copy_n(met ? from : array.row(own), array.floats, array.row(rank));
       from += array.room();
     }
   }
-  return true;
+  return met;
 }
 
 }  // namespace frugal

@@ -25,7 +25,8 @@ struct GatheredArray {
 // Room for a rank's rows of these arrays; throws std::invalid_argument if an exchange has less for raw scores.
 void check_room(const HostExchange& exchange, std::span<const GatheredArray> arrays);
 
-// Each rank's own row of each array is there; gets all others'. False if somebody has failed: nothing of use is there then.
+// Each rank's own row of each array is there; gets all others'. False if somebody has failed: others' rows are then what
+// this rank put out itself, so that numbers of rows among them still are such. (On a device, what was put out last.)
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays);
 
 }  // namespace frugal

@@ -86,8 +86,8 @@ def start_lines(
             lines.append(f"{new['entities']:,} entities of {split} are in no training triple, so their rows stay at "
                          f"random: {new['triples']:,} of its triples ({share:.1%})")
     if config.device.gpu[0] >= 0 and config.device.matmul == "tf32x3":
-        lines.append("matrix products run on tensor cores, in three passes (--matmul tf32x3), as near to exact sums as fp32; "
-                     "--matmul fp32 gives the tables that the CPU gives, to the bit")
+        lines.append("matrix products run on tensor cores, in three passes (--matmul tf32x3), as near to exact sums as "
+                     "fp32; --matmul fp32 gives the tables that the CPU gives, to the bit")
     return lines + _hints(config, graph)
 
 

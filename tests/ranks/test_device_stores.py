@@ -163,9 +163,10 @@ def test_delays_of_ranks_change_nothing(expected, host_read):
     assert_same(arrays, expected[4])
 
 
-def test_a_device_that_fails_stops_all_ranks_with_a_sentence():
+@pytest.mark.parametrize("model", ["TransE_l2", "RESCAL"])
+def test_a_device_that_fails_stops_all_ranks_with_a_sentence(model):
     devices = iter([QueuedDevice(), FailingDevice(STEPS // 2), QueuedDevice()])
-    run = ThreadRanks(step_config(), 3, {"lookahead": 2}, make_device=lambda: next(devices))
+    run = ThreadRanks(step_config(model), 3, {"lookahead": 2}, make_device=lambda: next(devices))
     try:
         run.run()
         assert len(run.errors) == 3

@@ -1,6 +1,7 @@
 // Arrays that ranks gather, which are threads, and that a test would see it if a rank did not wait.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -98,9 +99,11 @@ TEST(Gathers, EndWhenARankHasFailed) {
   std::vector<Line> segment(bytes / kExchangeLine + 1);
   HostExchange exchange(reinterpret_cast<std::byte*>(segment.data()), bytes, 0, 2, kFloats);
   exchange.fail("Rank 1 has ended.");
-  std::vector<float> rows(2 * 7);
+  std::vector<float> rows(2 * 7, -1.0f);
+  std::fill_n(rows.begin(), 7, 5.0f);
   const GatheredArray array{rows.data(), 7};
   EXPECT_FALSE(gather_arrays(exchange, {&array, 1}));
+  EXPECT_EQ(rows, std::vector<float>(2 * 7, 5.0f));  // whoever goes on computes with numbers that make sense
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ class ReplicatedMatrices(TableMatrices):
             amounts /= replica.ranks
 
     def _of(self, ids: torch.Tensor) -> TableMatrices:
-        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; those that no edge has,
-        and the one for padding, stay as they are."""
+        """Of edges by the rows (E,) int32 of their matrices. There is room for as many rows as edges; those that no edge
+        has, and the one for padding, stay as they are."""
         ordered, occurrence = torch.sort(ids, stable=True)
         begins = torch.ones_like(ordered)
         begins[1:] = ordered[1:] != ordered[:-1]
