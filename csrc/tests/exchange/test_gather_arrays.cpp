@@ -17,6 +17,20 @@ using namespace std::chrono_literals;
 constexpr std::int64_t kSizes[] = {7, 4, 1};
 constexpr ExchangeFloats kFloats{16, 1, 1};  // 8 + 4 + 4
 
+// What ranks share.
+struct Segment {
+  explicit Segment(int ranks) : ranks(ranks), lines(HostExchange::bytes_needed(ranks, kFloats) / kExchangeLine + 1) {}
+  HostExchange exchange(int rank, const ExchangeRules& rules = {}) {
+    return {reinterpret_cast<std::byte*>(lines.data()), lines.size() * kExchangeLine, rank, ranks, kFloats, rules};
+  }
+
+  struct alignas(kExchangeLine) Line {
+    std::byte bytes[kExchangeLine] = {};
+  };
+  const int ranks;
+  std::vector<Line> lines;
+};
+
 float value(int rank, int step, std::size_t array, std::int64_t i) {
   return static_cast<float>(1000 * step + 100 * rank + 10 * static_cast<int>(array) + static_cast<int>(i));
 }
@@ -24,16 +38,12 @@ float value(int rank, int step, std::size_t array, std::int64_t i) {
 // How many floats of the ranks' arrays are not those that were put out, with a pause(rank, step) before each step.
 template <typename Pause>
 int wrong_floats(int ranks, int steps, const ExchangeRules& rules, Pause pause) {
-  const std::size_t bytes = HostExchange::bytes_needed(ranks, kFloats);
-  struct alignas(kExchangeLine) Line {
-    std::byte bytes[kExchangeLine] = {};
-  };
-  std::vector<Line> segment(bytes / kExchangeLine + 1);
+  Segment segment(ranks);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      HostExchange exchange(reinterpret_cast<std::byte*>(segment.data()), bytes, rank, ranks, kFloats, rules);
+      HostExchange exchange = segment.exchange(rank, rules);
       for (int step = 0; step < steps; ++step) {
         std::vector<std::vector<float>> memory;
         std::vector<GatheredArray> arrays;
@@ -80,24 +90,16 @@ TEST(GatherMutations, ARankThatIsNotAwaitedIsMissed) {
 }
 
 TEST(Gathers, RefuseMoreThanThereIsRoomFor) {
-  const std::size_t bytes = HostExchange::bytes_needed(1, kFloats);
-  struct alignas(kExchangeLine) Line {
-    std::byte bytes[kExchangeLine] = {};
-  };
-  std::vector<Line> segment(bytes / kExchangeLine + 1);
-  HostExchange exchange(reinterpret_cast<std::byte*>(segment.data()), bytes, 0, 1, kFloats);
+  Segment segment(1);
+  HostExchange exchange = segment.exchange(0);
   std::vector<float> row(exchange.floats().scores + 1);
   const GatheredArray array{row.data(), static_cast<std::int64_t>(row.size())};
   EXPECT_THROW(gather_arrays(exchange, {&array, 1}), std::invalid_argument);
 }
 
 TEST(Gathers, EndWhenARankHasFailed) {
-  const std::size_t bytes = HostExchange::bytes_needed(2, kFloats);
-  struct alignas(kExchangeLine) Line {
-    std::byte bytes[kExchangeLine] = {};
-  };
-  std::vector<Line> segment(bytes / kExchangeLine + 1);
-  HostExchange exchange(reinterpret_cast<std::byte*>(segment.data()), bytes, 0, 2, kFloats);
+  Segment segment(2);
+  HostExchange exchange = segment.exchange(0);
   exchange.fail("Rank 1 has ended.");
   std::vector<float> rows(2 * 7, -1.0f);
   std::fill_n(rows.begin(), 7, 5.0f);
