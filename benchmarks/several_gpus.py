@@ -144,8 +144,8 @@ def ratios(report, counts):
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
         large = report.get("large", {})
         found["p2f_over_sync_two_gpus"] = over(large, of((*MEETING_NO_PEER, "rows_no_peer"), 2), ("rows_sync_no_peer_2",))
-        stalls = [large.get(f"{name}_2", {}).get("stall_share") for name in MEETING_NO_PEER]
-        found["stall_share_two_gpus"] = max(filter(None, stalls), default=None)
+        stalls = [large.get(name, {}).get("stall_share") for name in of(MEETING_NO_PEER, 2)]
+        found["stall_share_two_gpus"] = max((stall for stall in stalls if stall is not None), default=None)
     return found
 
 

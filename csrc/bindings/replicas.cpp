@@ -102,8 +102,7 @@ class SharedTable {
   void meet(bool is_cuda, std::uintptr_t stream) {
     const nb::gil_scoped_release release;
     if (is_cuda) return cuda::meet(exchange_.device(), stream);
-    host().post();
-    met_ = host().await();
+    met_ = host().meet();
   }
 
   void put(const PlannedRows& planned, const std::vector<Vector<std::int32_t>>& offsets, std::uintptr_t stream) {

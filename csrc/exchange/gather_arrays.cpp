@@ -4,14 +4,6 @@
 #include <stdexcept>
 
 namespace frugal {
-namespace {
-
-bool meet(HostExchange& exchange) {
-  exchange.post();
-  return exchange.await();
-}
-
-}  // namespace
 
 void check_room(const HostExchange& exchange, std::span<const GatheredArray> arrays) {
   std::int64_t floats = 0;
@@ -23,12 +15,12 @@ void check_room(const HostExchange& exchange, std::span<const GatheredArray> arr
 bool gather_arrays(HostExchange& exchange, std::span<const GatheredArray> arrays) {
   check_room(exchange, arrays);
   const int own = exchange.rank();
-  bool met = meet(exchange);
+  bool met = exchange.meet();
   if (met) {
     float* to = exchange.part(ExchangeRegion::kScores, own);
     for (const GatheredArray& array : arrays)
       to = std::copy_n(array.row(own), array.floats, to) + array.room() - array.floats;
-    met = meet(exchange);
+    met = exchange.meet();
   }
   for (int rank = 0; rank < exchange.ranks(); ++rank) {
     if (rank == own) continue;

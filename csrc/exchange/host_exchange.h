@@ -86,10 +86,14 @@ class HostExchange {
 
   // Meetings of another kind than a step's: kScores and kSquares take turns. Into next_part goes what this rank puts
   // out; post says that it is there; await returns when all are, false if somebody has failed; then met_part is any
-  // rank's.
+  // rank's. meet is both, one behind the other.
   float* next_part() { return part(turn(posted_), rank_); }
   void post();
   bool await() { return await(turn(posted_ - 1)); }
+  bool meet() {
+    post();
+    return await();
+  }
   float* met_part(int rank) { return part(turn(posted_ - 1), rank); }
 
   // Ends the waiting of all ranks, with the first sentence that anybody gives.

@@ -61,8 +61,7 @@ void ReplicatedRows::end() {
   for (int e = 0; e < part_.entries; ++e)
     entries[e] = {gradients_.data(), layout().stride, offset_[e].data(), order_[e].data()};
   cpu::put_sums(part_, rows(), {entries, static_cast<std::size_t>(part_.entries)}, exchange_.next_part());
-  exchange_.post();
-  if (!exchange_.await()) throw EngineError(exchange_.sentence());
+  if (!exchange_.meet()) throw EngineError(exchange_.sentence());
   std::vector<const float*> of_ranks;
   for (int rank = 0; rank < exchange_.ranks(); ++rank) of_ranks.push_back(exchange_.met_part(rank));
   cpu::apply_sums(part_, of_ranks, replica_.data(), layout().stride, learning_rate_);

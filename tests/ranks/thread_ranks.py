@@ -12,8 +12,7 @@ from dglke_frugal.store.gathering import Gathering
 from dglke_frugal.store.half_embeddings import Rounding
 from dglke_frugal.store.meeting_rows import MeetingRows
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.memory.matrix_step_bytes import factor_floats
-from dglke_frugal.training.ranks.replicas import ENTRIES, FactorSize, ReplicaSize, sends_factors
+from dglke_frugal.training.ranks.replicas import ENTRIES, FactorSize, ReplicaSize
 from dglke_frugal.training.step.make_step import make_step
 from dglke_frugal.training.step.step_config import LossConfig, StepConfig
 
@@ -101,10 +100,11 @@ class ThreadRanks:
     def _replicate(self, name, values):
         rows, dim = values.shape
         size = ReplicaSize(min(rows, BATCH), dim, ENTRIES[name])
-        factors = self.devices[0] is not None and sends_factors(self.config.model, name)
+        model = find_model(self.config.model)
+        factors = self.devices[0] is not None and model.matrices == name
         if factors:
             dims = RowDims(self.config.entity_dim, self.config.relation_dim, dim if name == "projection" else None)
-            size = FactorSize(factor_floats(find_model(self.config.model), dims, BATCH))
+            size = FactorSize.of(model, dims, BATCH)
         segment = shared_segment(self.ranks, size.scores, size.weights, size.squares)
         for rank, stores in enumerate(self.stores):
             exchange = _native.Exchange(segment, rank, self.ranks, size.scores, size.weights, size.squares)

@@ -27,6 +27,8 @@ def test_what_p2f_gains_by_rows_and_what_it_waits_for():
                         "rows_no_peer_2": leg(4.0), "rows_sync_no_peer_2": leg(2.5)}}
     found = ratios(report, [2])
     assert found["p2f_over_sync_two_gpus"] == 2.0 and found["stall_share_two_gpus"] == 0.25
+    report["large"]["rows_meet_no_peer_2"]["stall_share"] = 0.0  # which is a share, too
+    assert ratios(report, [2])["stall_share_two_gpus"] == 0.0
     assert found["two_gpus_over_one_20m_rows"] == 1.25 and found["two_gpus_over_one_fb15k_rows"] is None
 
 

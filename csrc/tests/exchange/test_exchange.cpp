@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exchange/host_exchange.h"
+#include "tests/exchange/segment.h"
 
 namespace frugal {
 namespace {
@@ -18,17 +19,6 @@ using namespace std::chrono_literals;
 // Positives, floats that each has of raw scores and of weights, and floats that concern all.
 constexpr std::int64_t kRows = 13, kScores = 5, kCommon = 6, kWeights = 4, kSquares = 70;
 constexpr ExchangeFloats kFloats{kRows * kScores + kCommon, kRows * kWeights, kSquares};
-
-struct Segment {
-  explicit Segment(int ranks) : words(HostExchange::bytes_needed(ranks, kFloats) / kExchangeLine + 1) {}
-  std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
-  std::size_t bytes() const { return words.size() * kExchangeLine; }
-
-  struct alignas(kExchangeLine) Line {
-    std::byte bytes[kExchangeLine] = {};
-  };
-  std::vector<Line> words;
-};
 
 // Numbers of very different sizes, whose float sum depends on its order.
 float value(int rank, int meeting, std::int64_t i) {
@@ -50,8 +40,8 @@ float weight(const float* sums, std::int64_t i) { return 3.0f * sums[i % kScores
 template <typename Pause>
 class Steps {
  public:
-  Steps(Segment& segment, int rank, int ranks, const ExchangeRules& rules, Pause pause)
-      : exchange_(segment.data(), segment.bytes(), rank, ranks, kFloats, rules), pause_(pause) {}
+  Steps(Segment& segment, int rank, const ExchangeRules& rules, Pause pause)
+      : exchange_(segment.exchange(rank, rules)), pause_(pause) {}
 
   int run(int steps) {
     for (int step = 0; step < steps; ++step) {
@@ -102,11 +92,11 @@ class Steps {
 // Of any rank.
 template <typename Pause>
 int wrong_numbers(int ranks, int steps, const ExchangeRules& rules, Pause pause) {
-  Segment segment(ranks);
+  Segment segment(ranks, kFloats);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { wrong += Steps<Pause>(segment, rank, ranks, rules, pause).run(steps); });
+    threads.emplace_back([&, rank] { wrong += Steps<Pause>(segment, rank, rules, pause).run(steps); });
   for (std::thread& thread : threads) thread.join();
   return wrong;
 }
@@ -167,9 +157,8 @@ TEST(ExchangeMutations, AnotherOrderOfRanksHasOtherBits) {
 
 TEST(Exchange, NobodyWaitsForARankThatHasFailed) {
   for (const bool at_weights : {false, true}) {
-    Segment segment(2);
-    HostExchange exchange(segment.data(), segment.bytes(), 0, 2, kFloats);
-    HostExchange other(segment.data(), segment.bytes(), 1, 2, kFloats);
+    Segment segment(2, kFloats);
+    HostExchange exchange = segment.exchange(0), other = segment.exchange(1);
     EXPECT_EQ(exchange.sentence(), "");
     std::thread fails([&] {
       std::vector<float> scores(kFloats.scores);
@@ -188,11 +177,11 @@ TEST(Exchange, NobodyWaitsForARankThatHasFailed) {
 }
 
 TEST(Exchange, SizesThatDoNotFitAreRefused) {
-  Segment segment(2);
+  Segment segment(2, kFloats);
   EXPECT_THROW(HostExchange(segment.data(), segment.bytes(), 2, 2, kFloats), std::invalid_argument);
   EXPECT_THROW(HostExchange(segment.data(), 1024, 0, 2, kFloats), std::invalid_argument);
   EXPECT_THROW(HostExchange(segment.data() + 4, segment.bytes(), 0, 2, kFloats), std::invalid_argument);
-  HostExchange exchange(segment.data(), segment.bytes(), 0, 2, kFloats);
+  HostExchange exchange = segment.exchange(0);
   std::vector<float> values(1000);
   EXPECT_THROW(exchange.add_shares(values.data(), 10, 100, 0), std::invalid_argument);
   EXPECT_THROW(exchange.gather_shares(values.data(), 10, 100), std::invalid_argument);

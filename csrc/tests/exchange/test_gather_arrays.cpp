@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exchange/gather_arrays.h"
+#include "tests/exchange/segment.h"
 
 namespace frugal {
 namespace {
@@ -17,20 +18,6 @@ using namespace std::chrono_literals;
 constexpr std::int64_t kSizes[] = {7, 4, 1};
 constexpr ExchangeFloats kFloats{16, 1, 1};  // 8 + 4 + 4
 
-// What ranks share.
-struct Segment {
-  explicit Segment(int ranks) : ranks(ranks), lines(HostExchange::bytes_needed(ranks, kFloats) / kExchangeLine + 1) {}
-  HostExchange exchange(int rank, const ExchangeRules& rules = {}) {
-    return {reinterpret_cast<std::byte*>(lines.data()), lines.size() * kExchangeLine, rank, ranks, kFloats, rules};
-  }
-
-  struct alignas(kExchangeLine) Line {
-    std::byte bytes[kExchangeLine] = {};
-  };
-  const int ranks;
-  std::vector<Line> lines;
-};
-
 float value(int rank, int step, std::size_t array, std::int64_t i) {
   return static_cast<float>(1000 * step + 100 * rank + 10 * static_cast<int>(array) + static_cast<int>(i));
 }
@@ -38,7 +25,7 @@ float value(int rank, int step, std::size_t array, std::int64_t i) {
 // How many floats of the ranks' arrays are not those that were put out, with a pause(rank, step) before each step.
 template <typename Pause>
 int wrong_floats(int ranks, int steps, const ExchangeRules& rules, Pause pause) {
-  Segment segment(ranks);
+  Segment segment(ranks, kFloats);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
@@ -90,7 +77,7 @@ TEST(GatherMutations, ARankThatIsNotAwaitedIsMissed) {
 }
 
 TEST(Gathers, RefuseMoreThanThereIsRoomFor) {
-  Segment segment(1);
+  Segment segment(1, kFloats);
   HostExchange exchange = segment.exchange(0);
   std::vector<float> row(exchange.floats().scores + 1);
   const GatheredArray array{row.data(), static_cast<std::int64_t>(row.size())};
@@ -98,7 +85,7 @@ TEST(Gathers, RefuseMoreThanThereIsRoomFor) {
 }
 
 TEST(Gathers, EndWhenARankHasFailed) {
-  Segment segment(2);
+  Segment segment(2, kFloats);
   HostExchange exchange = segment.exchange(0);
   exchange.fail("Rank 1 has ended.");
   std::vector<float> rows(2 * 7, -1.0f);

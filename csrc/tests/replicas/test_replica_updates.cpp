@@ -10,6 +10,7 @@
 #include "exchange/host_exchange.h"
 #include "optim/row_adagrad.h"
 #include "replicas/cpu/replica_updates.h"
+#include "tests/exchange/segment.h"
 #include "tests/replicas/replica_steps.h"
 
 namespace frugal {
@@ -30,21 +31,14 @@ std::vector<float> readable_copy(const ReplicaPart& part, const float* from) {
 // before each.
 template <typename Pause>
 int wrong_floats(int ranks, const ReplicaPart& part, int steps, const ExchangeRules& rules, Pause pause) {
-  constexpr std::int64_t kLine = kExchangeLine;
-  const ExchangeFloats floats{part.floats(), 1, part.floats()};
-  const std::size_t bytes = HostExchange::bytes_needed(ranks, floats);
-  struct alignas(kLine) Line {
-    std::byte bytes[kLine] = {};
-  };
-  std::vector<Line> segment(bytes / kLine + 1);
-  auto* const memory = reinterpret_cast<std::byte*>(segment.data());
+  Segment segment(ranks, {part.floats(), 1, part.floats()});
   const std::vector<float> expected = by_plain_loops(ranks, part, steps);
   const bool broken = rules.careless != -1 || !rules.regions_apart;
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      HostExchange exchange(memory, bytes, rank, ranks, floats, rules);
+      HostExchange exchange = segment.exchange(rank, rules);
       std::vector<float> table = first_table(part);
       for (int step = 0; step < steps; ++step) {
         const RankStep own(part, rank, step);

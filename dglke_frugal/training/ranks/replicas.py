@@ -7,7 +7,7 @@ from typing import Callable, Dict, Optional
 
 from ... import _native
 from ...config import TrainConfig
-from ...models import RowDims, built_in_model, find_model
+from ...models import Model, RowDims, find_model
 from ...store import EmbeddingStore
 from ...store.gathering import Gathering
 from ...store.shared_segment import SharedSegment
@@ -50,9 +50,9 @@ class FactorSize:
     squares: int = 4
 
     @classmethod
-    def of(cls, config: TrainConfig, dims: RowDims) -> "FactorSize":
-        """Of the table of matrices."""
-        return cls(factor_floats(find_model(config.model.model_name), dims, config.batch.positives))
+    def of(cls, model: Model, dims: RowDims, positives: int) -> "FactorSize":
+        """Of a model that has matrices, and so many positives of a rank's step at most."""
+        return cls(factor_floats(model, dims, positives))
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,6 @@ class MeetingSize:
     scores: int
     weights: int = 1  # nothing goes through the other regions
     squares: int = 4
-
-
-def sends_factors(model_name: str, table: str) -> bool:
-    """Whether ranks with devices gather what gradients of the rows of a table are made of, instead of sums."""
-    model = built_in_model(model_name)
-    return model is not None and model.matrices == table
 
 
 class RankExchange:
@@ -114,11 +108,13 @@ class ReplicatedTable:
                  address: Optional[Dict[str, str]] = None,
                  start: Optional[Callable[[_native.HostTable], None]] = None):
         """start: of rank 0, sets the start values."""
-        factors = device is not None and sends_factors(config.model.model_name, name)
-        size = FactorSize.of(config, table_dims(config)) if factors else ReplicaSize.of(config, name, relations, dim)
+        model, positives = find_model(config.model.model_name), config.batch.positives
+        factors = device is not None and model.matrices == name
+        size = (FactorSize.of(model, table_dims(config), positives) if factors else
+                ReplicaSize.of(config, name, relations, dim))
         self.exchange = RankExchange(size, rank, config.device.ranks, device, address and address["segment"])
         native = self.exchange.native
-        replica = (Gathering(native, config.batch.positives) if factors else
+        replica = (Gathering(native, positives) if factors else
                    _native.Replica(native, size.rows, dim, size.entries))
         table = address and _native.HostTable(address["table"], relations, dim)
         self.store = EmbeddingStore(relations, dim, config.loss.lr, shared=True, device=device, table=table,

@@ -22,7 +22,7 @@ class ReplicatedMatrices(TableMatrices):
                  occurrence: torch.Tensor, slot: torch.Tensor, stream: int):
         """rows: of the table. The rest is as for TableMatrices."""
         super().__init__(rows.resident, ids, shape, offset, occurrence, slot, stream)
-        self._replica, self._ids_of_edges = rows, (ids, slot)
+        self._replica = rows
 
     @property
     def amounts(self):
@@ -31,10 +31,9 @@ class ReplicatedMatrices(TableMatrices):
     def update(self, entries: List[Factors], learning_rate: float, norm: float = 0.0, coefficient: float = 0.0,
                amounts: Optional[torch.Tensor] = None) -> None:
         """See TableMatrices.update. The amounts add up to the mean over ranks."""
-        ids, slot = self._ids_of_edges
         replica, own = self._replica, [part for entry in entries for part in entry if part is not None]
-        edges = slot.new_full((replica.most,), replica.padding)
-        edges[: len(slot)] = ids.index_select(0, slot)
+        edges = self._slot.new_full((replica.most,), replica.padding)
+        edges[: len(self._slot)] = self._ids.index_select(0, self._slot)
         edges, *joined = replica.gather([edges.view(torch.float32), *own])
         of_all = iter(joined)
         factors = [Factors(*(part if part is None else next(of_all) for part in entry)) for entry in entries]
