@@ -275,6 +275,14 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
   cuda_check(cudaGetLastError(), std::string("launching ") + name);
 }
 
+template <typename P>
+void launch_comparisons(const Step& s, cudaStream_t stream) {
+  if constexpr (requires { typename P::OfShortRows; })
+    if (s.part <= kShortRow) return launch_comparisons<typename P::OfShortRows>(s, stream);
+  using T = CompareTile<P>;
+  launch(compare_kernel<P>, compare_blocks<P>(s), T::kThreads, T::kSharedFloats, stream, "comparisons", s);
+}
+
 // The losses of this device's share of the positives.
 template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
@@ -299,7 +307,7 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
-  launch(compare_kernel<P>, compare_blocks<P>(s), CompareTile<P>::kThreads, 0, stream, "comparisons", s);
+  launch_comparisons<P>(s, stream);
   if (exchange) {
     meet_and_fetch(s, *exchange, raw_values_of_others, stream);
     launch_losses<Program, P, Scores, JoinedValues<kThreads>>(s, stream);
@@ -310,7 +318,8 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   if constexpr (Program::kSimilarity == Similarity::kModulus)
     launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
   else
-    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, 0, stream, "gradients of pairs", s);
+    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, pull_floats<P>(), stream,
+           "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
   launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", s);

@@ -159,14 +159,16 @@ __global__ void __launch_bounds__(Wave::kThreads) wave_kernel(Step s) {
       to[0] = mine.sum[k].re, to[Wave::kColumns] = mine.sum[k].im;
     }
     __syncthreads();
+    const NegativeGradients to(s, chunk);
     for (int i = threadIdx.x; i < count * Wave::kValues / 4; i += Wave::kThreads) {
       const int row = i / (Wave::kValues / 4), value = i % (Wave::kValues / 4) * 4;
       const int part = value / Wave::kColumns, at = first_column + value % Wave::kColumns;
       if (at >= s.part) continue;
       const float* from = shared + (row % Wave::kMine * Wave::kWarp + row / Wave::kMine) * Wave::kResultPitch + value;
-      write_negative_gradient(
-          s, chunk, first + row, part, at, *reinterpret_cast<const float4*>(from),
-          negatives.data + static_cast<std::int64_t>(first + row) * negatives.stride + part * s.part_stride + at);
+      const float* own =
+          negatives.data + static_cast<std::int64_t>(first + row) * negatives.stride + part * s.part_stride + at;
+      to.write(first + row, at, *reinterpret_cast<const float4*>(from), *reinterpret_cast<const float4*>(own),
+               part * static_cast<int>(s.part_stride), part * static_cast<int>(s.part));
     }
     __syncthreads();  // before the ring is filled again
   }

@@ -4,9 +4,9 @@
 // over the queries, from the weights of pairs. A block makes one tile.
 #pragma once
 
+#include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/tensor_tiles.cuh"
-#include "step/regularization.h"
 
 namespace frugal::cuda {
 
@@ -31,9 +31,16 @@ struct ModulusPairs : DotPairs {  // differentiated in modulus_wave.cuh
   using CompareShape = Shape<2, 32, 4, 8, 16>;  // more warps, since roots are far apart from what they are for
 };
 
+// Comparisons on tensor cores of rows of few columns, of which a block has too few to share them out four times.
+template <typename P, int kPasses>
+struct ShortTensorPairs : P {};
+inline constexpr int kShortRow = 256;
+
 // The products of P on tensor cores, in so many passes.
 template <typename P, int kPasses>
-struct TensorPairs : P {};
+struct TensorPairs : P {
+  using OfShortRows = ShortTensorPairs<P, kPasses>;
+};
 
 template <typename P>
 struct Tiles {
@@ -43,9 +50,14 @@ struct Tiles {
 };
 template <typename P, int kPasses>
 struct Tiles<TensorPairs<P, kPasses>> {
-  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 8, 3>, false, false>;
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 1, 2>, false, false>;
   template <bool kOfNegatives>
-  using Pull = TensorTile<kPasses, TensorShape<2, 4, 2, 1, 2, 32, 8, 4>, kOfNegatives, true>;
+  using Pull = TensorTile<kPasses, TensorShape<2, 7, 2, 1, 2, 32, 3, 2, 2>, kOfNegatives, true>;
+};
+
+template <typename P, int kPasses>
+struct Tiles<ShortTensorPairs<P, kPasses>> {
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 2, 32, 4, 1, 4>, false, false>;
 };
 
 template <typename P>
@@ -54,9 +66,9 @@ template <typename P, bool kOfNegatives>
 using PullTile = typename Tiles<P>::template Pull<kOfNegatives>;
 
 template <typename P>
-__global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step s) {
+__global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlocks) compare_kernel(Step s) {
   using T = CompareTile<P>;
-  __shared__ alignas(16) float shared[T::kSharedFloats];
+  extern __shared__ __align__(16) float shared[];  // T::kSharedFloats
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
@@ -78,7 +90,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   if constexpr (T::kFours) {
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
-      put_four(first_row + T::row(i), first_column + T::column(0), {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+      put_four(first_row + T::row(i), first_column + T::column(i, 0), {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
     return;
   }
   if (s.shares.ranks > 0) {  // over a link whole lines travel best
@@ -87,7 +99,7 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
-      for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(j)] = sum[i][j];
+      for (int j = 0; j < T::kMicroColumns; ++j) shared[T::row(i) * T::kColumns + T::column(i, j)] = sum[i][j];
     __syncthreads();
     for (int i = 4 * threadIdx.x; i < T::kRows * T::kColumns; i += 4 * T::kThreads)
       put_four(first_row + i / T::kColumns, first_column + i % T::kColumns,
@@ -98,109 +110,150 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads) compare_kernel(Step 
   for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
     for (int j = 0; j < T::kMicroColumns; ++j) {
-      const int row = first_row + T::row(i), column = first_column + T::column(j);
+      const int row = first_row + T::row(i), column = first_column + T::column(i, j);
       if (row < queries && column < columns) *place(row, column) = sum[i][j];
     }
 }
 
-// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. write(row, column, values, own)
-// takes four neighbouring columns, of which those below s.part count, and where the row's own lie.
-template <typename P, bool kOfNegatives, typename Write>
+// Where the gradients of a chunk's queries go.
+struct QueryGradients {
+  float* rows;
+  int stride;
+
+  __device__ QueryGradients(const Step& s, int chunk)
+      : rows(s.query_gradient + chunk * s.batch.chunk_size * s.stride), stride(static_cast<int>(s.stride)) {}
+  // Four columns; padding takes what is beyond the end.
+  __device__ void write(int row, int column, float4 x, float4) const {
+    *reinterpret_cast<float4*>(rows + row * stride + column) = x;
+  }
+};
+
+// Where those of its negatives go, with regularization if they were sampled.
+struct NegativeGradients {
+  float *own, *sampled;  // rows of the positives' side, if it is among the negatives; the others, from there on
+  int own_rows, own_stride, sampled_stride, part;
+  float norm, factor;  // of regularization
+  bool regularized, aligned;
+
+  __device__ NegativeGradients(const Step& s, int chunk)
+      : own(s.own_gradient + chunk * s.batch.chunk_size * s.stride),
+        sampled(s.out.negative.data + (chunk * s.batch.negatives_per_chunk - s.own) * s.out.negative.stride),
+        own_rows(static_cast<int>(s.own)),
+        own_stride(static_cast<int>(s.stride)),
+        sampled_stride(static_cast<int>(s.out.negative.stride)),
+        part(static_cast<int>(s.part)),
+        norm(s.loss.regularization_norm),
+        factor(s.loss.regularization_coefficient * norm),
+        regularized(s.regularized),
+        aligned(s.aligned_out) {}
+
+  // Four columns of a part of a row, that begins at `part_at` in padded rows and at `part_out` in those without padding.
+  __device__ void write(int row, int column, float4 x, float4 y, int part_at = 0, int part_out = 0) const {
+    if (row < own_rows) {
+      *reinterpret_cast<float4*>(own + row * own_stride + part_at + column) = x;  // padding takes what is beyond the end
+      return;
+    }
+    if (regularized) add_penalty(x, y);
+    float* const to = sampled + row * sampled_stride + part_out + column;
+    if (aligned) {
+      *reinterpret_cast<float4*>(to) = x;
+      return;
+    }
+    const float value[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (column + k < part) to[k] = value[k];
+  }
+
+ private:
+  __device__ void add_penalty(float4& x, float4 y) const {
+    const auto add = [&](float& value, float slope) { value = value + factor * slope; };
+    if (norm == 3.0f) {  // one branch for all, since there is one default
+      add(x.x, fabsf(y.x) * y.x), add(x.y, fabsf(y.y) * y.y), add(x.z, fabsf(y.z) * y.z), add(x.w, fabsf(y.w) * y.w);
+      return;
+    }
+    const auto slope = [&](float z) { return slope_of_any_penalty(norm, Vec{z}).x; };
+    add(x.x, slope(y.x)), add(x.y, slope(y.y)), add(x.z, slope(y.z)), add(x.w, slope(y.w));
+  }
+};
+
+// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. to.write(row, column, values, own)
+// takes four neighbouring columns, of which those below s.part count, and the row's own.
+template <typename P, bool kOfNegatives, typename To>
 __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
-                          const Operand& theirs, const Facts* facts, Write write) {
+                          const Operand& theirs, const Facts* facts, const To& to) {
   using T = PullTile<P, kOfNegatives>;
-  const int across = (static_cast<int>(s.part) + T::kColumns - 1) / T::kColumns;
+  const int part = static_cast<int>(s.part), across = (part + T::kColumns - 1) / T::kColumns;
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
-  const auto row_of = [&](int i) { return mine.data + static_cast<std::int64_t>(first_row + T::row(i)) * mine.stride; };
   typename T::Sums sum = {};
   typename T::Sums own = {};
   if constexpr (P::Pull::kOwn) {
 #pragma unroll
     for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
-      for (int j = 0; j < T::kMicroColumns; ++j)
-        if (first_row + T::row(i) < mine.rows && first_column + T::column(j) < s.part)
-          own[i][j] = row_of(i)[first_column + T::column(j)];
+      for (int j = 0; j < T::kMicroColumns; ++j) {
+        const int row = first_row + T::row(i), column = first_column + T::column(i, j);
+        if (row < mine.rows && column < part) own[i][j] = mine.data[row * mine.stride + column];
+      }
   }
   constexpr bool kColumnSums = P::kSquared && kOfNegatives;  // of a negative's weights
   T::template fold<kColumnSums>(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum);
+  constexpr int kWords = T::kMicroColumns / 4;
+  float4 own_words[T::kMicroRows][kWords];  // all of which are under way before one is waited for
+  float total[T::kMicroRows];
+#pragma unroll
+  for (int i = 0; i < T::kMicroRows; ++i) {
+    const int row = first_row + T::row(i) < mine.rows ? first_row + T::row(i) : mine.rows - 1;
+    if constexpr (P::kSquared) total[i] = kOfNegatives ? T::left_sum(shared, T::row(i)) : facts[row].weight_sum;
+#pragma unroll
+    for (int j = 0; j < kWords; ++j) {
+      const int column = first_column + T::column(i, 4 * j), last = mine.part - 4;
+      own_words[i][j] =
+          *reinterpret_cast<const float4*>(mine.data + row * mine.stride + (column < last ? column : last));
+    }
+  }
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i)
 #pragma unroll
-    for (int j = 0; j < T::kMicroColumns; j += 4) {
-      const int row = first_row + T::row(i), column = first_column + T::column(j);
-      if (row >= mine.rows || column >= s.part) continue;
-      const float* own_row = row_of(i) + column;
-      float4 x = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+    for (int j = 0; j < kWords; ++j) {
+      const int row = first_row + T::row(i), column = first_column + T::column(i, 4 * j);
+      const float4 y = own_words[i][j];
+      float4 x = {sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]};
       if constexpr (P::kSquared) {
-        const float total = kOfNegatives ? T::left_sum(shared, T::row(i)) : facts[row].weight_sum;
-        const float4 m = *reinterpret_cast<const float4*>(own_row);
-        x.x = __fmaf_rn(total, m.x, 0.0f - x.x), x.y = __fmaf_rn(total, m.y, 0.0f - x.y);
-        x.z = __fmaf_rn(total, m.z, 0.0f - x.z), x.w = __fmaf_rn(total, m.w, 0.0f - x.w);
+        x.x = __fmaf_rn(total[i], y.x, 0.0f - x.x), x.y = __fmaf_rn(total[i], y.y, 0.0f - x.y);
+        x.z = __fmaf_rn(total[i], y.z, 0.0f - x.z), x.w = __fmaf_rn(total[i], y.w, 0.0f - x.w);
       }
-      write(row, column, x, own_row);
+      if (row < mine.rows && column < part) to.write(row, column, x, y);
     }
 }
 
-// Four columns of the gradient of a negative of a chunk, with regularization if it was sampled. own: the negative's.
-__device__ inline void write_negative_gradient(const Step& s, int chunk, int row, int part, int column, float4 x,
-                                               const float* own) {
-  if (row < s.own) {
-    float* to = s.own_gradient + (chunk * s.batch.chunk_size + row) * s.stride + part * s.part_stride + column;
-    *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
-    return;
-  }
-  const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
-  if (s.regularized) {
-    const auto add = [&](float& value, float y) {
-      value = value + (broadcast(factor) * penalty_slope(norm, Vec{y})).x;
-    };
-    add(x.x, own[0]), add(x.y, own[1]), add(x.z, own[2]), add(x.w, own[3]);
-  }
-  const std::int64_t negative = chunk * s.batch.negatives_per_chunk + row - s.own;
-  float* to = s.out.negative.data + negative * s.out.negative.stride + part * s.part + column;
-  if (s.aligned_out) {
-    *reinterpret_cast<float4*>(to) = x;
-    return;
-  }
-  const float value[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-  for (int k = 0; k < 4; ++k)
-    if (column + k < s.part) to[k] = value[k];
-}
-
 template <typename P>
-__global__ void __launch_bounds__(PullTile<P, true>::kThreads) pull_kernel(Step s) {
+__global__ void __launch_bounds__(PullTile<P, true>::kThreads, PullTile<P, true>::kBlocks) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
-  constexpr int kFloats =
-      OfQueries::kSharedFloats > OfNegatives::kSharedFloats ? OfQueries::kSharedFloats : OfNegatives::kSharedFloats;
-  __shared__ alignas(16) float shared[kFloats];
+  extern __shared__ __align__(16) float shared[];  // pull_floats
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);
   const int tiles_of_queries = across * down_queries, tiles = across * (down_queries + down_negatives);
   const int chunk = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  const std::int64_t first_edge = static_cast<std::int64_t>(chunk) * s.batch.chunk_size;
-  if (tile < tiles_of_queries) {
+  if (tile < tiles_of_queries)
     pull_tile<P, false>(s, shared, tile, s.weights(chunk), s.queries(chunk, s.query), s.negatives(chunk),
-                        s.facts + first_edge, [&](int row, int column, float4 x, const float*) {
-                          float* to = s.query_gradient + (first_edge + row) * s.stride + column;
-                          *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
-                        });
-    return;
-  }
-  pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
-                     s.queries(chunk, s.query), nullptr,
-                     [&](int row, int column, float4 x, const float* own) {
-                       write_negative_gradient(s, chunk, row, 0, column, x, own);
-                     });
+                        s.facts + chunk * s.batch.chunk_size, QueryGradients(s, chunk));
+  else
+    pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
+                       s.queries(chunk, s.query), nullptr, NegativeGradients(s, chunk));
 }
 
 template <typename P>
 std::int64_t compare_blocks(const Step& s) {
   using T = CompareTile<P>;
   return s.chunks * pieces(s.batch.chunk_size, T::kRows) * pieces(s.columns, T::kColumns);
+}
+
+template <typename P>
+constexpr int pull_floats() {
+  return std::max(PullTile<P, false>::kSharedFloats, PullTile<P, true>::kSharedFloats);
 }
 
 template <typename P>

@@ -15,42 +15,42 @@
 
 namespace frugal::cuda {
 
+inline constexpr int kGroup = 8;  // depths that tensor cores add up from zero
+
 // How an operand's tile of kTile indices and kDepth depths lies in shared memory. Of kGroup depths a lane has kOwn
-// neighbours, from kOwn * (lane % 4) on, of an index in each octet of a warp's indices; words of 16 bytes are
-// permuted so that the lanes' loads meet in no bank.
-template <bool kDepthMajor, int kTile, int kDepth, int kGroup>
+// neighbours, from kOwn * (lane % 4) on, of an index in each octet of a warp's kOctets. Rows are padded, or words of 16
+// bytes permuted, so that the lanes' loads meet in no bank.
+template <bool kDepthMajor, int kTile, int kDepth, int kOctets>
 struct FragmentSlab {
-  static constexpr int kOwn = kGroup / 4;
-  static constexpr int kRows = kDepthMajor ? kDepth : kTile, kPitch = kDepthMajor ? kTile : kDepth;
+  static constexpr int kOwn = kGroup / 4, kTogether = kDepthMajor ? kOctets / 4 * 4 : 0;  // octets of interleaved indices
+  static constexpr int kRows = kDepthMajor ? kDepth : kTile, kPitch = kDepthMajor ? kTile + 4 : kDepth;
   static constexpr int kFloats = kRows * kPitch;
-  static_assert((kGroup == 8 || kGroup == 16) && kPitch % 32 == 0);
+  static_assert(kDepthMajor ? kTile % 8 == 0 : kDepth % 32 == 0);
 
   static __device__ int place(int row, int column) {
-    const int turn = kDepthMajor ? row / kOwn % 4 * 2 : kGroup == 16 ? row % 2 * 4 : row % 4 * 2;
-    return row * kPitch + (column / 4 ^ turn) * 4 + column % 4;
+    return row * kPitch + (kDepthMajor ? column : (column / 4 ^ row % 4 * 2) * 4 + column % 4);
   }
 
   // Which of a warp's indices is number g of an octet.
   static __device__ int index(int octet, int g) {
-    return kDepthMajor ? octet / 4 * 32 + 4 * g + octet % 4 : 8 * octet + g;
+    return octet < kTogether ? octet / 4 * 32 + 4 * g + octet % 4 : 8 * octet + g;
   }
 
-  template <int kOctets>
   static __device__ void read(const float* slab, int first, int depth, float (&x)[kOctets][kOwn]) {
-    static_assert(!kDepthMajor || kOctets % 4 == 0);
     const int g = threadIdx.x / 4 % 8, own = depth + static_cast<int>(threadIdx.x % 4) * kOwn;
 #pragma unroll
     for (int octet = 0; octet < kOctets; ++octet) {
-      if (kDepthMajor && octet % 4 != 0) continue;
       if constexpr (kDepthMajor) {
 #pragma unroll
         for (int d = 0; d < kOwn; ++d) {
-          const float4 word = *reinterpret_cast<const float4*>(slab + place(own + d, first + index(octet, g)));
-          x[octet][d] = word.x, x[octet + 1][d] = word.y, x[octet + 2][d] = word.z, x[octet + 3][d] = word.w;
+          const float* const at = slab + place(own + d, first + index(octet, g));
+          if (octet >= kTogether) {
+            x[octet][d] = *at;
+          } else if (octet % 4 == 0) {
+            const float4 word = *reinterpret_cast<const float4*>(at);
+            x[octet][d] = word.x, x[octet + 1][d] = word.y, x[octet + 2][d] = word.z, x[octet + 3][d] = word.w;
+          }
         }
-      } else if constexpr (kOwn == 4) {
-        const float4 word = *reinterpret_cast<const float4*>(slab + place(first + index(octet, g), own));
-        x[octet][0] = word.x, x[octet][1] = word.y, x[octet][2] = word.z, x[octet][3] = word.w;
       } else {
         const float2 word = *reinterpret_cast<const float2*>(slab + place(first + index(octet, g), own));
         x[octet][0] = word.x, x[octet][1] = word.y;
@@ -64,25 +64,25 @@ struct FragmentSlab {
   class Copies {
    public:
     __device__ Copies(const Operand& from, int first, int depths)
-        : step_(kDepthMajor ? from.stride * kDepth : kDepth), left_(depths - (kDepthMajor ? row(0) : column())) {
+        : step_(kDepthMajor ? from.stride * kDepth : kDepth), left_(depths) {
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
-        const int index = kDepthMajor ? first + column() : first + row(k);
-        const int last = kDepthMajor ? from.part - 4 : from.rows - 1, depth = kDepthMajor ? row(k) : column();
+        const int index = kDepthMajor ? first + column(k) : first + row(k);
+        const int last = kDepthMajor ? from.part - 4 : from.rows - 1;
         from_[k] = from.data + (index < last ? index : last) * (kDepthMajor ? 1 : from.stride) +
-                   depth * (kDepthMajor ? from.stride : 1);
-        to_[k] = place(row(k), column());
+                   depth(k) * (kDepthMajor ? from.stride : 1);
       }
     }
     // whole: whether the slab has all its depths.
     __device__ void start(float* slab, bool whole) {
       if (whole) {
 #pragma unroll
-        for (int k = 0; k < kCount; ++k) __pipeline_memcpy_async(slab + to_[k], from_[k], 16);
+        for (int k = 0; k < kCount; ++k)
+          if (is_mine(k)) __pipeline_memcpy_async(slab + place(row(k), column(k)), from_[k], 16);
       } else {
 #pragma unroll
         for (int k = 0; k < kCount; ++k)
-          copy_rest(slab + to_[k], from_[k], left_ - (kDepthMajor ? k * kRowsAtOnce : 0));
+          if (is_mine(k)) copy_rest(slab + place(row(k), column(k)), from_[k], left_ - depth(k));
       }
 #pragma unroll
       for (int k = 0; k < kCount; ++k) from_[k] += step_;
@@ -90,11 +90,14 @@ struct FragmentSlab {
     }
 
    private:
-    static constexpr int kWords = kPitch / 4, kRowsAtOnce = kBlock / kWords, kCount = kRows / kRowsAtOnce;
-    static_assert(kBlock % kWords == 0 && kRows % kRowsAtOnce == 0);
+    static constexpr int kWords = (kDepthMajor ? kTile : kDepth) / 4, kTotal = kRows * kWords;
+    static constexpr int kCount = (kTotal + kBlock - 1) / kBlock;
 
-    static __device__ int column() { return threadIdx.x % kWords * 4; }
-    static __device__ int row(int k) { return k * kRowsAtOnce + threadIdx.x / kWords; }
+    static __device__ int word(int k) { return k * kBlock + threadIdx.x; }
+    static __device__ bool is_mine(int k) { return (k + 1) * kBlock <= kTotal || word(k) < kTotal; }
+    static __device__ int row(int k) { return word(k) / kWords; }
+    static __device__ int column(int k) { return word(k) % kWords * 4; }
+    static __device__ int depth(int k) { return kDepthMajor ? row(k) : column(k); }
     // left: depths from this word on.
     static __device__ void copy_rest(float* to, const float* from, int left) {
 #pragma unroll
@@ -102,40 +105,42 @@ struct FragmentSlab {
     }
 
     const float* from_[kCount];
-    int to_[kCount], step_, left_;
+    int step_, left_;
   };
 };
 
 // A warp's results: 16 kTall x 8 kWide. A block's warps: kDown x kAcross of those, kSplits times, of which each takes
-// its share of the depths.
-template <int kTallOf, int kWideOf, int kDownOf, int kAcrossOf, int kSplitsOf, int kDepthOf, int kGroupOf,
-          int kStagesOf>
+// its share of the depths. kBlocks: how many a multiprocessor is to have at once.
+template <int kTallOf, int kWideOf, int kDownOf, int kAcrossOf, int kSplitsOf, int kDepthOf, int kStagesOf,
+          int kRunOf, int kBlocksOf>
 struct TensorShape {
   static constexpr int kTall = kTallOf, kWide = kWideOf, kDown = kDownOf, kAcross = kAcrossOf, kSplits = kSplitsOf;
-  static constexpr int kDepth = kDepthOf, kGroup = kGroupOf, kStages = kStagesOf;
+  static constexpr int kDepth = kDepthOf, kStages = kStagesOf, kRun = kRunOf, kBlocks = kBlocksOf;
   static_assert(kDepth % (kGroup * kSplits) == 0);
 };
 
 template <int kPasses, typename S, bool kLeftDepthMajor, bool kRightDepthMajor>
 struct TensorTile : S {
-  using S::kTall, S::kWide, S::kDown, S::kAcross, S::kSplits, S::kDepth, S::kGroup, S::kStages;
+  using S::kTall, S::kWide, S::kDown, S::kAcross, S::kSplits, S::kDepth, S::kStages, S::kRun;
   static constexpr int kThreads = 32 * kDown * kAcross * kSplits;
   static constexpr int kRows = 16 * kTall * kDown, kColumns = 8 * kWide * kAcross;
-  using Left = FragmentSlab<kLeftDepthMajor, kRows, kDepth, kGroup>;
-  using Right = FragmentSlab<kRightDepthMajor, kColumns, kDepth, kGroup>;
+  using Left = FragmentSlab<kLeftDepthMajor, kRows, kDepth, 2 * kTall>;
+  using Right = FragmentSlab<kRightDepthMajor, kColumns, kDepth, kWide>;
   static constexpr int kSlabFloats = Left::kFloats + Right::kFloats;
-  static constexpr int kPartPitch = kColumns + 4, kPartFloats = kRows * kPartPitch;  // of the sums of a share of depths
+  // Of the sums of a share of depths; so padded that lanes that store meet in no bank.
+  static constexpr int kPartPitch = kColumns + (kRightDepthMajor ? 4 : 8), kPartFloats = kRows * kPartPitch;
   static constexpr int kSharedFloats =
       kStages * kSlabFloats > kSplits * kPartFloats ? kStages * kSlabFloats : kSplits * kPartFloats;
   // A thread's results: four neighbours of some rows.
   static constexpr bool kFours = true;
-  static constexpr int kMicroColumns = 4, kThreadColumns = kColumns / 4, kThreadRows = kThreads / kThreadColumns;
-  static constexpr int kMicroRows = kRows / kThreadRows;
-  static_assert(kThreads % kThreadColumns == 0 && kRows % kThreadRows == 0);
+  static constexpr int kMicroColumns = 4, kWords = kColumns / 4, kMicroRows = kRows * kWords / kThreads;
+  static_assert(kRows * kWords % kThreads == 0);
   using Sums = float[kMicroRows][kMicroColumns];
 
-  static __device__ int row(int m) { return m * kThreadRows + threadIdx.x / kThreadColumns; }
-  static __device__ int column(int m) { return threadIdx.x % kThreadColumns * 4 + m; }
+  static __device__ int row(int m) { return (m * kThreads + static_cast<int>(threadIdx.x)) / kWords; }
+  static __device__ int column(int m, int j) {
+    return (m * kThreads + static_cast<int>(threadIdx.x)) % kWords * 4 + j;
+  }
 
   // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier, but for what
   // left_sum reads. kLeftSums: whether it is wanted.
@@ -174,7 +179,13 @@ struct TensorTile : S {
           fetch(slab + kStages, place);  // whose place the youngest takes
           if (slab + 1 < slabs) warp.read(next, 0, ahead);
         }
-        warp.add(now);
+        if (slab * kDepth + warp.depth(turn / kRun * kRun) < depths) {
+          if (turn % kRun == 0)
+            warp.template multiply<true>(now);
+          else
+            warp.template multiply<false>(now);
+          if (turn % kRun == kRun - 1) warp.add();
+        }
         now = ahead;
       }
       place = next;
@@ -188,7 +199,7 @@ struct TensorTile : S {
 #pragma unroll
       for (int m = 0; m < kMicroRows; ++m) {
         const float4 x =
-            *reinterpret_cast<const float4*>(shared + split * kPartFloats + row(m) * kPartPitch + column(0));
+            *reinterpret_cast<const float4*>(shared + split * kPartFloats + row(m) * kPartPitch + column(m, 0));
         sum[m][0] += x.x, sum[m][1] += x.y, sum[m][2] += x.z, sum[m][3] += x.w;
       }
   }
@@ -203,6 +214,7 @@ struct TensorTile : S {
 
  private:
   static constexpr int kOwn = Left::kOwn, kTurns = kDepth / (kGroup * kSplits);
+  static_assert(kTurns % kRun == 0);
 
   // A lane's share of a group of depths.
   struct Fragments {
@@ -214,39 +226,42 @@ struct TensorTile : S {
     const int number = threadIdx.x / 32, split = number / (kDown * kAcross);
     const int first_row = number / kAcross % kDown * 16 * kTall, first_column = number % kAcross * 8 * kWide;
     float sum[kTall][kWide][4] = {}, left_sum[2 * kTall] = {};
+    float part[kTall][kWide][4];  // of a run
 
+    // The first one of the warp's depths, within a slab.
+    __device__ int depth(int turn) const { return (turn * kSplits + split) * kGroup; }
     __device__ void read(const float* slab, int turn, Fragments& to) const {
-      const int depth = (turn * kSplits + split) * kGroup;
-      Left::read(slab, first_row, depth, to.a);
-      Right::read(slab + Left::kFloats, first_column, depth, to.b);
+      Left::read(slab, first_row, depth(turn), to.a);
+      Right::read(slab + Left::kFloats, first_column, depth(turn), to.b);
     }
 
-    __device__ void add(const Fragments& from) {
-      float part[kTall][kWide][4] = {};
+    // Adds the products of a group of depths to the run's, the first one's to nothing.
+    template <bool kFirst>
+    __device__ void multiply(const Fragments& from) {
+      std::uint32_t high_a[kTall][4], low_a[kTall][4], high_b[kWide][2], low_b[kWide][2];
 #pragma unroll
-      for (int d = 0; d < kOwn; d += 2) {
-        std::uint32_t high_a[kTall][4], low_a[kTall][4], high_b[kWide][2], low_b[kWide][2];
+      for (int i = 0; i < kTall; ++i)
 #pragma unroll
-        for (int i = 0; i < kTall; ++i)
-#pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            const float x = from.a[2 * i + k % 2][d + k / 2];
-            high_a[i][k] = high_of(x), low_a[i][k] = low_of(x, high_a[i][k]);
-            if constexpr (kLeftSums) left_sum[2 * i + k % 2] += x;
-          }
-#pragma unroll
-        for (int j = 0; j < kWide; ++j)
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const float x = from.b[j][d + k];
-            high_b[j][k] = high_of(x), low_b[j][k] = low_of(x, high_b[j][k]);
-          }
-        if constexpr (kPasses == 3) {
-          multiply_all(part, low_a, high_b);
-          multiply_all(part, high_a, low_b);
+        for (int k = 0; k < 4; ++k) {
+          const float x = from.a[2 * i + k % 2][k / 2];
+          high_a[i][k] = high_of(x), low_a[i][k] = low_of(x, high_a[i][k]);
+          if constexpr (kLeftSums) left_sum[2 * i + k % 2] += x;
         }
-        multiply_all(part, high_a, high_b);
+#pragma unroll
+      for (int j = 0; j < kWide; ++j)
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          const float x = from.b[j][k];
+          high_b[j][k] = high_of(x), low_b[j][k] = low_of(x, high_b[j][k]);
+        }
+      if constexpr (kPasses == 3) {
+        multiply_all<kFirst>(low_a, high_b);
+        multiply_all<false>(high_a, low_b);
       }
+      multiply_all<kFirst && kPasses == 1>(high_a, high_b);
+    }
+    // Adds the run's products to the results.
+    __device__ void add() {
 #pragma unroll
       for (int i = 0; i < kTall; ++i)
 #pragma unroll
@@ -255,12 +270,16 @@ struct TensorTile : S {
           for (int k = 0; k < 4; ++k) sum[i][j][k] += part[i][j][k];
     }
 
-    static __device__ void multiply_all(float (&c)[kTall][kWide][4], const std::uint32_t (&a)[kTall][4],
-                                        const std::uint32_t (&b)[kWide][2]) {
+    template <bool kFirst>
+    __device__ void multiply_all(const std::uint32_t (&a)[kTall][4], const std::uint32_t (&b)[kWide][2]) {
 #pragma unroll
       for (int i = 0; i < kTall; ++i)
 #pragma unroll
-        for (int j = 0; j < kWide; ++j) multiply_add(c[i][j], a[i], b[j]);
+        for (int j = 0; j < kWide; ++j)
+          if constexpr (kFirst)
+            frugal::cuda::multiply(part[i][j], a[i], b[j]);
+          else
+            multiply_add(part[i][j], a[i], b[j]);
     }
 
     // Sums of this share of the depths, and behind each row the left operand's.
@@ -272,19 +291,16 @@ struct TensorTile : S {
         float* const row = part + (first_row + Left::index(octet, g)) * kPartPitch;
         const auto& mine = sum[octet / 2];
         const int half = octet % 2 * 2;
-        if constexpr (kRightDepthMajor) {
+        float* const at = row + first_column;
 #pragma unroll
-          for (int j = 0; j < kWide; j += 4)
+        for (int j = 0; j < Right::kTogether; j += 4)
 #pragma unroll
-            for (int k = half; k < half + 2; ++k)
-              *reinterpret_cast<float4*>(row + first_column + Right::index(j, 2 * t + k - half)) = {
-                  mine[j][k], mine[j + 1][k], mine[j + 2][k], mine[j + 3][k]};
-        } else {
+          for (int k = half; k < half + 2; ++k)
+            *reinterpret_cast<float4*>(at + Right::index(j, 2 * t + k - half)) = {mine[j][k], mine[j + 1][k],
+                                                                                  mine[j + 2][k], mine[j + 3][k]};
 #pragma unroll
-          for (int j = 0; j < kWide; ++j)
-            *reinterpret_cast<float2*>(row + first_column + Right::index(j, 2 * t)) = {mine[j][half],
-                                                                                         mine[j][half + 1]};
-        }
+        for (int j = Right::kTogether; j < kWide; ++j)
+          *reinterpret_cast<float2*>(at + Right::index(j, 2 * t)) = {mine[j][half], mine[j][half + 1]};
         if constexpr (kLeftSums) {
           float all = left_sum[octet];
           all += __shfl_xor_sync(~0u, all, 1);

@@ -183,6 +183,7 @@ template <int kMicroRowsOf, int kThreadRowsOf, int kMicroColumnsOf, int kThreadC
 struct Shape {
   static constexpr int kMicroRows = kMicroRowsOf, kThreadRows = kThreadRowsOf;
   static constexpr int kMicroColumns = kMicroColumnsOf, kThreadColumns = kThreadColumnsOf, kDepth = kDepthOf;
+  static constexpr int kBlocks = 1;  // that a multiprocessor has at least
 };
 
 template <typename Op, typename S, bool kLeftDepthMajor, bool kRightDepthMajor>
@@ -206,7 +207,7 @@ struct Tile : S {
   static __device__ int thread_column() { return static_cast<int>(threadIdx.x / 2 % 8); }
 
   static __device__ int row(int m) { return Left::index(thread_row(), m); }
-  static __device__ int column(int m) { return Right::index(thread_column(), m); }
+  static __device__ int column(int, int m) { return Right::index(thread_column(), m); }
 
   static __device__ void fold_four(const float* left, const float* right, int depth, const Sums& own, Sums& sum) {
     float a[4][Op::kLeft][kMicroRows], b[4][Op::kRight][kMicroColumns];
@@ -270,7 +271,7 @@ struct Tile : S {
 #pragma unroll
         for (int part = 0; part < Op::kRight; ++part)
 #pragma unroll
-          for (int m = 0; m < kMicroColumns; ++m) y[part][m] = Right::at(b, part, column(m), depth);
+          for (int m = 0; m < kMicroColumns; ++m) y[part][m] = Right::at(b, part, column(0, m), depth);
         Op::fold(x, y, own, sum);
       }
     }

@@ -57,7 +57,7 @@ Errors errors_of(int rows, int columns, int depths) {
         sums[first_row + T::row(i)] = T::left_sum(shared, T::row(i));
     for (int i = 0; i < T::kMicroRows; ++i)
       for (int j = 0; j < T::kMicroColumns; ++j) {
-        const int row = first_row + T::row(i), column = first_column + T::column(j);
+        const int row = first_row + T::row(i), column = first_column + T::column(i, j);
         if (row < rows && column < columns) product[row * columns + column] = sum[i][j];
       }
   });
@@ -109,9 +109,11 @@ void expect_near_in_all_orders() {
 }
 
 TEST(EmulatedTensorTiles, AreNearSumsInFloat64) {
-  expect_near_in_all_orders<TensorShape<2, 4, 1, 1, 4, 64, 8, 3>>();
-  expect_near_in_all_orders<TensorShape<2, 4, 4, 2, 1, 32, 16, 4>>();
-  expect_near_in_all_orders<TensorShape<2, 4, 2, 1, 2, 32, 8, 4>>();
+  expect_near_in_all_orders<TensorShape<2, 4, 1, 1, 4, 64, 3, 1, 2>>();
+  expect_near_in_all_orders<TensorShape<2, 4, 1, 1, 2, 32, 4, 1, 4>>();
+  expect_near_in_all_orders<TensorShape<2, 4, 4, 2, 1, 32, 4, 4, 1>>();
+  expect_near_in_all_orders<TensorShape<2, 7, 2, 1, 2, 32, 3, 2, 2>>();
+  expect_near_in_all_orders<TensorShape<1, 5, 2, 2, 1, 32, 2, 2, 1>>();  // fewer octets than go together
 }
 
 }  // namespace
