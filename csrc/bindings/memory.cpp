@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
@@ -62,6 +63,9 @@ void bind_memory(nb::module_& module) {
            },
            "path"_a, "rows"_a, "dim"_a, "state"_a = 1, "element"_a = "fp32", "part"_a = 0, "parts"_a = 1,
            "A shared table that is there already, or another part of it. Raises RuntimeError if it is not there.")
+      .def(
+          "part", [](HostTable& self, int part) { return std::make_unique<HostTable>(self, part); }, "part"_a,
+          "Another part of the same mapping. ValueError if there is none.")
       .def_prop_ro("path", &HostTable::path, "Where other processes attach; empty for a private table.")
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })

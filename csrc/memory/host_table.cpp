@@ -29,21 +29,33 @@ RowLayout checked_layout(std::int64_t rows, std::int64_t dim, std::int64_t state
 
 }  // namespace
 
+struct HostTable::Mapping {
+  void* address;
+  std::size_t bytes;
+  int file;  // -1: none
+
+  ~Mapping() {
+    munmap(address, bytes);
+    if (file >= 0) close(file);
+  }
+};
+
 HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state, RowElement element,
                      TablePart part)
     : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part) {
+  int file = -1;
   if (sharing == Sharing::kShared) {
-    file_ = memfd_create("frugal-table", MFD_CLOEXEC);
-    if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(mapped_bytes())) != 0) {
-      close(file_);
-      file_ = -1;
+    file = memfd_create("frugal-table", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(mapped_bytes())) != 0) {
+      close(file);
+      file = -1;
     }
-    if (file_ < 0)
+    if (file < 0)
       throw std::runtime_error("cannot share " + std::to_string(mapped_bytes()) +
                                " bytes of host memory: " + std::strerror(errno));
-    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
+    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
   }
-  map(file_);
+  map(file);
   madvise(all_parts(), mapped_bytes(), MADV_HUGEPAGE);  // a wish: fewer page faults and TLB misses where it is granted
   interleave_pages(all_parts(), mapped_bytes());  // another: all devices and flush threads see the same mean bandwidth
 }
@@ -51,15 +63,24 @@ HostTable::HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::
 HostTable::HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
                      RowElement element, TablePart part)
     : rows_(rows), layout_(checked_layout(rows, dim, state, element, part)), part_(part), path_(path) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat status {};
-  if (file_ < 0 || fstat(file_, &status) != 0 || status.st_size != static_cast<off_t>(mapped_bytes())) {
-    if (file_ >= 0) close(file_);
+  if (file < 0 || fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(mapped_bytes())) {
+    if (file >= 0) close(file);
     throw std::runtime_error("there is no shared table of " + std::to_string(rows) + " x " + std::to_string(dim) +
                              " at " + path);
   }
-  map(file_);
+  map(file);
 }
+
+HostTable::HostTable(HostTable& other, int part)
+    : rows_(other.rows_),
+      layout_(checked_layout(other.rows_, other.layout_.dim, other.layout_.state, other.layout_.element,
+                             {part, other.part_.parts})),
+      part_{part, other.part_.parts},
+      path_(other.path_),
+      mapping_(other.mapping_),
+      data_(other.all_parts() + part * layout_.stride) {}
 
 void HostTable::map(int file) {
   const int flags = MAP_NORESERVE | (file >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
@@ -70,12 +91,8 @@ void HostTable::map(int file) {
     throw std::runtime_error("cannot map " + std::to_string(mapped_bytes()) + " bytes of host memory for a table of " +
                              std::to_string(rows_) + " x " + std::to_string(layout_.dim) + ": " + reason);
   }
+  mapping_.reset(new Mapping{address, mapped_bytes(), file});
   data_ = static_cast<float*>(address) + part_.part * layout_.stride;
-}
-
-HostTable::~HostTable() {
-  munmap(all_parts(), mapped_bytes());
-  if (file_ >= 0) close(file_);
 }
 
 void HostTable::read(std::int64_t id, float* values) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ struct TablePart {
   int part = 0, parts = 1;
 };
 
-// Owns the mapping. Rows are zero at first. Not copyable; moving it does not move the rows.
+// Rows are zero at first. The mapping goes with the last table that has a part of it. Not copyable.
 class HostTable {
  public:
   // rows >= 1, dim >= 1 elements, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
@@ -32,7 +33,8 @@ class HostTable {
   // part are that table's. Throws std::runtime_error if the path is no table of that size.
   HostTable(const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state = 1,
             RowElement element = RowElement::kFloat32, TablePart part = {});
-  ~HostTable();
+  // Another part of the same mapping, in this process.
+  HostTable(HostTable& other, int part);
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;
 
@@ -66,6 +68,8 @@ class HostTable {
                    const std::vector<std::pair<std::int64_t, std::int64_t>>& ranges = {});
 
  private:
+  struct Mapping;  // of all parts, and the memfd of a shared table
+
   void map(int file);
   // fill(values, index, count) sets values[i] to element index + i of the whole table, for `ranges` of each row.
   template <typename F>
@@ -76,8 +80,8 @@ class HostTable {
   std::int64_t rows_;
   RowLayout layout_;
   TablePart part_;
-  int file_ = -1;  // memfd of a shared table
   std::string path_;
+  std::shared_ptr<Mapping> mapping_;
   float* data_;
 };
 

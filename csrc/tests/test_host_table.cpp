@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/entry_update.h"
@@ -77,6 +79,20 @@ TEST(HostTable, PartsHaveTheirRowsBehindEachOther) {
   EXPECT_THROW(HostTable(3, 4, Sharing::kPrivate, 1, RowElement::kFloat32, {3, 3}), std::invalid_argument);
   HostTable alone(9, 4, Sharing::kShared);
   EXPECT_THROW(HostTable(alone.path(), 9, 4, 1, RowElement::kFloat32, {0, 2}), std::runtime_error);  // it has no parts
+}
+
+TEST(HostTable, PartsOfOneProcessShareItsMapping) {
+  auto first = std::make_unique<HostTable>(20, 37, Sharing::kShared, 1, RowElement::kFloat16, TablePart{0, 3});
+  HostTable last(*first, 2);
+  EXPECT_EQ(last.all_parts(), first->all_parts());
+  EXPECT_EQ(last.path(), first->path());
+  EXPECT_EQ(last.layout().state_offset(), first->layout().state_offset());
+  last.state(19) = 5.0f;
+  const std::string path = first->path();
+  first.reset();  // the mapping and its file stay
+  EXPECT_EQ(last.state(19), 5.0f);
+  EXPECT_EQ(HostTable(path, 20, 37, 1, RowElement::kFloat16, {2, 3}).state(19), 5.0f);
+  EXPECT_THROW(HostTable(last, 3), std::invalid_argument);
 }
 
 TEST(HostTable, RefusesNonsense) {

@@ -57,7 +57,7 @@ def main(argv):
     from ..training.trainer import several_ranks
 
     several = several_ranks(config)
-    config = choose_matmul(config, several)
+    config = choose_matmul(config)
     if several:
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)

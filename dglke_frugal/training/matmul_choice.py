@@ -12,16 +12,15 @@ TENSOR_CORES = (8, 0)  # compute capability from which on they take TF32
 PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix products
 
 
-def choose_matmul(config: TrainConfig, several: bool) -> TrainConfig:
+def choose_matmul(config: TrainConfig) -> TrainConfig:
     """The configuration with the precision that auto stands for; unchanged where one was asked for.
 
-    tf32x3, which is as near to exact sums as fp32 and faster, on one GPU that has tensor cores for it, where the kernels of
-    the model's step multiply matrices; elsewhere fp32, by which the tables are the CPU's. several: whether this is one of
-    several ranks, which were no faster for it (docs/gpu.md).
+    tf32x3, which is as near to exact sums as fp32 and faster, on GPUs that have tensor cores for it, where the kernels of
+    the model's step multiply matrices; elsewhere fp32, by which the tables are the CPU's.
     """
     if config.device.matmul != AUTO:
         return config
-    chosen = "tf32x3" if not several and _multiplies(config) and _has_tensor_cores(config) else "fp32"
+    chosen = "tf32x3" if _multiplies(config) and _has_tensor_cores(config) else "fp32"
     return replace(config, device=replace(config.device, matmul=chosen))
 
 
@@ -31,6 +30,6 @@ def _multiplies(config: TrainConfig) -> bool:
 
 
 def _has_tensor_cores(config: TrainConfig) -> bool:
-    gpu = config.device.gpu[0]
-    devices, _ = _native.cuda_devices(with_free_memory=False) if gpu >= 0 else ([], "")
-    return 0 <= gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES
+    gpus = config.device.gpu
+    devices, _ = _native.cuda_devices(with_free_memory=False) if gpus[0] >= 0 else ([], "")
+    return all(0 <= gpu < len(devices) and devices[gpu]["capability"] >= TENSOR_CORES for gpu in gpus)

@@ -33,7 +33,7 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
 
         check_own_model(config)
     check_full_softmax(config)
-    config = choose_matmul(config, several_ranks(config))
+    config = choose_matmul(config)
     check_threads(threads_of_run(config, thread_count(config)))
     with shortage_as_input_error():
         if several_ranks(config):

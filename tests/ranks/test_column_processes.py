@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from ranks.conftest import Ranks, assert_gone, assert_same, followers, in_floats
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
+from dglke_frugal.config import TrainConfig
 from dglke_frugal.models import find_model
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.columns import column_run
 from dglke_frugal.training.columns.column_config import own_step
 from dglke_frugal.training.run_training import load
 from dglke_frugal.training.start_values import STREAMS
@@ -154,6 +157,18 @@ def test_products_on_tensor_cores_go_with_columns(columns):
     assert_same(trained(columns.run(*few, "--matmul", "tf32x3")[0]), trained(columns.run(*few)[0]))
 
 
+def test_a_rank_multiplies_as_it_is_told(monkeypatch):
+    """Once --matmul was lost on the way to the ranks, which then computed as with fp32."""
+    given = {}
+    monkeypatch.setattr(column_run, "make_step", lambda config, **settings: given.update(settings))
+    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
+    run = SimpleNamespace(
+        config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
+        rank=0, device=None, peers=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
+    column_run.ColumnRun._connect(run, None)
+    assert given["matmul"] == "tf32"
+
+
 @pytest.mark.parametrize("given, sentence", [
     (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
     (["--rel_part"], "leave --partition and --rel_part out"), (["--matmul", "bf16"], "does not go with --matmul bf16"),
@@ -254,6 +269,21 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
                  [*CARRY, "--cache_policy", "lru", "--cuda_graphs", "off"]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("gpus", [[0, 0], pytest.param([0, 1], marks=two_gpus)])
+@pytest.mark.parametrize("matmul, bound", [("tf32x3", 1e-4), ("tf32", 1e-2)])
+def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
+    """Near the tables of fp32, not the same, and the same whatever way rows and scores take."""
+    given = ["-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus]
+    columns.gpu = None
+    exact, found = (trained(columns.run(*given, *more)[0]) for more in ([], ["--matmul", matmul]))
+    assert any((found[name] != exact[name]).any() for name in exact)
+    for name, array in exact.items():
+        assert np.mean(np.abs(found[name] - array) <= bound * np.abs(array).max()) >= 0.999, name
+    for more in (["--peer", "off", "--cache_ratio", 0], CARRY):
+        assert_same(trained(columns.run(*given, "--matmul", matmul, *more)[0]), found)
 
 
 @pytest.mark.cuda

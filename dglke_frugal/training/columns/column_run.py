@@ -77,7 +77,7 @@ class ColumnRun(RankRun):
         self.tables.exchange = exchange
         exchange.connect(self.peers, config.device.peer)
         self.tables.connect(self.peers)
-        self.step = make_step(own, device=self.device, exchange=exchange)
+        self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
 
     @property
     def _relation_rows(self) -> int:

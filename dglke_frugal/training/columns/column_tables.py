@@ -238,7 +238,7 @@ def _split(rows: int, columns: Columns, element: str, carried: bool) -> List[_na
     if not carried:
         return [_allocate(rows, columns.of_rank, element) for _ in range(columns.ranks)]
     first = _allocate(rows, columns.of_rank, element, columns.ranks)
-    return [first, *(_attach(first.path, rows, columns, element, part) for part in range(1, columns.ranks))]
+    return [first, *(first.part(part) for part in range(1, columns.ranks))]
 
 
 def _attach(path: str, rows: int, columns: Columns, element: str, part: Optional[int]) -> _native.HostTable:
