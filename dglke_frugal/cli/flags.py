@@ -136,8 +136,8 @@ def new_flags() -> argparse.ArgumentParser:
         choices=MATMULS,
         default=DeviceConfig.matmul,
         help="precision of matrix products on a GPU: fp32, with the CPU's bits; tf32x3, on tensor cores in three passes, as "
-        "near to exact sums but with other bits; tf32 and bf16, which no longer give DGL-KE's numbers; auto: tf32x3 on one "
-        "GPU, where it and the model have use for it, else fp32 (%(default)s)",
+        "near to exact sums but with other bits; tf32 and bf16, which no longer give DGL-KE's numbers; auto: tf32x3 "
+        "where the GPUs and the model have use for it, else fp32 (%(default)s)",
     )
     gpu.add_argument("--cuda_graphs", type=switch, nargs="?", const=True, default=True, metavar="on|off",
                      help="launch a step as one CUDA graph (on)")
