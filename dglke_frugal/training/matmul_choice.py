@@ -15,8 +15,8 @@ PRODUCTS = ("dot", "l2")  # similarities of which a step computes matrix product
 def choose_matmul(config: TrainConfig) -> TrainConfig:
     """The configuration with the precision that auto stands for; unchanged where one was asked for.
 
-    tf32x3, which is as near to exact sums as fp32 and faster, on GPUs that have tensor cores for it, where the kernels of
-    the model's step multiply matrices; elsewhere fp32, by which the tables are the CPU's.
+    tf32x3, which is as near to exact sums as fp32 and faster, on GPUs that have tensor cores for it, where the kernels
+    of the model's step multiply matrices; elsewhere fp32, by which the tables are the CPU's.
     """
     if config.device.matmul != AUTO:
         return config

@@ -147,10 +147,11 @@ struct NegativeGradients {
         regularized(s.regularized),
         aligned(s.aligned_out) {}
 
-  // Four columns of a part of a row, that begins at `part_at` in padded rows and at `part_out` in those without padding.
+  // Four columns of a part of a row, which begins at `part_at` in padded rows and at `part_out` in others.
   __device__ void write(int row, int column, float4 x, float4 y, int part_at = 0, int part_out = 0) const {
     if (row < own_rows) {
-      *reinterpret_cast<float4*>(own + row * own_stride + part_at + column) = x;  // padding takes what is beyond the end
+      float* const to = own + row * own_stride + part_at + column;
+      *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
       return;
     }
     if (regularized) add_penalty(x, y);
@@ -167,13 +168,14 @@ struct NegativeGradients {
 
  private:
   __device__ void add_penalty(float4& x, float4 y) const {
-    const auto add = [&](float& value, float slope) { value = value + factor * slope; };
-    if (norm == 3.0f) {  // one branch for all, since there is one default
-      add(x.x, fabsf(y.x) * y.x), add(x.y, fabsf(y.y) * y.y), add(x.z, fabsf(y.z) * y.z), add(x.w, fabsf(y.w) * y.w);
-      return;
-    }
-    const auto slope = [&](float z) { return slope_of_any_penalty(norm, Vec{z}).x; };
-    add(x.x, slope(y.x)), add(x.y, slope(y.y)), add(x.z, slope(y.z)), add(x.w, slope(y.w));
+    const auto add = [&](auto slope) {
+      x.x += factor * slope(Vec{y.x}).x, x.y += factor * slope(Vec{y.y}).x;
+      x.z += factor * slope(Vec{y.z}).x, x.w += factor * slope(Vec{y.w}).x;
+    };
+    if (norm == 3.0f)  // one branch for all
+      add([](Vec z) { return penalty_slope(3.0f, z); });
+    else
+      add([&](Vec z) { return slope_of_any_penalty(norm, z); });
   }
 };
 

@@ -1,8 +1,8 @@
 // Tiles of products on tensor cores: in the place of Tile<Product, ...> (tiles.cuh) where its bits are not asked for.
 //
 // In three passes a product is that of two numbers' parts (kernels/cuda/tf32.cuh), in one pass high high. Tensor cores
-// cut off what does not fit into a sum, always toward zero; so they add up kGroup depths from zero, and these sums are
-// rounded to the nearest as they are added to a result.
+// cut off what does not fit into a sum, always toward zero; so they add up a few groups of depths from zero, and these
+// sums are rounded to the nearest as they are added to a result.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -15,14 +15,15 @@
 
 namespace frugal::cuda {
 
-inline constexpr int kGroup = 8;  // depths that tensor cores add up from zero
+inline constexpr int kGroup = 8;  // depths of an instruction
 
 // How an operand's tile of kTile indices and kDepth depths lies in shared memory. Of kGroup depths a lane has kOwn
 // neighbours, from kOwn * (lane % 4) on, of an index in each octet of a warp's kOctets. Rows are padded, or words of 16
 // bytes permuted, so that the lanes' loads meet in no bank.
 template <bool kDepthMajor, int kTile, int kDepth, int kOctets>
 struct FragmentSlab {
-  static constexpr int kOwn = kGroup / 4, kTogether = kDepthMajor ? kOctets / 4 * 4 : 0;  // octets of interleaved indices
+  static constexpr int kOwn = kGroup / 4;
+  static constexpr int kTogether = kDepthMajor ? kOctets / 4 * 4 : 0;  // octets of which four are read at once
   static constexpr int kRows = kDepthMajor ? kDepth : kTile, kPitch = kDepthMajor ? kTile + 4 : kDepth;
   static constexpr int kFloats = kRows * kPitch;
   static_assert(kDepthMajor ? kTile % 8 == 0 : kDepth % 32 == 0);
@@ -110,7 +111,8 @@ struct FragmentSlab {
 };
 
 // A warp's results: 16 kTall x 8 kWide. A block's warps: kDown x kAcross of those, kSplits times, of which each takes
-// its share of the depths. kBlocks: how many a multiprocessor is to have at once.
+// its share of the depths. kRun: groups of depths that tensor cores add up from zero. kBlocks: how many a multiprocessor
+// is to have at once.
 template <int kTallOf, int kWideOf, int kDownOf, int kAcrossOf, int kSplitsOf, int kDepthOf, int kStagesOf,
           int kRunOf, int kBlocksOf>
 struct TensorShape {
