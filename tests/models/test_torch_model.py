@@ -35,7 +35,7 @@ def test_replays_recorded_runs(golden, own_module, run, own):
     recorded.meta.model = f"users_models:{own}"
     tables = recorded.host_tables()
     rows = [_native.DirectRows(table) for table in tables]
-    step = make_step(recorded.config())
+    step = make_step(recorded.config(), matmul="fp32")
     for i in range(20):
         batch = recorded.batch(i)
         for each, ids in zip(rows, (batch.entities, batch.relations)):

@@ -131,7 +131,7 @@ class ThreadRanks:
 
     def _train(self, rank, steps):
         stores, sampler = self.stores[rank], samplers(self.ranks, negatives=self.negatives)[rank]
-        step = make_step(self.config, threads=1, device=self.devices[rank])
+        step = make_step(self.config, threads=1, device=self.devices[rank], matmul="fp32")
         random = np.random.default_rng(rank)
         lookahead = self.flush.get("lookahead", 10)
         window, announced = [], 0

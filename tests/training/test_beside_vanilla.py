@@ -86,7 +86,7 @@ def replay(recording, arguments, device):
     config = TrainConfig.from_flags({**vars(cli_flags.dglke_flags().parse_args(rest)), **vars(own)})
     tables = Tables.create(config, len(recording.entities), len(recording.relations), 0, np.arange(1000), device)
     tables.entity.embeddings[:], tables.relation.embeddings[:] = recording.entities, recording.relations
-    step = make_step(step_config(config), device=device)
+    step = make_step(step_config(config), device=device, matmul="fp32")
     loop = TrainingLoop(tables, Recorded(recording), step, 0, STEPS, config.store.lookahead)
     losses = [step.take_losses().total for _ in loop]
     tables.close()

@@ -167,8 +167,7 @@ __global__ void __launch_bounds__(Wave::kThreads) wave_kernel(Step s) {
       const float* from = shared + (row % Wave::kMine * Wave::kWarp + row / Wave::kMine) * Wave::kResultPitch + value;
       const float* own =
           negatives.data + static_cast<std::int64_t>(first + row) * negatives.stride + part * s.part_stride + at;
-      to.write(first + row, at, *reinterpret_cast<const float4*>(from), *reinterpret_cast<const float4*>(own),
-               part * static_cast<int>(s.part_stride), part * static_cast<int>(s.part));
+      to.write(first + row, at, *reinterpret_cast<const float4*>(from), *reinterpret_cast<const float4*>(own), part);
     }
     __syncthreads();  // before the ring is filled again
   }

@@ -131,7 +131,7 @@ struct QueryGradients {
 // Where those of its negatives go, with regularization if they were sampled.
 struct NegativeGradients {
   float *own, *sampled;  // rows of the positives' side, if it is among the negatives; the others, from there on
-  int own_rows, own_stride, sampled_stride, part;
+  int own_rows, own_stride, sampled_stride, part, part_stride;
   float norm, factor;  // of regularization
   bool regularized, aligned;
 
@@ -142,20 +142,21 @@ struct NegativeGradients {
         own_stride(static_cast<int>(s.stride)),
         sampled_stride(static_cast<int>(s.out.negative.stride)),
         part(static_cast<int>(s.part)),
+        part_stride(static_cast<int>(s.part_stride)),
         norm(s.loss.regularization_norm),
         factor(s.loss.regularization_coefficient * norm),
         regularized(s.regularized),
         aligned(s.aligned_out) {}
 
-  // Four columns of a part of a row, which begins at `part_at` in padded rows and at `part_out` in others.
-  __device__ void write(int row, int column, float4 x, float4 y, int part_at = 0, int part_out = 0) const {
+  // Four columns of one of a row's parts.
+  __device__ void write(int row, int column, float4 x, float4 y, int which = 0) const {
     if (row < own_rows) {
-      float* const to = own + row * own_stride + part_at + column;
+      float* const to = own + row * own_stride + which * part_stride + column;
       *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
       return;
     }
     if (regularized) add_penalty(x, y);
-    float* const to = sampled + row * sampled_stride + part_out + column;
+    float* const to = sampled + row * sampled_stride + which * part + column;
     if (aligned) {
       *reinterpret_cast<float4*>(to) = x;
       return;

@@ -111,8 +111,8 @@ struct FragmentSlab {
 };
 
 // A warp's results: 16 kTall x 8 kWide. A block's warps: kDown x kAcross of those, kSplits times, of which each takes
-// its share of the depths. kRun: groups of depths that tensor cores add up from zero. kBlocks: how many a multiprocessor
-// is to have at once.
+// its share of the depths. kRun: groups of depths that tensor cores add up from zero. kBlocks: how many blocks a
+// multiprocessor is to have at once.
 template <int kTallOf, int kWideOf, int kDownOf, int kAcrossOf, int kSplitsOf, int kDepthOf, int kStagesOf,
           int kRunOf, int kBlocksOf>
 struct TensorShape {

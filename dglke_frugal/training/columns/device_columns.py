@@ -18,7 +18,7 @@ class ColumnGradients(KernelGradients):
     """As KernelGradients; config: of the rank's own columns. Ranks meet three times a step: over raw scores and over
     the weights of pairs, within compute_gradients, and over mean squares."""
 
-    def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange, matmul: str = "fp32"):
+    def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange, matmul: str):
         super().__init__(config, device, sums, matmul)
         self._exchange, self._columns = exchange, exchange.native
         self._means: Dict[BatchForm, object] = {}  # of all gradients of a step, one behind the other

@@ -10,7 +10,7 @@ from .step import Step
 from .step_config import StepConfig
 
 
-def make_step(config: StepConfig, threads: Optional[int] = None, device=None, matmul: str = "fp32", exchange=None,
+def make_step(config: StepConfig, threads: Optional[int] = None, device=None, *, matmul: str, exchange=None,
               own_model: Optional[TorchModel] = None) -> Step:
     """The step that computes `config`, on so many threads of the CPU (default: as many as CPU kernels use).
 
