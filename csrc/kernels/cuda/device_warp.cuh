@@ -8,6 +8,7 @@ namespace frugal {
 struct DeviceWarp {
   using Lanes = float;
   static constexpr unsigned kAll = 0xffffffffu;
+  static constexpr int kVectors = 4;
 
   static __device__ int lane() { return threadIdx.x % 32; }
 
@@ -28,6 +29,13 @@ struct DeviceWarp {
     if (lane() < active) sum += other;
   }
   static __device__ float broadcast(Lanes lanes, int lane) { return __shfl_sync(kAll, lanes, lane); }
+  using Divisor = float;
+  static __device__ Divisor divisor(float value) { return value; }
+  // values += (negative_rate * gradient) / deviation.
+  static __device__ void descend(Lanes (&values)[kVectors], const Lanes (&gradient)[kVectors], float negative_rate,
+                                 Divisor deviation) {
+    for (int v = 0; v < kVectors; ++v) values[v] += __fdiv_rn(negative_rate * gradient[v], deviation);
+  }
   static __device__ float square_root(float x) { return __fsqrt_rn(x); }
 };
 

@@ -20,27 +20,34 @@ __device__ inline Divisor make_divisor(float value) {
   return {value, __frcp_rn(value), is_plain_number(value) && value > 0.0f};
 }
 
-__device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
-
-// Each x becomes x / by. Where nothing can overflow or underflow, one correction by an exact residual rounds correctly,
-// since the reciprocal is (Brisebarre, Muller and Raina 2004; tests/cuda/test_emulated_quotients.cpp).
+// Each x becomes x / by, if it and all the others are numbers of usual size. Returns whether they are; else they are
+// worthless. Where nothing can overflow or underflow, one correction by an exact residual rounds correctly, since the
+// reciprocal is (Brisebarre, Muller and Raina 2004; tests/cuda/test_emulated_quotients.cpp).
 template <int kCount>
-__device__ inline void divide(float (&x)[kCount], const Divisor& by) {
+__device__ inline bool divide_plain(float (&x)[kCount], const Divisor& by) {
   bool plain = by.plain;
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) plain = plain & is_plain_number(x[k]);
-  if (plain) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const float guess = x[k] * by.reciprocal;
-      const float best = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
-      constexpr unsigned kSign = 0x80000000u;  // 0 keeps its own
-      x[k] = __uint_as_float((__float_as_uint(best) & ~kSign) | (__float_as_uint(x[k]) & kSign));
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) x[k] = any_quotient(x[k], by.value);
+  for (int k = 0; k < kCount; ++k) {
+    plain = plain & is_plain_number(x[k]);
+    const float guess = x[k] * by.reciprocal;
+    const float best = __fmaf_rn(__fmaf_rn(-by.value, guess, x[k]), by.reciprocal, guess);
+    constexpr unsigned kSign = 0x80000000u;  // 0 keeps its own
+    x[k] = __uint_as_float((__float_as_uint(best) & ~kSign) | (__float_as_uint(x[k]) & kSign));
   }
+  return plain;
+}
+
+__device__ __noinline__ static float any_quotient(float x, float by) { return __fdiv_rn(x, by); }
+
+// Each x becomes x / by, whatever they are.
+template <int kCount>
+__device__ inline void divide(float (&x)[kCount], const Divisor& by) {
+  float quotient[kCount];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) quotient[k] = x[k];
+  const bool plain = divide_plain(quotient, by);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) x[k] = plain ? quotient[k] : any_quotient(x[k], by.value);
 }
 
 }  // namespace frugal::cuda

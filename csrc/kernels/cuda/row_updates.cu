@@ -15,15 +15,16 @@ namespace frugal::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
-constexpr int kFew = 4;                   // occurrences of a row that is one warp's work; more are that of blocks
-constexpr int kVectors = 4;               // of kWarpLanes columns that a warp works on together
-constexpr int kAhead = 32;                // occurrences that a thread loads before it adds them
-constexpr std::int64_t kMostShares = 64;  // of the rows with many occurrences; 128 took longer (docs/step.md)
+constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
+constexpr int kVectors = 4;  // of kWarpLanes columns of a row in halves that a warp works on together
+constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
+constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences (docs/step.md: 256 and 1024 took longer)
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {
   TableUpdate table[kMaxTables];
   std::int64_t first_row[kMaxTables + 1];
+  bool aligned[kMaxTables];  // whether rows are as LaneColumns takes them
   float negative_rate;
   int tables;
   std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
@@ -35,13 +36,14 @@ struct Updates {
 struct RowOfTable {
   const TableUpdate* table;
   std::int64_t row;
+  bool aligned;
 };
 
 __device__ RowOfTable find_row(const Updates& work, std::int64_t unit) {
   int t = 0;
 #pragma unroll
   for (int other = 1; other < kMaxTables; ++other) t += other < work.tables && unit >= work.first_row[other];
-  return {&work.table[t], unit - work.first_row[t]};
+  return {&work.table[t], unit - work.first_row[t], work.aligned[t]};
 }
 
 // A row's occurrences: those of the first entry, then those of the second one.
@@ -105,119 +107,146 @@ __device__ void store_halves(const TableUpdate& s, float* to, std::int64_t first
       store_half(s, to, own + v * kWarpLanes, values[v], static_cast<std::uint32_t>(bits >> 16 * v) & 0xffffu);
 }
 
-// Which columns a lane has of those that a warp works on together: every 32nd one, wherever a row begins.
-struct SpreadColumns {
-  static constexpr int kOfLane = kVectors;
+// A lane's columns of those that a warp has in registers at once: four neighbours of each 128. Rows begin at 16 bytes,
+// and have a multiple of four columns.
+struct LaneColumns {
+  static constexpr int kWords = 4, kCount = 4 * kWords, kOfWarp = kCount * kWarpLanes;
 
-  static __device__ void load(const float* from, std::int64_t left, float (&x)[kOfLane]) {
+  static __device__ void load(const float* from, int left, float (&x)[kCount]) {
 #pragma unroll
-    for (int v = 0; v < kOfLane; ++v)
-      x[v] = DeviceWarp::load(from + v * kWarpLanes, active_lanes(left, v * kWarpLanes));
-  }
-  static __device__ void store(float* to, std::int64_t left, const float (&x)[kOfLane]) {
-#pragma unroll
-    for (int v = 0; v < kOfLane; ++v)
-      DeviceWarp::store(to + v * kWarpLanes, x[v], active_lanes(left, v * kWarpLanes));
-  }
-};
-
-// Four neighbours, in rows that begin at 16 bytes and have a multiple of four columns: a quarter of the loads.
-struct NeighbourColumns {
-  static constexpr int kOfLane = 4;
-
-  static __device__ void load(const float* from, std::int64_t left, float (&x)[kOfLane]) {
-    const int at = kOfLane * DeviceWarp::lane();
-    const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
-    x[0] = word.x, x[1] = word.y, x[2] = word.z, x[3] = word.w;
-  }
-  static __device__ void store(float* to, std::int64_t left, const float (&x)[kOfLane]) {
-    const int at = kOfLane * DeviceWarp::lane();
-    if (at < left) *reinterpret_cast<float4*>(to + at) = {x[0], x[1], x[2], x[3]};
-  }
-};
-
-// Moves a row of `dim` columns by each of its `count` gradients in turn, by a warp: move(k, step) turns a gradient into
-// what is added, store(first, values) stores a lane's columns from `first` on.
-template <typename Columns, typename Move, typename Store>
-__device__ void move_columns(const float* record, const float* const (&gradient)[kFew], int count, std::int64_t dim,
-                             Move move, Store store) {
-  constexpr int kOfLane = Columns::kOfLane;
-  for (std::int64_t first = 0; first < dim; first += kOfLane * kWarpLanes) {
-    float values[kOfLane];
-    Columns::load(record + first, dim - first, values);
-#pragma unroll
-    for (int k = 0; k < kFew; ++k) {
-      if (k >= count) break;
-      float step[kOfLane];
-      Columns::load(gradient[k] + first, dim - first, step);
-      move(k, step);
-#pragma unroll
-      for (int v = 0; v < kOfLane; ++v) values[v] += step[v];
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
+      x[4 * w] = word.x, x[4 * w + 1] = word.y, x[4 * w + 2] = word.z, x[4 * w + 3] = word.w;
     }
-    store(first, values);
   }
+  static __device__ void store(float* to, int left, const float (&x)[kCount]) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      if (at < left) *reinterpret_cast<float4*>(to + at) = {x[4 * w], x[4 * w + 1], x[4 * w + 2], x[4 * w + 3]};
+    }
+  }
+};
+
+// A row's few occurrences, which the first lanes of a warp have looked up.
+struct FewOccurrences {
+  const StepGradients& gradients;
+  int of_first, count;
+  int place;     // of the lane's own
+  float square;  // its mean square
+
+  __device__ explicit FewOccurrences(const Occurrences& all)
+      : gradients(*all.gradients), of_first(all.of_first), count(all.count), place(0), square(0.0f) {
+    const int lane = DeviceWarp::lane();
+    if (lane >= count) return;
+    place = static_cast<int>(all.place(lane));
+    square = all.entry(lane).squares[place];
+  }
+  // By all lanes: number k.
+  __device__ const float* gradient(int k) const {
+    const EntryGradients& entry = gradients.entry[k < of_first ? 0 : 1];
+    return entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
+  }
+};
+
+// A row as its update finds and leaves it.
+struct RowMove {
+  const float* record;
+  float* to;
+  float negative_rate, state;
+  Divisor first, last;  // deviations
+
+  __device__ RowMove(const TableUpdate& s, std::int64_t u, std::int64_t stride, float rate)
+      : record(s.records + u * stride), to(target_of(s.memory, s.writes.leave[u], s.writes.target[u])),
+        negative_rate(rate), state(record[s.memory.dim]) {}
+
+  __device__ void add_squares(const FewOccurrences& few) {
+    float after_first = state;
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      state += __shfl_sync(DeviceWarp::kAll, few.square, k);
+      if (k < few.of_first) after_first = state;
+    }
+    first = deviation_of(after_first), last = deviation_of(state);
+  }
+};
+
+// Whatever its numbers, and wherever its rows begin: by a warp.
+__device__ __noinline__ void update_row_anyhow(const TableUpdate& s, std::int64_t u, float negative_rate) {
+  update_row<DeviceWarp>(s.memory, s.writes.leave[u], s.writes.target[u], s.records + u * s.memory.record_stride(),
+                         s.gradients, u, -negative_rate, 0);
 }
 
-// By a warp, each lane of which looks one of the occurrences up.
+// A row in halves, by a warp.
+__device__ void update_half_row(const TableUpdate& s, std::int64_t u, const FewOccurrences& few, const RowMove& move) {
+  const std::int64_t dim = s.memory.dim;
+  for (std::int64_t first = 0; first < dim; first += kVectors * kWarpLanes) {
+    const auto load = [&](const float* from, float (&x)[kVectors]) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        x[v] = DeviceWarp::load(from + first + v * kWarpLanes, active_lanes(dim - first, v * kWarpLanes));
+    };
+    float values[kVectors];
+    load(move.record, values);
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      float step[kVectors];
+      load(few.gradient(k), step);
+#pragma unroll
+      for (float& each : step) each = move.negative_rate * each;
+      divide(step, k < few.of_first ? move.first : move.last);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) values[v] += step[v];
+    }
+    store_halves(s, move.to, first, values, u);
+  }
+  if (DeviceWarp::lane() == 0) move.to[s.memory.embedding_floats()] = move.state;
+}
+
+// By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be of no usual size the
+// row is moved once more, from its record, which no row leaves to.
 template <bool kHalves>
-__device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences,
+__device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
                                  float negative_rate) {
-  const RowDestination leave = s.writes.leave[u];
-  const std::int64_t target = s.writes.target[u], dim = s.memory.dim;
+  const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalves && s.memory.in_halves();
-  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
-  float state = record[dim];
-  const int lane = DeviceWarp::lane(), count = occurrences.count;
-  touch(record, dim);
-  int place = 0;
-  float square = 0.0f;
-  if (lane < count) {
-    place = static_cast<int>(occurrences.place(lane));
-    square = occurrences.entry(lane).squares[place];
-  }
-  const float* gradient[kFew];
-  float* const to = target_of(s.memory, leave, target);
-  auto places = reinterpret_cast<std::uintptr_t>(record) | reinterpret_cast<std::uintptr_t>(to);
-#pragma unroll
-  for (int k = 0; k < kFew; ++k) {
-    const EntryGradients& entry = occurrences.entry(k);
-    gradient[k] = entry.values + __shfl_sync(DeviceWarp::kAll, place, k) * entry.stride;
-    if (k >= count) continue;
-    touch(gradient[k], dim);
-    places |= reinterpret_cast<std::uintptr_t>(gradient[k]);
-  }
-  if (leave == RowDestination::kGradient) {
-#pragma unroll
-    for (int k = 0; k < kFew; ++k)
-      if (k < count) copy_row<DeviceWarp>(to + k * s.memory.record_stride(), gradient[k], dim);
+  RowMove row(s, u, kHalves ? s.memory.record_stride() : s.memory.stride, negative_rate);
+  const FewOccurrences few(occurrences);
+  if (s.writes.leave[u] == RowDestination::kGradient) {
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k)
+      copy_row<DeviceWarp>(row.to + k * s.memory.record_stride(), few.gradient(k), dim);
     return;
   }
-  float after_first = state;
-#pragma unroll
-  for (int k = 0; k < kFew; ++k) {
-    const float mean = __shfl_sync(DeviceWarp::kAll, square, k);
-    if (k < count) state += mean;
-    if (k < occurrences.of_first) after_first = state;
+  if (rounds) {
+    row.add_squares(few);
+    return update_half_row(s, u, few, row);
   }
-  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
-  const auto move = [&](int k, auto& step) {
+  if (!aligned) return update_row_anyhow(s, u, negative_rate);
+  float values[LaneColumns::kCount], step[LaneColumns::kCount];  // on their way while mean squares are
+  LaneColumns::load(row.record, dim, values);
+  LaneColumns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
+  row.add_squares(few);
+  bool plain = true;
+  for (int first = 0;;) {
+#pragma unroll 1
+    for (int k = 0; k < few.count; ++k) {
+      if (k > 0) LaneColumns::load(few.gradient(k) + first, dim - first, step);
 #pragma unroll
-    for (float& each : step) each = negative_rate * each;
-    divide(step, k < occurrences.of_first ? first_deviation : last_deviation);
-  };
-  if (rounds)
-    move_columns<SpreadColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
-      store_halves(s, to, first, values, u);
-    });
-  else if (places % sizeof(float4) == 0 && dim % NeighbourColumns::kOfLane == 0)
-    move_columns<NeighbourColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
-      NeighbourColumns::store(to + first, dim - first, values);
-    });
-  else
-    move_columns<SpreadColumns>(record, gradient, count, dim, move, [&](std::int64_t first, const auto& values) {
-      SpreadColumns::store(to + first, dim - first, values);
-    });
-  if (lane == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
+      for (float& each : step) each = row.negative_rate * each;
+      plain = plain & divide_plain(step, k < few.of_first ? row.first : row.last);
+#pragma unroll
+      for (int v = 0; v < LaneColumns::kCount; ++v) values[v] += step[v];
+    }
+    if (!__all_sync(DeviceWarp::kAll, plain)) return update_row_anyhow(s, u, negative_rate);
+    LaneColumns::store(row.to + first, dim - first, values);
+    first += LaneColumns::kOfWarp;
+    if (first >= dim) break;
+    LaneColumns::load(row.record + first, dim - first, values);
+    LaneColumns::load(few.gradient(0) + first, few.count > 0 ? dim - first : 0, step);
+  }
+  if (DeviceWarp::lane() == 0) row.to[dim] = row.state;
 }
 
 // As update_row_alone, by a block for each slice, a thread for each column.
@@ -275,10 +304,15 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 #pragma unroll
         for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
           step[k] = i + k < end ? negative_rate * gradients[i + k][column] : 0.0f;
-        divide(step, deviation);
+        if (divide_plain(step, deviation)) {
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k)
-          if (i + k < end) value += step[k];
+          for (int k = 0; k < kAhead; ++k)
+            if (i + k < end) value += step[k];
+        } else {
+#pragma unroll 1
+          for (int k = i; k < end && k < i + kAhead; ++k)
+            value += any_quotient(negative_rate * gradients[k][column], deviation.value);
+        }
       }
     };
     for (int first = 0; first < count; first += kThreads) {
@@ -299,7 +333,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 // The first blocks each take a slice of the rows with many occurrences in a share, the others a row per warp.
 // kHalves: whether a table has rows in halves.
 template <bool kHalves>
-__global__ void __launch_bounds__(kThreads, 8) update_kernel(const __grid_constant__ Updates work) {
+__global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
@@ -309,7 +343,7 @@ __global__ void __launch_bounds__(kThreads, 8) update_kernel(const __grid_consta
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
     if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-      update_row_alone<kHalves>(*at.table, at.row, occurrences, work.negative_rate);
+      update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate);
     return;
   }
   const int slice = static_cast<int>(blockIdx.x / work.shares);
@@ -345,6 +379,17 @@ __global__ void __launch_bounds__(kThreads)
   if (DeviceWarp::lane() == 0) squares[row] = mean[0];
 }
 
+// Whether all rows of a table and of its gradients begin at 16 bytes, and have a multiple of four columns.
+bool is_aligned(const TableUpdate& table) {
+  const RowMemory& memory = table.memory;
+  const auto begins = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % sizeof(float4) == 0; };
+  bool aligned = memory.dim % 4 == 0 && memory.stride % 4 == 0 && begins(memory.host_rows) && begins(memory.cache) &&
+                 begins(memory.staging) && begins(table.records);
+  for (int e = 0; e < table.gradients.entries; ++e)
+    aligned = aligned && begins(table.gradients.entry[e].values) && table.gradients.entry[e].stride % 4 == 0;
+  return aligned;
+}
+
 cudaStream_t stream_of(const Launch& launch) { return reinterpret_cast<cudaStream_t>(launch.stream); }
 
 unsigned blocks_of_warps(std::int64_t count) { return static_cast<unsigned>((count + kWarps - 1) / kWarps); }
@@ -358,6 +403,7 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   std::int64_t widest = 1;
   for (int t = 0; t < work.tables; ++t) {
     work.table[t] = tables[t];
+    work.aligned[t] = is_aligned(tables[t]);
     widest = std::max(widest, tables[t].memory.dim);
     work.first_row[t + 1] = work.first_row[t] + tables[t].writes.count;
   }
@@ -365,8 +411,8 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   if (rows == 0) return;
   const auto in_halves = [](const TableUpdate& each) { return each.memory.in_halves(); };
   const auto kernel = std::any_of(tables.begin(), tables.end(), in_halves) ? update_kernel<true> : update_kernel<false>;
-  work.shares = std::min(rows, kMostShares);
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
+  work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   const unsigned blocks = static_cast<unsigned>(work.many_blocks()) + blocks_of_warps(rows);
   kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");

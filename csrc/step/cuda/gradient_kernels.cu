@@ -322,7 +322,8 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
            "gradients of pairs", s);
   launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
          "gradients of positives", s);
-  launch(sums_kernel, sum_blocks(s), kSumThreads, sum_floats(s), stream, "sums of gradients", s);
+  const auto sum_up = sum_threads(s) == kShortSumThreads ? sums_kernel<kShortSumThreads> : sums_kernel<kSumThreads>;
+  launch(sum_up, sum_blocks(s), sum_threads(s), sum_floats(s), stream, "sums of gradients", s);
 }
 
 template <typename Program, typename P, typename Scores>

@@ -10,24 +10,30 @@
 
 namespace frugal::cuda {
 
-constexpr int kWarp = 32, kSumThreads = 128, kSumWarps = kSumThreads / kWarp;
-constexpr int kSumsAhead = 8;  // occurrences that are loaded before they are added
+constexpr int kWarp = 32;
+constexpr int kSumsAhead = 4;  // occurrences that are loaded before they are added
+// A thread has four columns, so that short rows take blocks of half as many threads.
+constexpr int kSumThreads = 128, kShortSumThreads = 64;
+inline int sum_threads(const Step& s) {
+  return s.model.entity_dim <= 4 * kShortSumThreads ? kShortSumThreads : kSumThreads;
+}
 
 // By one block: sums in a fixed order, added to the running ones.
+template <int kThreads>
 __device__ inline void add_losses(const Step& s) {
   double positive = 0.0, negative = 0.0, penalty = 0.0;
 #pragma unroll 8
-  for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kSumThreads) {
+  for (std::int64_t i = threadIdx.x; i < s.batch.positives; i += kThreads) {
     positive += s.facts[i].positive_loss;
     negative += s.facts[i].negative_loss;
   }
   if (s.regularized) {
 #pragma unroll 8
-    for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kSumThreads) penalty += s.entity_regularization[i];
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[0]; i += kThreads) penalty += s.entity_regularization[i];
 #pragma unroll 8
-    for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kSumThreads) penalty += s.relation_regularization[i];
+    for (std::int64_t i = threadIdx.x; i < s.batch.counts[1]; i += kThreads) penalty += s.relation_regularization[i];
   }
-  add_to_sums<kSumThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
+  add_to_sums<kThreads>(s.loss, s.batch.positives, positive, negative, penalty, s.out.losses);
 }
 
 // Stores the mean square of a row in shared memory; by a warp.
@@ -40,23 +46,24 @@ __device__ inline void store_mean_square(const float* row, std::int64_t dim, int
 
 // By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
 // regularization.
+template <int kThreads>
 __device__ inline void sum_positives(const Step& s, std::int64_t row, float* total) {
-  __shared__ std::int32_t places[kSumThreads];  // of occurrences, looked up together
+  __shared__ std::int32_t places[kThreads];  // of occurrences, looked up together
   const std::int32_t begin = s.batch.positive_offset[row];
   const int count = s.batch.positive_offset[row + 1] - begin;
   if (count == 0) return;  // no positive, or a row that only pads
   const std::int64_t dim = s.model.entity_dim;
   const float norm = s.loss.regularization_norm, factor = s.loss.regularization_coefficient * norm;
   float* out = s.out.positive.data + row * s.out.positive.stride;
-  for (std::int64_t start = 0; start < dim; start += 4 * kSumThreads) {
+  for (std::int64_t start = 0; start < dim; start += 4 * kThreads) {
     const std::int64_t column = start + 4 * threadIdx.x;
     float own[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) own[j] = s.regularized && column + j < dim ? s.entity(row)[column + j] : 0.0f;
     float4 sum;
-    for (int first = 0; first < count; first += kSumThreads) {
-      const int there = count - first < kSumThreads ? count - first : kSumThreads;
-      if (start == 0 || count > kSumThreads) {
+    for (int first = 0; first < count; first += kThreads) {
+      const int there = count - first < kThreads ? count - first : kThreads;
+      if (start == 0 || count > kThreads) {
         __syncthreads();  // the last ones have been used
         if (threadIdx.x < there) places[threadIdx.x] = s.batch.positive_occurrence[begin + first + threadIdx.x];
         __syncthreads();
@@ -98,25 +105,26 @@ inline std::int64_t gradient_rows(const Step& s) {
   return s.chunks * s.batch.negatives_per_chunk + s.batch.positives;
 }
 inline std::int64_t sum_blocks(const Step& s) {
-  return 1 + s.batch.most_entities + pieces(gradient_rows(s), kSumWarps);
+  return 1 + s.batch.most_entities + pieces(gradient_rows(s), sum_threads(s) / kWarp);
 }
 // Floats of a row in shared memory: a block has one for each warp.
 __host__ __device__ inline std::int64_t sum_stride(const Step& s) {
   const std::int64_t most = s.model.entity_dim > s.model.relation_dim ? s.model.entity_dim : s.model.relation_dim;
   return (most + 3) / 4 * 4;
 }
-inline std::int64_t sum_floats(const Step& s) { return kSumWarps * sum_stride(s); }
+inline std::int64_t sum_floats(const Step& s) { return sum_threads(s) / kWarp * sum_stride(s); }
 
 // One block adds up losses, one per distinct entity its positives; then a warp takes the mean square of a negative's or
 // a relation's gradient.
-__global__ void __launch_bounds__(kSumThreads) sums_kernel(Step s) {
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
-  if (block < 0) return add_losses(s);
-  if (block < s.batch.most_entities) return sum_positives(s, block, shared);
+  if (block < 0) return add_losses<kThreads>(s);
+  if (block < s.batch.most_entities) return sum_positives<kThreads>(s, block, shared);
   block -= s.batch.most_entities;
   const std::int64_t negatives = s.chunks * s.batch.negatives_per_chunk;
-  std::int64_t row = block * kSumWarps + threadIdx.x / kWarp;
+  std::int64_t row = block * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (row >= negatives + s.batch.positives) return;
   const bool is_negative = row < negatives;
   if (!is_negative) row -= negatives;

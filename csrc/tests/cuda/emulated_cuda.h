@@ -217,6 +217,7 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
   emulation::meet_lanes(mask);
   return votes;
 }
+inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == mask; }
 
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
