@@ -60,6 +60,7 @@ struct Step {
   float* leaf;                                             // (2 B, leaf_stride): gradients of heads, then of tails
   Shares shares;
   Mirrors mirrors;                                         // of weights and facts
+  Mirrors square_mirrors;                                  // of mean squares, where other ranks' memory is near
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
@@ -107,6 +108,11 @@ struct Step {
 #pragma unroll
     for (int m = 0; m < kMostRanks - 1; ++m)
       if (m < mirrors.count) *reinterpret_cast<float4*>(mirrors.at[m] + (at - mirrors.own)) = value;
+  }
+  // Stores a mean square, for all ranks that read it in their own memory.
+  FRUGAL_DEVICE void give_square(float* at, float value) const {
+    *at = value;
+    for (int m = 0; m < square_mirrors.count; ++m) square_mirrors.at[m][at - square_mirrors.own] = value;
   }
   // Where column p of a row lies in one that is cut into padded parts.
   FRUGAL_DEVICE std::int64_t place(std::int64_t p) const { return p < part ? p : p - part + part_stride; }
@@ -176,6 +182,7 @@ inline void lay_out_shares(Step& s, const DeviceExchange& exchange) {
   s.mirrors = exchange.weights;
   s.weight = exchange.weights.own;
   s.facts = reinterpret_cast<Facts*>(s.weight + s.batch.positives * s.weight_stride);
+  if (exchange.near) s.square_mirrors = exchange.squares.own;
   s.out.positive_square = exchange.squares.own.own;
   s.out.negative_square = s.out.positive_square + s.batch.most_entities;
   s.out.relation_square = s.out.negative_square + s.chunks * s.batch.negatives_per_chunk;

@@ -173,23 +173,24 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(Step s) {
 }
 
 // By a block, whose half-warps share a row: from a query's comparisons through scores and losses to the weights of its
-// pairs.
-template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, typename Values>
+// pairs. kVectors: of a row, or 0 for any number.
+template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
 __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, float* shared) {
   const LossSpec loss = with_known<kKnown>(s.loss);
+  const std::int64_t stride = kVectors > 0 ? kVectors * kLanes : s.weight_stride;
   const std::int64_t chunk = edge / s.batch.chunk_size;
   const float importance = s.batch.weight ? s.batch.weight[edge] : 1.0f;
   QueryRow row;
   row.values = shared;
-  row.slope = row.values + s.weight_stride;
-  float* square = row.slope + s.weight_stride;
+  row.slope = row.values + stride;
+  float* square = row.slope + stride;
   row.negatives = s.columns;
-  row.vectors = s.weight_stride / kLanes;
+  row.vectors = stride / kLanes;
   row.own = s.own > 0 ? edge % s.batch.chunk_size : -1;
   row.negative_square = square;
-  row.terms = square + s.weight_stride;
-  raw.load(s.comparison + edge * s.weight_stride, s.weight_stride, row.values);
-  if (kSquared) raw.load(s.negative_square + chunk * s.weight_stride, s.weight_stride, square);
+  row.terms = square + stride;
+  raw.load(s.comparison + edge * stride, stride, row.values);
+  if (kSquared) raw.load(s.negative_square + chunk * stride, stride, square);
   row.query_square = kSquared ? raw.value(s.query_square + edge) : 0.0f;
   row.gamma = s.model.gamma;
   Facts facts = {};
@@ -205,15 +206,15 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
     facts.score_gradient = row.scale * positive.derivative;
   }
   meet_teams();
-  for (std::int64_t j = 4 * threadIdx.x; j < s.weight_stride; j += 4 * kThreads)
-    s.give(s.weight + edge * s.weight_stride + j, *reinterpret_cast<const float4*>(row.values + j));
+  for (std::int64_t j = 4 * threadIdx.x; j < stride; j += 4 * kThreads)
+    s.give(s.weight + edge * stride + j, *reinterpret_cast<const float4*>(row.values + j));
   if (row_team() != 0) return;
   if (kSquared)
     facts.weight_sum = sum_row(s.columns, [&](std::int64_t j, auto read) { return read(row.values + j); });
   if constexpr (Program::kSimilarity == Similarity::kModulus) {
     bool plain = true;
 #pragma unroll 8
-    for (std::int64_t j = lane(); j < s.weight_stride; j += kLanes) plain = plain & is_plain_weight(row.values[j]);
+    for (std::int64_t j = lane(); j < stride; j += kLanes) plain = plain & is_plain_weight(row.values[j]);
     facts.plain = __ballot_sync(half_warp(), !plain) == 0 ? 1.0f : 0.0f;
   }
   float* const to = reinterpret_cast<float*>(s.facts + edge);
@@ -225,10 +226,10 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
 // first: of the positives.
-template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, typename Values>
+template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
 __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
   extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared, kKnown>(s, first + blockIdx.x, Values{s}, shared);
+  lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -289,8 +290,10 @@ void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
   if (own.rows() == 0) return;
   with_known_loss(s.loss, [&](auto known) {
-    launch(loss_kernel<Program, Scores, P::kSquared, known(), Values>, own.rows(), kThreads, loss_floats(s), stream,
-           "losses", s, own.first);
+    with_known_vectors<known()>(s.weight_stride / kLanes, [&](auto vectors) {
+      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, own.rows(), kThreads,
+             loss_floats(s), stream, "losses", s, own.first);
+    });
   });
 }
 

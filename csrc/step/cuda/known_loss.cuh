@@ -2,8 +2,10 @@
 // took half as long again (docs/step.md).
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
+#include "linalg/simd.h"
 #include "loss/loss.h"
 
 namespace frugal::cuda {
@@ -29,6 +31,15 @@ void with_known_loss(const LossSpec& loss, Body body) {
     body(std::integral_constant<KnownLoss, KnownLoss::kAdversarialSoftplus>());
   else
     body(std::integral_constant<KnownLoss, KnownLoss::kSoftplus>());
+}
+
+// Calls body with the vectors of a row of scores: those of 256 negatives, DGL-KE's default, or 0 for any number.
+template <KnownLoss kKnown, typename Body>
+void with_known_vectors(std::int64_t vectors, Body body) {
+  constexpr int kOfDefault = 256 / kLanes;
+  if constexpr (kKnown != KnownLoss::kAny)
+    if (vectors == kOfDefault) return body(std::integral_constant<int, kOfDefault>());
+  body(std::integral_constant<int, 0>());
 }
 
 }  // namespace frugal::cuda

@@ -37,11 +37,11 @@ __device__ inline void add_losses(const Step& s) {
 }
 
 // Stores the mean square of a row in shared memory; by a warp.
-__device__ inline void store_mean_square(const float* row, std::int64_t dim, int power, float* to) {
+__device__ inline void store_mean_square(const Step& s, const float* row, std::int64_t dim, int power, float* to) {
   const float* const gradient[1] = {row};
   float mean[1];
   warp_mean_squares<DeviceWarp, 1>(gradient, dim, power, mean);
-  if (DeviceWarp::lane() == 0) *to = mean[0];
+  if (DeviceWarp::lane() == 0) s.give_square(to, mean[0]);
 }
 
 // By a block, four columns of a distinct entity per thread: its occurrences among the positives added up, in order, and
@@ -98,7 +98,7 @@ __device__ inline void sum_positives(const Step& s, std::int64_t row, float* tot
       if (column + j < dim) out[column + j] = values[j];
   }
   __syncthreads();
-  if (threadIdx.x < kWarp) store_mean_square(total, dim, s.entity_power, s.out.positive_square + row);
+  if (threadIdx.x < kWarp) store_mean_square(s, total, dim, s.entity_power, s.out.positive_square + row);
 }
 
 inline std::int64_t gradient_rows(const Step& s) {
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(Step s) {
   float* copy = shared + threadIdx.x / kWarp * sum_stride(s);
   start_copy<kWarp>(copy, rows.data + row * rows.stride, dim);
   finish_copies(DeviceWarp::kAll);
-  store_mean_square(copy, dim, is_negative ? s.entity_power : s.relation_power,
+  store_mean_square(s, copy, dim, is_negative ? s.entity_power : s.relation_power,
                     (is_negative ? s.out.negative_square : s.out.relation_square) + row);
 }
 

@@ -191,7 +191,9 @@ class DeviceRanks {
         x.squares.of[other] = squares(near ? begin(rank) : host, ranks, other);
         x.to[other] = scores(other == rank || near ? begin(other) : host, rank);
         x.far_part[other] = near ? nullptr : scores(host, other);
-        if (near && other != rank) x.weights.at[x.weights.count++] = begin(other);
+        if (!near || other == rank) continue;
+        x.weights.at[x.weights.count++] = begin(other);
+        x.squares.own.at[x.squares.own.count++] = squares(begin(other), ranks, rank);
       }
       if (!near) x.weights.at[x.weights.count++] = host;
       exchanges_.push_back(x);
@@ -199,9 +201,12 @@ class DeviceRanks {
   }
   const cuda::DeviceExchange& operator[](int rank) const { return exchanges_[rank]; }
   void take_squares(int rank, Gradients& from) const {
-    const float* next = exchanges_[rank].squares.own.own;
+    const float* const own = exchanges_[rank].squares.own.own;
+    const float* next = own;
     for (auto& each : from.squares) {
       std::copy_n(next, each.size(), each.begin());
+      for (const cuda::DeviceExchange& other : exchanges_)  // each has them, where devices reach each other
+        if (other.near) EXPECT_TRUE(std::equal(each.begin(), each.end(), other.squares.of[rank] + (next - own)));
       next += each.size();
     }
   }
