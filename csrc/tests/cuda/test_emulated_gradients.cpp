@@ -416,6 +416,8 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
       expect_same_of_ranks(GetParam(), {5, 1, 30, 10, degree_negatives}, adversarial, 4, near, random);
       if (near == degree_negatives)  // more rows and columns than a tile
         expect_same_of_ranks(GetParam(), {70, 2, 37, 18, degree_negatives}, adversarial, 2, near, random);
+      if (!degree_negatives)  // as many as there are kernels of losses for
+        expect_same_of_ranks(GetParam(), {3, 2, 256, 10, false}, adversarial, 2, near, random);
     }
 }
 
@@ -433,6 +435,11 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   // More rows and columns than a tile, and none that fit one; then numbers whose squares are subnormal.
   for (const Sizes& sizes : {Sizes{70, 2, 37, 50, true}, Sizes{5, 2, 130, 128, false}, Sizes{33, 1, 40, 402, false}})
     for (const float scale : {1.0f, 1e-14f}) expect_same(name, sizes, adversarial, scale, false, random);
+  // As many negatives as there are kernels of losses for.
+  for (const LossSpec& loss : {LossSpec{}, adversarial, pairwise}) {
+    expect_same(name, {3, 2, 256, 20, false}, loss, 1.0f, true, random);
+    expect_same(name, {6, 1, 250, 10, true}, loss, 1.0f, false, random);
+  }
   // Positives that have negatives of their own.
   expect_same(name, {1, 7, 40, 50, false}, adversarial, 1.0f, false, random);
   // More negatives than a warp keeps, and more occurrences of a row than a block looks up at once.

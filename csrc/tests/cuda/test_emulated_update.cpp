@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cuda/row_updates.h"
@@ -22,8 +22,9 @@ struct Entry {
   std::vector<std::int32_t> offset{0}, order;
 };
 
-// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes.
-Entry random_entry(std::int64_t dim, float scale, int which, std::mt19937& random) {
+// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes. last: the scale of the last
+// columns.
+Entry random_entry(std::int64_t dim, float scale, float last, int which, std::mt19937& random) {
   Entry entry;
   for (std::int64_t u = 0; u < kRows; ++u) {
     const auto most = dim > 300 ? 40 : dim > 10 ? 100 : 700;
@@ -35,7 +36,8 @@ Entry random_entry(std::int64_t dim, float scale, int which, std::mt19937& rando
   std::shuffle(entry.order.begin(), entry.order.end(), random);
   std::normal_distribution<float> normal;
   entry.values.resize(entry.order.size() * dim);
-  for (float& value : entry.values) value = scale * normal(random);
+  for (std::size_t i = 0; i < entry.values.size(); ++i)
+    entry.values[i] = (static_cast<std::int64_t>(i) % dim < dim - 20 ? scale : last) * normal(random);
   const auto count = static_cast<std::int64_t>(entry.order.size());
   entry.squares.resize(entry.order.size());
   cuda::mean_squares(entry.values.data(), dim, count, dim, entry.squares.data(), {});
@@ -54,8 +56,10 @@ struct Case {
   std::vector<std::int64_t> target;
   StepGradients gradients{};
 
-  Case(std::int64_t width, float scale, int entry_count, std::int32_t rows, std::mt19937& random)
-      : dim(width), used(rows), entries{random_entry(dim, scale, 0, random), random_entry(dim, scale, 1, random)} {
+  Case(std::int64_t width, float scale, float last, int entry_count, std::int32_t rows, std::mt19937& random)
+      : dim(width),
+        used(rows),
+        entries{random_entry(dim, scale, last, 0, random), random_entry(dim, scale, last, 1, random)} {
     memory.dim = dim;
     memory.stride = RowLayout::for_dim(dim).stride;
     records.resize(kRows * memory.stride);
@@ -105,13 +109,15 @@ struct Case {
 };
 
 // The scales reach gradients of usual size, subnormal ones, and none at all; rows have more occurrences than a block
-// has threads, and more columns.
+// has threads, and more columns, or than a warp has registers for, of which only the last are of no usual size.
 TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
   std::mt19937 random(1);
-  const std::pair<std::int64_t, float> cases[] = {{1, 1e-40f}, {7, 1.0f}, {127, 0.0f}, {400, 1.0f}, {600, 1e-40f}};
-  for (const auto& [dim, scale] : cases) {
-    SCOPED_TRACE(scale);
-    const Case one(dim, scale, 2, kRows, random), two(3, scale, 1, kRows, random), three(40, scale, 0, 10, random);
+  const std::tuple<std::int64_t, float, float> cases[] = {{1, 1e-40f, 1e-40f}, {7, 1.0f, 1.0f},   {127, 0.0f, 0.0f},
+                                                          {400, 1.0f, 1.0f},   {600, 1.0f, 1e-40f}, {600, 1e-40f, 1.0f}};
+  for (const auto& [dim, scale, last] : cases) {
+    SCOPED_TRACE(testing::Message() << scale << ", " << last);
+    const Case one(dim, scale, last, 2, kRows, random), two(3, scale, last, 1, kRows, random);
+    const Case three(40, scale, last, 0, 10, random);
     const TableUpdate updates[] = {one.update(), two.update(), three.update()};
     cuda::update({updates, dim == 7 ? 1u : 3u}, 0.1f, {});
     one.expect_bits_of_the_host();
