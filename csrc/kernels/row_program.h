@@ -241,7 +241,7 @@ FRUGAL_WARP_CODE void copy_row(float* to, const float* from, std::int64_t dim) {
 
 // Row u leaves its step: updated into its target, or its gradients copied there. `record`: the row as the step read it.
 // Every element is written once, so a target in mapped host memory is only ever stored to. A device shares the work out
-// otherwise (cuda/row_updates.cu), with the same operations for each element.
+// otherwise (cuda/row_updates.cu), with the same operations for each element, and takes this where it cannot.
 template <class Warp>
 FRUGAL_WARP_CODE void update_row(const RowMemory& memory, RowDestination leave, std::int64_t target,
                                  const float* record, const StepGradients& gradients, std::int64_t u,
