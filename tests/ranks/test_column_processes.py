@@ -161,7 +161,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     """Once --matmul was lost on the way to the ranks, which then computed as with fp32."""
     given = {}
     monkeypatch.setattr(column_run, "make_step", lambda config, **settings: given.update(settings))
-    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
+    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_, **__: None))
     run = SimpleNamespace(
         config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
         rank=0, device=None, peers=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
@@ -260,13 +260,13 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
 @pytest.mark.parametrize("model, element", [*((model, "fp32") for model in MODELS), ("TransE_l2", "fp16"),
                                             ("TransE_l2", "bf16"), ("RotatE", "fp16")])
 def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
-    """Through peer access and through host memory, with and without a cache, also of rows that are evicted, and with
-    rows that they carry for each other."""
+    """Through peer access and through host memory, with and without a cache, also of rows that are evicted, with rows
+    that they carry for each other, and with tables on the devices, where kernels hold the meetings themselves."""
     given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
     columns.gpu = None
-    for more in ([], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
+    for more in ([], ["--flush", "none"], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
                  [*CARRY, "--cache_policy", "lru", "--cuda_graphs", "off"]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
 
@@ -282,7 +282,7 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     assert any((found[name] != exact[name]).any() for name in exact)
     for name, array in exact.items():
         assert np.mean(np.abs(found[name] - array) <= bound * np.abs(array).max()) >= 0.999, name
-    for more in (["--peer", "off", "--cache_ratio", 0], CARRY):
+    for more in (["--flush", "none"], ["--flush", "none", "--peer", "off"], ["--peer", "off", "--cache_ratio", 0], CARRY):
         assert_same(trained(columns.run(*given, "--matmul", matmul, *more)[0]), found)
 
 

@@ -225,11 +225,13 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
 // Floats of shared memory: a row five times.
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
-// first: of the positives.
+// own: this device's share of the positives, a block each; of none there may be a block that only comes to the meeting.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
-__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
+__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, Share own) {
   extern __shared__ __align__(16) float shared[];
-  lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
+  hold(s.meeting, 1);
+  const std::int64_t edge = own.first + blockIdx.x;
+  if (edge < own.end) lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, edge, Values{s}, shared);
 }
 
 // A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
@@ -288,11 +290,12 @@ void launch_comparisons(const Step& s, cudaStream_t stream) {
 template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
-  if (own.rows() == 0) return;
+  const std::int64_t blocks = s.meeting.posted ? std::max<std::int64_t>(own.rows(), 1) : own.rows();
+  if (blocks == 0) return;
   with_known_loss(s.loss, [&](auto known) {
     with_known_vectors<known()>(s.weight_stride / kLanes, [&](auto vectors) {
-      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, own.rows(), kThreads,
-             loss_floats(s), stream, "losses", s, own.first);
+      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, blocks, kThreads, loss_floats(s),
+             stream, "losses", s, own);
     });
   });
 }
@@ -300,7 +303,7 @@ void launch_losses(const Step& s, cudaStream_t stream) {
 // Ranks meet; what has been written to host memory is fetched.
 template <typename OfOthers>
 void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
-  meet(exchange, reinterpret_cast<std::uintptr_t>(stream));
+  meet_in_step(exchange, reinterpret_cast<std::uintptr_t>(stream));
   if (exchange.near || exchange.ranks == 1) return;
   enqueue(of_others(s, exchange), stream);
 }

@@ -75,7 +75,8 @@ class ColumnRun(RankRun):
         own = own_step(step_config(config), ranks)
         exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
         self.tables.exchange = exchange
-        exchange.connect(self.peers, config.device.peer)
+        on_device = not own_config(config).uses_engine  # so that devices do nothing beside their steps
+        exchange.connect(self.peers, config.device.peer, holds=on_device)
         self.tables.connect(self.peers)
         self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
 
