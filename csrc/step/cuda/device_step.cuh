@@ -41,7 +41,8 @@ struct Step {
   RecordReads entity_reads, relation_reads;
   DeviceGradients out;
   bool regularized;
-  bool aligned_out;  // whether the rows of out.positive and out.negative allow for stores of 16 bytes
+  bool aligned_out;     // whether the rows of out.positive and out.negative allow for stores of 16 bytes
+  bool aligned_leaves;  // whether records allow for loads of 16 bytes, and the rows of out.relation for stores
   int entity_power, relation_power;  // sum_level_power
   // Per chunk: the positives' own side, if negatives include it, then the sampled ones.
   std::int64_t chunks, own, columns;

@@ -9,6 +9,7 @@
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/known_loss.cuh"
+#include "step/cuda/leaf_gradients.cuh"
 #include "step/cuda/modulus_wave.cuh"
 #include "step/cuda/pair_passes.cuh"
 #include "step/cuda/shared_copy.cuh"
@@ -234,8 +235,9 @@ __global__ void __launch_bounds__(kThreads) loss_kernel(Step s, Share own) {
   if (edge < own.end) lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, edge, Values{s}, shared);
 }
 
-// A half-warp per edge: from the gradients of its query and its score to those of its leaves, of which the relation's
-// is ready then. A leaf on the side of the chunk's own negatives has its gradient as a negative added.
+// Where tiles have not made them (leaf_gradients.cuh). A half-warp per edge: from the gradients of its query and its
+// score to those of its leaves, of which the relation's is ready then. A leaf on the side of the chunk's own negatives
+// has its gradient as a negative added.
 template <typename Program>
 __global__ void __launch_bounds__(kThreads) leaves_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
@@ -300,6 +302,25 @@ void launch_losses(const Step& s, cudaStream_t stream) {
   });
 }
 
+template <typename P, typename Queries>
+void launch_pulls(const Step& s, cudaStream_t stream) {
+  launch(pull_kernel<P, Queries>, pull_blocks<P>(s), PullTile<P, true>::kThreads, pull_floats<P, Queries>(), stream,
+         "gradients of pairs", s);
+}
+
+// Gradients of pairs, then of leaves, in one launch where that is possible.
+template <typename Program, typename P>
+void launch_gradients(const Step& s, cudaStream_t stream) {
+  if constexpr (IsByColumns<Program>)
+    if (LeafGradients<Program>::can_take(s)) return launch_pulls<P, LeafGradients<Program>>(s, stream);
+  if constexpr (Program::kSimilarity == Similarity::kModulus)
+    launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
+  else
+    launch_pulls<P, QueryGradients>(s, stream);
+  launch(leaves_kernel<Program>, pieces(s.batch.positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
+         "gradients of positives", s);
+}
+
 // Ranks meet; what has been written to host memory is fetched.
 template <typename OfOthers>
 void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
@@ -310,7 +331,6 @@ void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_o
 
 template <typename Program, typename P, typename Scores>
 void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
-  const std::int64_t positives = s.batch.positives;
   launch(prepare_kernel<Program>, edge_blocks(s) + pieces(SingleRow::count(s), kTeams), kThreads,
          kTeams * prepare_floats(s), stream, "queries", s);
   launch_comparisons<P>(s, stream);
@@ -321,13 +341,7 @@ void run(const Step& s, const DeviceExchange* exchange, cudaStream_t stream) {
   } else {
     launch_losses<Program, P, Scores, OwnValues<kThreads>>(s, stream);
   }
-  if constexpr (Program::kSimilarity == Similarity::kModulus)
-    launch(wave_kernel, wave_blocks(s), Wave::kThreads, Wave::kFloats, stream, "gradients of pairs", s);
-  else
-    launch(pull_kernel<P>, pull_blocks<P>(s), PullTile<P, true>::kThreads, pull_floats<P>(), stream,
-           "gradients of pairs", s);
-  launch(leaves_kernel<Program>, pieces(positives, kTeams), kThreads, kTeams * EdgeRows::floats(s), stream,
-         "gradients of positives", s);
+  launch_gradients<Program, P>(s, stream);
   const auto sum_up = sum_threads(s) == kShortSumThreads ? sums_kernel<kShortSumThreads> : sums_kernel<kSumThreads>;
   launch(sum_up, sum_blocks(s), sum_threads(s), sum_floats(s), stream, "sums of gradients", s);
 }
@@ -372,6 +386,7 @@ void compute_gradients(const ModelSpec& model, const LossSpec& loss, bool degree
     return rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows.data) % sizeof(float4) == 0;
   };
   s.aligned_out = s.part % 4 == 0 && aligned(out.positive) && aligned(out.negative);
+  s.aligned_leaves = s.part % 4 == 0 && aligned(entities) && aligned(relations) && aligned(out.relation);
   lay_out(s);
   if (exchange) lay_out_shares(s, *exchange);
   const auto stream = reinterpret_cast<cudaStream_t>(stream_address);

@@ -117,27 +117,40 @@ __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlo
     }
 }
 
-// Where the gradients of a chunk's queries go.
-struct QueryGradients {
+// What pull_tile wants of where gradients go, for those that need nothing besides but a row's own words.
+struct TakesOwnWords {
+  static constexpr int kFloatsOfRow = 0;
+  using Words = float4;
+  static __device__ void start(const Step&, int, int, int, float*) {}
+  static __device__ Words words(int, int, const float* own) { return *reinterpret_cast<const float4*>(own); }
+  static __device__ float4 own_of(Words own) { return own; }
+};
+
+// Where the gradients of a chunk's queries go, if those of its leaves are made of them later.
+struct QueryGradients : TakesOwnWords {
+  const Facts* facts;
   float* rows;
   int stride;
 
-  __device__ QueryGradients(const Step& s, int chunk)
-      : rows(s.query_gradient + chunk * s.batch.chunk_size * s.stride), stride(static_cast<int>(s.stride)) {}
+  __device__ QueryGradients(const Step& s, int chunk, int, const float*)
+      : facts(s.facts + chunk * s.batch.chunk_size),
+        rows(s.query_gradient + chunk * s.batch.chunk_size * s.stride),
+        stride(static_cast<int>(s.stride)) {}
+  __device__ float weight_sum(int row) const { return facts[row].weight_sum; }
   // Four columns; padding takes what is beyond the end.
-  __device__ void write(int row, int column, float4 x, float4) const {
+  __device__ void write(int row, int column, float4 x, Words) const {
     *reinterpret_cast<float4*>(rows + row * stride + column) = x;
   }
 };
 
 // Where those of its negatives go, with regularization if they were sampled.
-struct NegativeGradients {
+struct NegativeGradients : TakesOwnWords {
   float *own, *sampled;  // rows of the positives' side, if it is among the negatives; the others, from there on
   int own_rows, own_stride, sampled_stride, part, part_stride;
-  float norm, factor;  // of regularization
-  bool regularized, aligned;
+  AddedPenalty penalty;
+  bool aligned;
 
-  __device__ NegativeGradients(const Step& s, int chunk)
+  __device__ NegativeGradients(const Step& s, int chunk, int = 0, const float* = nullptr)
       : own(s.own_gradient + chunk * s.batch.chunk_size * s.stride),
         sampled(s.out.negative.data + (chunk * s.batch.negatives_per_chunk - s.own) * s.out.negative.stride),
         own_rows(static_cast<int>(s.own)),
@@ -145,9 +158,7 @@ struct NegativeGradients {
         sampled_stride(static_cast<int>(s.out.negative.stride)),
         part(static_cast<int>(s.part)),
         part_stride(static_cast<int>(s.part_stride)),
-        norm(s.loss.regularization_norm),
-        factor(s.loss.regularization_coefficient * norm),
-        regularized(s.regularized),
+        penalty(s.loss, s.regularized),
         aligned(s.aligned_out) {}
 
   // Four columns of one of a row's parts.
@@ -157,7 +168,7 @@ struct NegativeGradients {
       *reinterpret_cast<float4*>(to) = x;  // padding takes what is beyond the end
       return;
     }
-    if (regularized) add_penalty(x, y);
+    penalty.add(x, y);
     float* const to = sampled + row * sampled_stride + which * part + column;
     if (aligned) {
       *reinterpret_cast<float4*>(to) = x;
@@ -168,28 +179,24 @@ struct NegativeGradients {
     for (int k = 0; k < 4; ++k)
       if (column + k < part) to[k] = value[k];
   }
-
- private:
-  __device__ void add_penalty(float4& x, float4 y) const {
-    const auto add = [&](auto slope) {
-      x.x += factor * slope(Vec{y.x}).x, x.y += factor * slope(Vec{y.y}).x;
-      x.z += factor * slope(Vec{y.z}).x, x.w += factor * slope(Vec{y.w}).x;
-    };
-    if (norm == 3.0f)  // one branch for all
-      add([](Vec z) { return penalty_slope(3.0f, z); });
-    else
-      add([&](Vec z) { return slope_of_any_penalty(norm, z); });
-  }
 };
 
-// A tile of gradients of rows `mine` (queries or negatives), over the rows `theirs`. to.write(row, column, values, own)
-// takes four neighbouring columns, of which those below s.part count, and the row's own.
+// A tile of gradients of queries or negatives, over the others of their chunk. To, where they go, has
+//   kFloatsOfRow: of shared memory, for what it needs of a row
+//   start(s, chunk, first row, rows, shared): starts copies to there, which have come when the first slab has
+//   To(s, chunk, first row, shared): when the tile has been folded, so that it takes no registers before
+//   words(row, column, own): loads what it needs of four neighbouring columns, of which the row's own are at `own`
+//   own_of(words): the row's own
+//   write(row, column, values, words): takes the four, of which those below s.part count
+//   weight_sum(row): of a query, for L2.
 template <typename P, bool kOfNegatives, typename To>
-__device__ void pull_tile(const Step& s, float* shared, int tile, const Operand& weights, const Operand& mine,
-                          const Operand& theirs, const Facts* facts, const To& to) {
+__device__ void pull_tile(const Step& s, float* shared, int chunk, int tile) {
   using T = PullTile<P, kOfNegatives>;
   const int part = static_cast<int>(s.part), across = (part + T::kColumns - 1) / T::kColumns;
   const int first_row = tile / across * T::kRows, first_column = tile % across * T::kColumns;
+  const Operand queries = s.queries(chunk, s.query), negatives = s.negatives(chunk);
+  const Operand mine = kOfNegatives ? negatives : queries, theirs = kOfNegatives ? queries : negatives;
+  To::start(s, chunk, first_row, T::kRows, shared + T::kSharedFloats);
   typename T::Sums sum = {};
   typename T::Sums own = {};
   if constexpr (P::Pull::kOwn) {
@@ -202,19 +209,20 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
       }
   }
   constexpr bool kColumnSums = P::kSquared && kOfNegatives;  // of a negative's weights
-  T::template fold<kColumnSums>(shared, weights, first_row, theirs, first_column, theirs.rows, own, sum);
+  T::template fold<kColumnSums>(shared, s.weights(chunk), first_row, theirs, first_column, theirs.rows, own, sum);
+  const To to(s, chunk, first_row, shared + T::kSharedFloats);
   constexpr int kWords = T::kMicroColumns / 4;
-  float4 own_words[T::kMicroRows][kWords];  // all of which are under way before one is waited for
+  typename To::Words words[T::kMicroRows][kWords];  // all of which are under way before one is waited for
   float total[T::kMicroRows];
 #pragma unroll
   for (int i = 0; i < T::kMicroRows; ++i) {
     const int row = first_row + T::row(i) < mine.rows ? first_row + T::row(i) : mine.rows - 1;
-    if constexpr (P::kSquared) total[i] = kOfNegatives ? T::left_sum(shared, T::row(i)) : facts[row].weight_sum;
+    if constexpr (P::kSquared && kOfNegatives) total[i] = T::left_sum(shared, T::row(i));
+    if constexpr (P::kSquared && !kOfNegatives) total[i] = to.weight_sum(row);
 #pragma unroll
     for (int j = 0; j < kWords; ++j) {
       const int column = first_column + T::column(i, 4 * j), last = mine.part - 4;
-      own_words[i][j] =
-          *reinterpret_cast<const float4*>(mine.data + row * mine.stride + (column < last ? column : last));
+      words[i][j] = to.words(row, column, mine.data + row * mine.stride + (column < last ? column : last));
     }
   }
 #pragma unroll
@@ -222,17 +230,18 @@ __device__ void pull_tile(const Step& s, float* shared, int tile, const Operand&
 #pragma unroll
     for (int j = 0; j < kWords; ++j) {
       const int row = first_row + T::row(i), column = first_column + T::column(i, 4 * j);
-      const float4 y = own_words[i][j];
       float4 x = {sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]};
       if constexpr (P::kSquared) {
+        const float4 y = to.own_of(words[i][j]);
         x.x = __fmaf_rn(total[i], y.x, 0.0f - x.x), x.y = __fmaf_rn(total[i], y.y, 0.0f - x.y);
         x.z = __fmaf_rn(total[i], y.z, 0.0f - x.z), x.w = __fmaf_rn(total[i], y.w, 0.0f - x.w);
       }
-      if (row < mine.rows && column < part) to.write(row, column, x, y);
+      if (row < mine.rows && column < part) to.write(row, column, x, words[i][j]);
     }
 }
 
-template <typename P>
+// Queries: what becomes of the gradients of queries.
+template <typename P, typename Queries>
 __global__ void __launch_bounds__(PullTile<P, true>::kThreads, PullTile<P, true>::kBlocks) pull_kernel(Step s) {
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
@@ -244,11 +253,9 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads, PullTile<P, true>
   const int tiles_of_queries = across * down_queries, tiles = across * (down_queries + down_negatives);
   const int chunk = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   if (tile < tiles_of_queries)
-    pull_tile<P, false>(s, shared, tile, s.weights(chunk), s.queries(chunk, s.query), s.negatives(chunk),
-                        s.facts + chunk * s.batch.chunk_size, QueryGradients(s, chunk));
+    pull_tile<P, false, Queries>(s, shared, chunk, tile);
   else
-    pull_tile<P, true>(s, shared, tile - tiles_of_queries, s.weights(chunk), s.negatives(chunk),
-                       s.queries(chunk, s.query), nullptr, NegativeGradients(s, chunk));
+    pull_tile<P, true, NegativeGradients>(s, shared, chunk, tile - tiles_of_queries);
 }
 
 template <typename P>
@@ -257,9 +264,14 @@ std::int64_t compare_blocks(const Step& s) {
   return s.chunks * pieces(s.batch.chunk_size, T::kRows) * pieces(s.columns, T::kColumns);
 }
 
-template <typename P>
+template <typename P, bool kOfNegatives, typename To>
+constexpr int tile_floats() {
+  using T = PullTile<P, kOfNegatives>;
+  return T::kSharedFloats + T::kRows * To::kFloatsOfRow;
+}
+template <typename P, typename Queries>
 constexpr int pull_floats() {
-  return std::max(PullTile<P, false>::kSharedFloats, PullTile<P, true>::kSharedFloats);
+  return std::max(tile_floats<P, false, Queries>(), tile_floats<P, true, NegativeGradients>());
 }
 
 template <typename P>

@@ -139,10 +139,8 @@ struct TensorTile : S {
   static_assert(kRows * kWords % kThreads == 0);
   using Sums = float[kMicroRows][kMicroColumns];
 
-  static __device__ int row(int m) { return (m * kThreads + static_cast<int>(threadIdx.x)) / kWords; }
-  static __device__ int column(int m, int j) {
-    return (m * kThreads + static_cast<int>(threadIdx.x)) % kWords * 4 + j;
-  }
+  static __device__ int row(int m) { return word(m) / kWords; }
+  static __device__ int column(int m, int j) { return word(m) % kWords * 4 + j; }
 
   // Adds to sum. shared: kSharedFloats, 16-byte aligned, free again after the block's next barrier, but for what
   // left_sum reads. kLeftSums: whether it is wanted.
@@ -215,6 +213,10 @@ struct TensorTile : S {
   }
 
  private:
+  // Which of the words of results is a thread's m-th. The last thread has the first one: if threads counted as they do
+  // for copies, compilers would keep the quotients from there in registers, all through the loop.
+  static __device__ int word(int m) { return m * kThreads + kThreads - 1 - static_cast<int>(threadIdx.x); }
+
   static constexpr int kOwn = Left::kOwn, kTurns = kDepth / (kGroup * kSplits);
   static_assert(kTurns % kRun == 0);
 
