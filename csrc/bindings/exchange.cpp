@@ -98,17 +98,14 @@ void bind_exchange(nb::module_& module) {
           "Of this rank's memory on the current CUDA device, for `connect` in the processes of the others.")
       .def(
           "connect",
-          [](Exchange& self, const std::vector<nb::bytes>& handles, bool holds) {
+          [](Exchange& self, const std::vector<nb::bytes>& handles) {
             std::vector<std::string> each;
             for (const nb::bytes& handle : handles) each.emplace_back(handle.c_str(), handle.size());
-            self.peer_memory().connect(each, holds);
+            self.peer_memory().connect(each);
           },
-          "handles"_a, "holds"_a = false,
+          "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
-          "registered. holds: whether the kernels of a step hold its meetings themselves, with handles: then no rank may "
-          "wait for what another's device does beside its steps. DeviceError if the system refuses.")
-      .def_prop_ro("held", [](Exchange& self) { return self.connected() && self.device().held(); },
-                   "Whether the kernels of a step hold its meetings: update_tables that over mean squares.")
+          "registered. DeviceError if the system refuses.")
       .def("gather", &gather, "arrays"_a, "stream"_a = 0,
            "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
            "there; get all others', in two meetings. The exchange has room for a rank's rows, each rounded up to four "

@@ -19,7 +19,6 @@ class Exchange final : public ColumnRanks {
     if (!device_) device_ = std::make_unique<cuda::PeerMemory>(host_);
     return *device_;
   }
-  bool connected() const { return device_ != nullptr; }
   const cuda::DeviceExchange& device() {
     if (!device_) throw std::logic_error("the exchange is not connected");
     return device_->exchange();

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "bindings/exchange.h"
 #include "bindings/named.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
@@ -29,7 +28,6 @@ namespace frugal {
 namespace {
 
 using namespace bindings;
-using bindings::Rows;  // not the step's
 using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
@@ -118,33 +116,12 @@ TableUpdate table_update(const Update& given) {
   return update;
 }
 
-// Mean squares that an update says to be at a place of `means` are at that place of each rank's part of the exchange.
-void join_squares(std::vector<TableUpdate>& updates, const cuda::DeviceExchange& exchange, const Vector<float>& means) {
-  const float* const first = exchange.squares.of[0];
-  for (TableUpdate& update : updates)
-    for (int e = 0; e < update.gradients.entries; ++e) {
-      EntryGradients& entry = update.gradients.entry[e];
-      require(entry.squares >= means.data() && entry.squares < means.data() + means.size(),
-              "mean squares that ranks meet over lie among those of the exchange");
-      entry.squares = first + (entry.squares - means.data());
-      entry.square_parts = exchange.ranks;
-      entry.next_part = exchange.ranks > 1 ? exchange.squares.of[1] - first : 0;
-    }
-}
-
-void update_tables(const std::vector<Update>& given, float learning_rate, std::uintptr_t stream,
-                   const std::optional<std::tuple<Exchange*, Vector<float>>>& ranks) {
+void update_tables(const std::vector<Update>& given, float learning_rate, std::uintptr_t stream) {
   require(given.size() >= 1 && given.size() <= cuda::kMaxTables, "one to three tables are updated together");
   std::vector<TableUpdate> updates;
   for (const Update& each : given) updates.push_back(table_update(each));
   const bool is_cuda = on_cuda(std::get<6>(given.front()));
   const nb::gil_scoped_release release;
-  if (ranks) {
-    const cuda::DeviceExchange& exchange = std::get<0>(*ranks)->device();
-    require(is_cuda && exchange.held(), "ranks meet in an update on devices, where kernels hold the meetings of a step");
-    join_squares(updates, exchange, std::get<1>(*ranks));
-    return cuda::update(updates, learning_rate, {stream}, exchange.in_step);
-  }
   if (is_cuda) return cuda::update(updates, learning_rate, {stream});
   for (const TableUpdate& each : updates)
     cpu::update(each.memory, each.writes, each.records, each.gradients, learning_rate, each.rounding);
@@ -278,7 +255,7 @@ void bind_kernels(nb::module_& module) {
       "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
       "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
-      "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0, "ranks"_a.none() = nb::none(),
+      "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "
       "cache, staging, leave, target, records, entries, used, rounding). used (1,) int32: how many rows there are, the "
       "others only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
@@ -286,9 +263,7 @@ void bind_kernels(nb::module_& module) {
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
       "may be None on the CPU). rounding: None, or of rows in halves (fp16 or bf16, seed, table, step (1,) int64, ids "
       "of the rows (U,) int64, which columns of whole rows these are: at most two ranges (first, count), none for all), "
-      "by which they are rounded at random. ranks: None, or of ranks with columns that hold the meeting over mean squares "
-      "here an Exchange that holds meetings, and the array among which the entries' mean squares lie: not read, but each "
-      "rank's part of the exchange at the same places. Runs where `records` lies.");
+      "by which they are rounded at random. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,
              "squares[i] (n,) = mean square of values[i] (n, dim), in the order of sums that updates are made of "
              "(csrc/optim/mean_square.h). Runs where `squares` lies.");

@@ -33,14 +33,14 @@ def as_bytes(write_backs: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(write_backs).view(np.uint8).reshape(len(write_backs), WRITE_BACK.itemsize)
 
 
-def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0, ranks=None) -> None:
+def update_tables(updates: Sequence[tuple], learning_rate: float, stream: int = 0) -> None:
     """Row-wise Adagrad for the rows of a step, of one to three tables together.
 
     updates: for each table (dim, host, cache, staging, leave, target, records, entries, used, rounding), as
     _native.update_tables takes them; rounding may be left out for rows of floats, and the mean squares of an entry's
-    gradients everywhere: they are then computed here. ranks: as _native.update_tables takes them.
+    gradients everywhere: they are then computed here.
     """
-    _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream, ranks)
+    _native.update_tables([_complete(stream, *update) for update in updates], learning_rate, stream)
 
 
 def _complete(stream: int, dim, host, cache, staging, leave, target, records, entries, used, rounding=None) -> tuple:

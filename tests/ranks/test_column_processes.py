@@ -161,7 +161,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     """Once --matmul was lost on the way to the ranks, which then computed as with fp32."""
     given = {}
     monkeypatch.setattr(column_run, "make_step", lambda config, **settings: given.update(settings))
-    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_, **__: None))
+    monkeypatch.setattr(column_run, "StepExchange", lambda *_: SimpleNamespace(connect=lambda *_: None))
     run = SimpleNamespace(
         config=TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 12, "gpu": [0, 1], "matmul": "tf32"}),
         rank=0, device=None, peers=None, tables=SimpleNamespace(connect=lambda _: None), _exchange_size=lambda: None)
@@ -261,7 +261,7 @@ two_gpus = pytest.mark.skipif(len(_native.cuda_devices(with_free_memory=False)[0
                                             ("TransE_l2", "bf16"), ("RotatE", "fp16")])
 def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     """Through peer access and through host memory, with and without a cache, also of rows that are evicted, with rows
-    that they carry for each other, and with tables on the devices, where kernels hold the meetings themselves."""
+    that they carry for each other, and with tables on the devices."""
     given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])

@@ -2,7 +2,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
-#include "device/last_block.cuh"
+#include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/row_movement.cuh"
 
 namespace frugal::cuda {

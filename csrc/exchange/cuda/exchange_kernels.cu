@@ -4,7 +4,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
-#include "device/last_block.cuh"
+#include "kernels/cuda/last_block.cuh"
 
 namespace frugal::cuda {
 namespace {
@@ -56,10 +56,6 @@ unsigned blocks_of(std::int64_t words) {
 void meet(const DeviceExchange& exchange, std::uintptr_t stream) {
   meet_kernel<<<1, kMostRanks, 0, reinterpret_cast<cudaStream_t>(stream)>>>(exchange);
   cuda_check(cudaGetLastError(), "launching a meeting of devices");
-}
-
-void meet_in_step(const DeviceExchange& exchange, std::uintptr_t stream) {
-  if (!exchange.held()) meet(exchange, stream);
 }
 
 void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream) {

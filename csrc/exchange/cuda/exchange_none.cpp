@@ -8,8 +8,6 @@ bool reach_each_other(int, int) { return false; }
 
 void meet(const DeviceExchange&, std::uintptr_t) { throw DeviceError("this build has no CUDA kernels"); }
 
-void meet_in_step(const DeviceExchange&, std::uintptr_t) { throw DeviceError("this build has no CUDA kernels"); }
-
 void average(const DeviceExchange&, std::int64_t, float*, std::uintptr_t) {
   throw DeviceError("this build has no CUDA kernels");
 }
@@ -28,6 +26,6 @@ std::string PeerBuffer::handle() const { return {}; }
 char* PeerBuffer::open(const std::string&) { return nullptr; }
 
 PeerMemory::PeerMemory(HostExchange& exchange) : host_(exchange), memory_(0, "") {}
-void PeerMemory::connect(const std::vector<std::string>&, bool) {}
+void PeerMemory::connect(const std::vector<std::string>&) {}
 
 }  // namespace frugal::cuda

@@ -7,7 +7,6 @@
 namespace frugal::cuda {
 
 inline constexpr int kSpins = 256;  // between two looks at whether somebody has failed
-inline constexpr unsigned kNanosecondsBetweenLooks = 40;  // of each of many blocks
 
 __device__ inline std::uint64_t next_number(const DeviceExchange& x) {
   return *static_cast<volatile std::uint64_t*>(x.posted) + 1;
@@ -56,35 +55,6 @@ __device__ inline void part_ways(const DeviceExchange& x) {
   const std::uint64_t number = next_number(x);  // before any block can say that all are done
   __syncthreads();
   if (threadIdx.x == 0 && atomicInc(x.blocks_done, gridDim.x - 1) == gridDim.x - 1) *x.posted = number;
-}
-
-// By all blocks of a kernel: `meetings` are held by kernels behind it.
-__device__ inline void count_meetings(const HeldMeeting& x, int meetings) {
-  if (x.posted != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *x.posted += meetings;
-}
-
-// By all blocks of a kernel, of kWords threads at least, before they read what others have written: waits until all ranks have come to the meeting,
-// behind which `later` more have been counted. If somebody has failed, nobody uses what follows.
-__device__ inline void hold(const HeldMeeting& x, int later) {
-  if (x.posted == nullptr) return;
-  const std::uint64_t number = *x.posted - later;
-  constexpr std::int64_t kLine = kExchangeLine / sizeof(std::uint64_t);
-  if (blockIdx.x == 0 && threadIdx.x < HeldMeeting::kWords) {
-    __threadfence_system();  // what kernels before have written comes before the words
-    for (int other = 0; other < x.ranks; ++other)
-      if (other != x.rank) *static_cast<volatile std::uint64_t*>(x.tell[other] + threadIdx.x * kLine) = number;
-  }
-  const int other = static_cast<int>(threadIdx.x);
-  if (other < x.ranks && other != x.rank) {
-    const std::uint64_t* const word = x.hear[other] + blockIdx.x % HeldMeeting::kWords * kLine;
-    bool failed = false;
-    for (int spins = 1; !failed && *static_cast<const volatile std::uint64_t*>(word) < number; ++spins) {
-      __nanosleep(kNanosecondsBetweenLooks);
-      failed = spins % kSpins == 0 && *static_cast<const volatile std::uint32_t*>(x.failed);
-    }
-    load_acquire(word);  // what its rank wrote before comes before what this block reads
-  }
-  __syncthreads();
 }
 
 }  // namespace frugal::cuda

@@ -7,17 +7,11 @@
 namespace frugal::cuda {
 namespace {
 
-// Words of the others, then the counters of this rank, then the others' words for meetings that kernels hold, then the
-// regions: weights, scores and squares of all ranks.
-constexpr std::size_t kCounters = kMostRanks * kExchangeLine, kHeldWords = kCounters + kExchangeLine,
-                      kOfRank = HeldMeeting::kWords * kExchangeLine, kRegions = kHeldWords + kMostRanks * kOfRank;
+// Words of the others, then the counters of this rank, then the regions: weights, scores and squares of all ranks.
+constexpr std::size_t kCounters = kMostRanks * kExchangeLine, kRegions = kCounters + kExchangeLine;
 
 std::uint64_t* word_of(char* memory, int rank) {
   return reinterpret_cast<std::uint64_t*>(memory + static_cast<std::size_t>(rank) * kExchangeLine);
-}
-
-std::uint64_t* held_word_of(char* memory, int rank) {
-  return reinterpret_cast<std::uint64_t*>(memory + kHeldWords + static_cast<std::size_t>(rank) * kOfRank);
 }
 
 void add(Mirrors& mirrors, float* at) { mirrors.at[mirrors.count++] = at; }
@@ -48,7 +42,7 @@ float* PeerMemory::part_in(char* memory, ExchangeRegion region, int rank) const 
   return scores + host_.ranks() * floats.scores + rank * floats.squares;
 }
 
-void PeerMemory::connect(const std::vector<std::string>& handles, bool holds) {
+void PeerMemory::connect(const std::vector<std::string>& handles) {
   const int rank = host_.rank(), ranks = host_.ranks();
   char* const here = memory_.data();
   if (!handles.empty() && static_cast<int>(handles.size()) != ranks)
@@ -95,13 +89,7 @@ void PeerMemory::connect(const std::vector<std::string>& handles, bool holds) {
     add(x.squares.own, part_in(there, kSquares, rank));
     x.tell[other] = word_of(there, rank);
     x.hear[other] = word_of(here, other);
-    x.in_step.tell[other] = held_word_of(there, rank);
-    x.in_step.hear[other] = held_word_of(here, other);
   }
-  x.in_step.rank = rank;
-  x.in_step.ranks = ranks;
-  x.in_step.failed = x.failed;
-  x.in_step.posted = x.near && holds ? x.posted : nullptr;
   device_ = x;
 }
 

@@ -20,9 +20,8 @@ class PeerMemory {
   // What another process opens; to be given to `connect` there.
   std::string handle() const { return memory_.handle(); }
 
-  // handles: of all ranks, in their order; empty: parts and words go through the segment. holds: whether kernels hold
-  // the meetings of a step (exchange_kernels.h), if there are handles.
-  void connect(const std::vector<std::string>& handles, bool holds);
+  // handles: of all ranks, in their order; empty: parts and words go through the segment.
+  void connect(const std::vector<std::string>& handles);
 
   // After connect.
   const DeviceExchange& exchange() const { return device_; }

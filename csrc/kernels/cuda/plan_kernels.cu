@@ -1,5 +1,5 @@
 #include "device/cuda_check.h"
-#include "device/last_block.cuh"
+#include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/cuda/row_movement.cuh"
 

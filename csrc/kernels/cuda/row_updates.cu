@@ -4,7 +4,6 @@
 #include <string>
 
 #include "device/cuda_check.h"
-#include "exchange/cuda/meeting.cuh"
 #include "kernels/cuda/device_warp.cuh"
 #include "kernels/cuda/quotients.cuh"
 #include "kernels/word_copy.h"
@@ -26,7 +25,6 @@ struct Updates {
   TableUpdate table[kMaxTables];
   std::int64_t first_row[kMaxTables + 1];
   bool aligned[kMaxTables];  // whether rows are as LaneColumns takes them
-  HeldMeeting meeting;       // of ranks that each have a part of the mean squares
   float negative_rate;
   int tables;
   std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
@@ -143,7 +141,7 @@ struct FewOccurrences {
     const int lane = DeviceWarp::lane();
     if (lane >= count) return;
     place = static_cast<int>(all.place(lane));
-    square = all.entry(lane).square(place);
+    square = all.entry(lane).squares[place];
   }
   // By all lanes: number k.
   __device__ const float* gradient(int k) const {
@@ -270,7 +268,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     if (i < count) {
       const EntryGradients& entry = occurrences.entry(i);
       const std::int64_t place = occurrences.place(i);
-      squares[threadIdx.x] = entry.square(place);
+      squares[threadIdx.x] = entry.squares[place];
       gradients[threadIdx.x] = entry.values + place * entry.stride;
     }
     __syncthreads();
@@ -337,7 +335,6 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
 template <bool kHalves>
 __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
-  hold(work.meeting, 0);
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
   if (blockIdx.x >= work.many_blocks()) {
@@ -399,9 +396,8 @@ unsigned blocks_of_warps(std::int64_t count) { return static_cast<unsigned>((cou
 
 }  // namespace
 
-void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch, const HeldMeeting& meeting) {
+void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch) {
   Updates work{};
-  work.meeting = meeting;
   work.negative_rate = -learning_rate;
   work.tables = static_cast<int>(tables.size());
   std::int64_t widest = 1;
@@ -412,7 +408,7 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
     work.first_row[t + 1] = work.first_row[t] + tables[t].writes.count;
   }
   const std::int64_t rows = work.first_row[work.tables];
-  if (rows == 0) return;  // of all ranks
+  if (rows == 0) return;
   const auto in_halves = [](const TableUpdate& each) { return each.memory.in_halves(); };
   const auto kernel = std::any_of(tables.begin(), tables.end(), in_halves) ? update_kernel<true> : update_kernel<false>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);

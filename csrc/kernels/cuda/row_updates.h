@@ -4,17 +4,15 @@
 #include <cstdint>
 #include <span>
 
-#include "exchange/cuda/exchange_kernels.h"
 #include "kernels/cuda/plan_kernels.h"
 
 namespace frugal::cuda {
 
 inline constexpr int kMaxTables = 3;  // entities, relations, projections
 
-// Updates the rows of at most kMaxTables tables in one launch. Every entry has its mean squares; meeting: where ranks
-// meet over them, if they have not. Throws DeviceError if the launch fails.
-void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch,
-            const HeldMeeting& meeting = {});
+// Updates the rows of at most kMaxTables tables in one launch. Every entry has its mean squares. Throws DeviceError if
+// the launch fails.
+void update(std::span<const TableUpdate> tables, float learning_rate, const Launch& launch);
 
 // squares[i] = mean square of row i of values (rows, dim), `stride` floats apart. Throws DeviceError likewise.
 void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares,

@@ -5,7 +5,7 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
-#include "device/last_block.cuh"
+#include "kernels/cuda/last_block.cuh"
 #include "replicas/cuda/place_of.cuh"
 
 namespace frugal::cuda {

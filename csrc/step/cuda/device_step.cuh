@@ -62,7 +62,6 @@ struct Step {
   Shares shares;
   Mirrors mirrors;                                         // of weights and facts
   Mirrors square_mirrors;                                  // of mean squares, where other ranks' memory is near
-  HeldMeeting meeting;                                     // of the kernels that read what other ranks write
   float *entity_regularization, *relation_regularization;  // (most_entities,), (most_relations,) times reads
 
   FRUGAL_DEVICE const float* entity(std::int64_t slot) const { return entities.data + slot * entities.stride; }
@@ -185,7 +184,6 @@ inline void lay_out_shares(Step& s, const DeviceExchange& exchange) {
   s.weight = exchange.weights.own;
   s.facts = reinterpret_cast<Facts*>(s.weight + s.batch.positives * s.weight_stride);
   if (exchange.near) s.square_mirrors = exchange.squares.own;
-  s.meeting = exchange.in_step;
   s.out.positive_square = exchange.squares.own.own;
   s.out.negative_square = s.out.positive_square + s.batch.most_entities;
   s.out.relation_square = s.out.negative_square + s.chunks * s.batch.negatives_per_chunk;

@@ -226,13 +226,11 @@ __device__ void lose_query(const Step& s, std::int64_t edge, const Values& raw, 
 // Floats of shared memory: a row five times.
 std::int64_t loss_floats(const Step& s) { return 5 * s.weight_stride; }
 
-// own: this device's share of the positives, a block each; of none there may be a block that only comes to the meeting.
+// first: of the positives.
 template <typename Program, typename Scores, bool kSquared, KnownLoss kKnown, int kVectors, typename Values>
-__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, Share own) {
+__global__ void __launch_bounds__(kThreads) loss_kernel(Step s, std::int64_t first) {
   extern __shared__ __align__(16) float shared[];
-  hold(s.meeting, 1);
-  const std::int64_t edge = own.first + blockIdx.x;
-  if (edge < own.end) lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, edge, Values{s}, shared);
+  lose_query<Program, Scores, kSquared, kKnown, kVectors>(s, first + blockIdx.x, Values{s}, shared);
 }
 
 // Where tiles have not made them (leaf_gradients.cuh). A half-warp per edge: from the gradients of its query and its
@@ -292,12 +290,11 @@ void launch_comparisons(const Step& s, cudaStream_t stream) {
 template <typename Program, typename P, typename Scores, typename Values>
 void launch_losses(const Step& s, cudaStream_t stream) {
   const Share own = s.own_share();
-  const std::int64_t blocks = s.meeting.posted ? std::max<std::int64_t>(own.rows(), 1) : own.rows();
-  if (blocks == 0) return;
+  if (own.rows() == 0) return;
   with_known_loss(s.loss, [&](auto known) {
     with_known_vectors<known()>(s.weight_stride / kLanes, [&](auto vectors) {
-      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, blocks, kThreads, loss_floats(s),
-             stream, "losses", s, own);
+      launch(loss_kernel<Program, Scores, P::kSquared, known(), vectors(), Values>, own.rows(), kThreads,
+             loss_floats(s), stream, "losses", s, own.first);
     });
   });
 }
@@ -324,7 +321,7 @@ void launch_gradients(const Step& s, cudaStream_t stream) {
 // Ranks meet; what has been written to host memory is fetched.
 template <typename OfOthers>
 void meet_and_fetch(const Step& s, const DeviceExchange& exchange, OfOthers of_others, cudaStream_t stream) {
-  meet_in_step(exchange, reinterpret_cast<std::uintptr_t>(stream));
+  meet(exchange, reinterpret_cast<std::uintptr_t>(stream));
   if (exchange.near || exchange.ranks == 1) return;
   enqueue(of_others(s, exchange), stream);
 }

@@ -104,7 +104,6 @@ struct WaveLane {
 
 __global__ void __launch_bounds__(Wave::kThreads) wave_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  hold(s.meeting, 0);
   const WaveRing ring(shared);
   const int lane = threadIdx.x % Wave::kWarp, warp = threadIdx.x / Wave::kWarp;
   const int across = static_cast<int>((s.part + Wave::kColumns - 1) / Wave::kColumns);

@@ -4,7 +4,6 @@
 // over the queries, from the weights of pairs. A block makes one tile.
 #pragma once
 
-#include "exchange/cuda/meeting.cuh"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
 #include "step/cuda/tensor_tiles.cuh"
@@ -70,7 +69,6 @@ template <typename P>
 __global__ void __launch_bounds__(CompareTile<P>::kThreads, CompareTile<P>::kBlocks) compare_kernel(Step s) {
   using T = CompareTile<P>;
   extern __shared__ __align__(16) float shared[];  // T::kSharedFloats
-  count_meetings(s.meeting, 2);  // over raw values and over weights
   const int queries = static_cast<int>(s.batch.chunk_size), columns = static_cast<int>(s.columns);
   const int across = (columns + T::kColumns - 1) / T::kColumns, down = (queries + T::kRows - 1) / T::kRows;
   const int chunk = blockIdx.x / (across * down), tile = blockIdx.x % (across * down);
@@ -246,7 +244,6 @@ __global__ void __launch_bounds__(PullTile<P, true>::kThreads, PullTile<P, true>
   using OfQueries = PullTile<P, false>;
   using OfNegatives = PullTile<P, true>;
   extern __shared__ __align__(16) float shared[];  // pull_floats
-  hold(s.meeting, 0);
   const int across = static_cast<int>((s.part + OfQueries::kColumns - 1) / OfQueries::kColumns);
   const int down_queries = static_cast<int>((s.batch.chunk_size + OfQueries::kRows - 1) / OfQueries::kRows);
   const int down_negatives = static_cast<int>((s.columns + OfNegatives::kRows - 1) / OfNegatives::kRows);

@@ -2,7 +2,6 @@
 // which the update needs first, and sums of losses.
 #pragma once
 
-#include "exchange/cuda/meeting.cuh"
 #include "kernels/cuda/device_warp.cuh"
 #include "step/cuda/device_penalty.cuh"
 #include "step/cuda/device_step.cuh"
@@ -120,7 +119,6 @@ inline std::int64_t sum_floats(const Step& s) { return sum_threads(s) / kWarp * 
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) sums_kernel(Step s) {
   extern __shared__ __align__(16) float shared[];
-  count_meetings(s.meeting, 1);  // over mean squares, which the update holds
   std::int64_t block = static_cast<std::int64_t>(blockIdx.x) - 1;
   if (block < 0) return add_losses<kThreads>(s);
   if (block < s.batch.most_entities) return sum_positives<kThreads>(s, block, shared);

@@ -179,7 +179,6 @@ inline int __syncthreads_or(int vote) {
 }
 inline void __threadfence() {}
 inline void __threadfence_system() {}
-inline void __nanosleep(unsigned) {}
 inline unsigned atomicMax(unsigned* to, unsigned value) {
   const unsigned before = *to;
   if (value > before) *to = value;

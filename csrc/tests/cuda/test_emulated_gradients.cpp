@@ -28,8 +28,6 @@ class Turns {
   void run(int ranks, const std::function<void(int)>& body) {
     ranks_ = left_ = ranks;
     turn_ = 0;
-    met_.assign(ranks, 0);
-    told_.assign(ranks, 0);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] {
@@ -41,11 +39,8 @@ class Turns {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(left_, 0);
   }
-  std::uint64_t next_number(int rank) const { return met_[rank] + 1; }
-  std::uint64_t& told(int rank) { return told_[rank]; }
   // Those with a lower number have come to the next meeting, or to their end, when this returns.
   void meet(int rank) {
-    ++met_[rank];
     give_on(rank);
     wait(rank);
   }
@@ -64,7 +59,6 @@ class Turns {
   std::mutex mutex_;
   std::condition_variable turned_;
   int ranks_ = 0, left_ = 0, turn_ = 0;
-  std::vector<std::uint64_t> met_, told_;  // how many meetings each has come to; what it has said last in others' memory
 };
 
 Turns turns;
@@ -73,21 +67,7 @@ Turns turns;
 
 namespace frugal::cuda {
 
-// Kernels that hold a meeting run one after the other here, so a rank's comes to it before it is launched. What the last
-// one has said by itself must have been the same.
-void meet_in_step(const DeviceExchange& exchange, std::uintptr_t) {
-  std::uint64_t& told = turns.told(exchange.rank);
-  const std::uint64_t last = told;
-  told = turns.next_number(exchange.rank);
-  const HeldMeeting& meeting = exchange.in_step;
-  for (int other = 0; exchange.held() && other < exchange.ranks; ++other)
-    for (int word = 0; other != exchange.rank && word < HeldMeeting::kWords; ++word) {
-      std::uint64_t& said = meeting.tell[other][word * (kExchangeLine / sizeof(std::uint64_t))];
-      EXPECT_EQ(said, last);
-      said = told;
-    }
-  turns.meet(exchange.rank);
-}
+void meet(const DeviceExchange& exchange, std::uintptr_t) { turns.meet(exchange.rank); }
 
 }  // namespace frugal::cuda
 
@@ -193,15 +173,10 @@ class Gathered {
   std::vector<std::int32_t> source_;
 };
 
-// Whether ranks write into each other's memory, and kernels then hold the meetings.
-enum class Reach { kFar, kNear, kNearAndHeld };
-
 // The exchange of ranks with a device each, whose memory begins with numbers that nobody has written.
 class DeviceRanks {
  public:
-  DeviceRanks(int ranks, std::int64_t floats, Reach reach)
-      : floats_((floats + 31) / 32 * 32), posted_(ranks), words_(ranks, std::vector<std::uint64_t>(ranks * kWords)) {
-    const bool near = reach != Reach::kFar;
+  DeviceRanks(int ranks, std::int64_t floats, bool near) : floats_((floats + 31) / 32 * 32) {
     const std::int64_t all = (2 * ranks + 1) * floats_;  // scores and squares of each, and weights
     for (int i = 0; i <= ranks; ++i) memory_.emplace_back(all + 32, 7.0f);
     float* const host = begin(ranks);
@@ -210,11 +185,6 @@ class DeviceRanks {
       x.rank = rank;
       x.ranks = ranks;
       x.near = near;
-      x.in_step.rank = rank, x.in_step.ranks = ranks;
-      x.in_step.posted = reach == Reach::kNearAndHeld ? &posted_[rank] : nullptr;
-      x.in_step.failed = &kFailed;
-      for (int other = 0; other < ranks; ++other)
-        x.in_step.tell[other] = words_of(other, rank), x.in_step.hear[other] = words_of(rank, other);
       x.weights.own = begin(rank);
       x.squares.own.own = squares(begin(rank), ranks, rank);
       for (int other = 0; other < ranks; ++other) {
@@ -231,15 +201,6 @@ class DeviceRanks {
     }
   }
   const cuda::DeviceExchange& operator[](int rank) const { return exchanges_[rank]; }
-  // That all ranks have come to so many meetings, if their kernels hold them.
-  void expect_meetings(std::uint64_t count) const {
-    const int ranks = static_cast<int>(exchanges_.size());
-    for (int rank = 0; rank < ranks && exchanges_[0].held(); ++rank) {
-      EXPECT_EQ(posted_[rank], count);
-      for (int other = 0; other < ranks; ++other)
-        if (other != rank) EXPECT_EQ(*exchanges_[rank].in_step.hear[other], count - 1) << "the update holds the last one";
-    }
-  }
   void take_squares(int rank, Gradients& from) const {
     const float* const own = exchanges_[rank].squares.own.own;
     const float* next = own;
@@ -252,19 +213,13 @@ class DeviceRanks {
   }
 
  private:
-  static constexpr std::size_t kWords = cuda::HeldMeeting::kWords * kExchangeLine / sizeof(std::uint64_t);
-  std::uint64_t* words_of(int reader, int writer) { return words_[reader].data() + writer * kWords; }
   float* begin(int device) {
     return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(memory_[device].data()) + 127) / 128 * 128);
   }
   float* scores(float* memory, int rank) const { return memory + (1 + rank) * floats_; }
   float* squares(float* memory, int ranks, int rank) const { return memory + (1 + ranks + rank) * floats_; }
 
-  static constexpr std::uint32_t kFailed = 1;  // so that a kernel that waits for too much does not wait forever
-
   const std::int64_t floats_;
-  std::vector<std::uint64_t> posted_;
-  std::vector<std::vector<std::uint64_t>> words_;  // by reader, then by writer
   std::vector<std::vector<float>> memory_;
   std::vector<cuda::DeviceExchange> exchanges_;
 };
@@ -447,7 +402,7 @@ void expect_same_of_words(const std::string& name, cuda::Products products, std:
 }
 
 // Ranks with other columns each, sizes.dim of them.
-void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const LossSpec& loss, int ranks, Reach reach,
+void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const LossSpec& loss, int ranks, bool near,
                           std::mt19937& random, cuda::Products products = cuda::Products::kFloat32) {
   const Case at(name, sizes, loss, 1.0f, false, random, products);
   std::vector<std::unique_ptr<OneDevice>> devices;
@@ -459,9 +414,8 @@ void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const Los
   sums.add_up();
   std::vector<Gradients> expected;
   for (auto& device : devices) expected.push_back(device->expected(&sums));
-  const DeviceRanks memory(ranks, devices[0]->workspace_floats(), reach);
+  const DeviceRanks memory(ranks, devices[0]->workspace_floats(), near);
   turns.run(ranks, [&](int rank) { devices[rank]->expect(expected[rank], &memory, rank); });
-  memory.expect_meetings(6);  // three in each of two steps
 }
 
 class EmulatedGradients : public testing::TestWithParam<const char*> {};
@@ -471,16 +425,16 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
   LossSpec adversarial, pairwise;
   adversarial.adversarial = pairwise.pairwise = true;
   adversarial.regularization_coefficient = 1e-3f;
-  for (const Reach reach : {Reach::kFar, Reach::kNear, Reach::kNearAndHeld})
+  for (const bool near : {false, true})
     for (const bool degree_negatives : {false, true}) {
       // Shares that end within chunks, and one of no positives.
-      expect_same_of_ranks(GetParam(), {6, 3, 5, 22, degree_negatives}, adversarial, 2, reach, random);
-      expect_same_of_ranks(GetParam(), {7, 2, 6, 10, degree_negatives}, pairwise, 3, reach, random);
-      expect_same_of_ranks(GetParam(), {5, 1, 30, 12, degree_negatives}, adversarial, 4, reach, random);
-      if ((reach != Reach::kFar) == degree_negatives)  // more rows and columns than a tile
-        expect_same_of_ranks(GetParam(), {70, 2, 37, 20, degree_negatives}, adversarial, 2, reach, random);
+      expect_same_of_ranks(GetParam(), {6, 3, 5, 22, degree_negatives}, adversarial, 2, near, random);
+      expect_same_of_ranks(GetParam(), {7, 2, 6, 10, degree_negatives}, pairwise, 3, near, random);
+      expect_same_of_ranks(GetParam(), {5, 1, 30, 12, degree_negatives}, adversarial, 4, near, random);
+      if (near == degree_negatives)  // more rows and columns than a tile
+        expect_same_of_ranks(GetParam(), {70, 2, 37, 20, degree_negatives}, adversarial, 2, near, random);
       if (!degree_negatives)  // as many as there are kernels of losses for
-        expect_same_of_ranks(GetParam(), {3, 2, 256, 10, false}, adversarial, 2, reach, random);
+        expect_same_of_ranks(GetParam(), {3, 2, 256, 10, false}, adversarial, 2, near, random);
     }
 }
 
@@ -524,8 +478,8 @@ TEST_P(EmulatedTensorGradients, AreNearThoseOfTheCpu) {
   for (const cuda::Products products : {cuda::Products::kTf32x3, cuda::Products::kTf32}) {
     for (const Sizes& sizes : {Sizes{5, 2, 130, 50, false}, Sizes{33, 1, 40, 402, true}})
       expect_same(GetParam(), sizes, adversarial, 1.0f, false, random, products);
-    for (const Reach reach : {Reach::kFar, Reach::kNear, Reach::kNearAndHeld})
-      expect_same_of_ranks(GetParam(), {70, 2, 37, 20, reach != Reach::kFar}, adversarial, 2, reach, random, products);
+    for (const bool near : {false, true})
+      expect_same_of_ranks(GetParam(), {70, 2, 37, 20, near}, adversarial, 2, near, random, products);
   }
   expect_same_of_words(GetParam(), cuda::Products::kTf32x3, random);
 }

@@ -75,8 +75,7 @@ class ColumnRun(RankRun):
         own = own_step(step_config(config), ranks)
         exchange = StepExchange(segment, self._exchange_size(), self.rank, ranks, self.device)
         self.tables.exchange = exchange
-        on_device = not own_config(config).uses_engine  # so that devices do nothing beside their steps
-        exchange.connect(self.peers, config.device.peer, holds=on_device)
+        exchange.connect(self.peers, config.device.peer)
         self.tables.connect(self.peers)
         self.step = make_step(own, device=self.device, matmul=config.device.matmul, exchange=exchange)
 

@@ -1,7 +1,7 @@
 """The gradients of a step of a rank that has some columns: its scores and mean squares meet those of the others."""
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Sequence
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from ..step.step_config import StepConfig
 
 class ColumnGradients(KernelGradients):
     """As KernelGradients; config: of the rank's own columns. Ranks meet three times a step: over raw scores and over
-    the weights of pairs, within compute_gradients, and over mean squares: here, or in the update."""
+    the weights of pairs, within compute_gradients, and over mean squares."""
 
     def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange, matmul: str):
         super().__init__(config, device, sums, matmul)
-        self._columns = exchange.native
+        self._exchange, self._columns = exchange, exchange.native
         self._means: Dict[BatchForm, object] = {}  # of all gradients of a step, one behind the other
 
     def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
@@ -32,15 +32,10 @@ class ColumnGradients(KernelGradients):
             if self._on_cpu:  # elsewhere the gradients come with their mean squares
                 for gradient, square in zip(gradients, squares):
                     _native.mean_squares(gradient, square)
-            if not self._columns.held:
-                _native.exchange_mean_squares(self._columns, self._means[form], self._device.stream)
+            _native.exchange_mean_squares(self._exchange.native, self._means[form], self._device.stream)
             return entries
 
         return with_means
-
-    def ranks_of_update(self, form: BatchForm) -> Optional[tuple]:
-        """What update_tables is told of the ranks, where they meet in it. After of_block."""
-        return (self._columns, self._means[form]) if self._columns.held else None
 
     def _make_buffers(self, form, at):
         gradients, _, workspace = super()._make_buffers(form, at)

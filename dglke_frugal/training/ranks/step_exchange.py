@@ -52,24 +52,23 @@ class StepExchange:
         """Whether ranks reach each other's device memory, once they are connected. As devices, CPUs do."""
         return self.peer or not self._on_gpu
 
-    def connect(self, peers: Peers, wanted: str, holds: bool = False) -> None:
-        """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another. holds: as
-        the native exchange's `connect` has it."""
+    def connect(self, peers: Peers, wanted: str) -> None:
+        """Collective. wanted: --peer. All ranks go through host memory if one of them cannot reach another."""
         own = self._device.torch_device.index if self._on_gpu else None
         known = agree(peers, {"pid": os.getpid(), "device": own,
                               "handle": self.native.handle().hex() if self._on_gpu else ""})
         if self._on_gpu:
             reaches = wanted != "off" and all(_native.reach_each_other(own, other["device"]) for other in known)
             if all(agree(peers, reaches)):
-                self.peer = all(agree(peers, self._open([bytes.fromhex(other["handle"]) for other in known], holds)))
+                self.peer = all(agree(peers, self._open([bytes.fromhex(other["handle"]) for other in known])))
             if not self.peer:
                 self.native.connect([])
         self._watch = _Watch(self, {rank: other["pid"] for rank, other in enumerate(known)
                                     if rank != self.rank and other["pid"] != os.getpid()})
 
-    def _open(self, handles: Sequence[bytes], holds: bool) -> bool:
+    def _open(self, handles: Sequence[bytes]) -> bool:
         try:
-            self.native.connect(list(handles), holds)
+            self.native.connect(list(handles))
             return True
         except _native.DeviceError as error:
             print(f"GPUs meet through host memory: {error}", flush=True)

@@ -79,9 +79,6 @@ class DeviceStep(Step):
         self._ahead, self._shaped = {(sizes, tables): packed}, {}
         return packed.packer
 
-    def _ranks_of_update(self, form: BatchForm) -> Optional[tuple]:
-        return self._gradients.ranks_of_update(form) if self._exchange is not None else None
-
     def run_rows(self, batch, *tables: DeviceRows):
         """Enqueue the step."""
         shape = BatchSizes(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted), tables
@@ -117,14 +114,12 @@ class _ShapedStep:
         self._transfer = BlockTransfer(self._device, sizes.layout(tables), tables, in_place,
                                        step._ahead.get((sizes, tables)))
         self._works = [
-            self._make_works(block, step._gradients.of_block(form, block, tables), step._ranks_of_update(form))
-            for block in self._transfer.blocks
+            self._make_works(block, step._gradients.of_block(form, block, tables)) for block in self._transfer.blocks
         ]
         self._departures = [self._make_departure(block) for block in self._transfer.blocks]
 
-    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]],
-                    ranks: Optional[tuple]) -> List[Callable[[], None]]:
-        """What is submitted for a step in a block, by its direction of corruption. ranks: as update_tables has them."""
+    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
+        """What is submitted for a step in a block, by its direction of corruption."""
         entity, relation = at.fields["counts"].split(1)
         counts = entity, relation, relation
 
@@ -152,7 +147,7 @@ class _ShapedStep:
                 branch.run(put_out)
             updates = [rows.update(plan, *rest) for rows, plan, *rest in others]
             if updates:
-                update_tables(updates, self._learning_rate, self._device.stream, ranks)
+                update_tables(updates, self._learning_rate, self._device.stream)
             for rows, plan in zip(self._tables, at.plans):
                 rows.publish(plan)
             receive(others)  # what others wait for has been published
