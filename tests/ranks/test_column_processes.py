@@ -282,7 +282,8 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     assert any((found[name] != exact[name]).any() for name in exact)
     for name, array in exact.items():
         assert np.mean(np.abs(found[name] - array) <= bound * np.abs(array).max()) >= 0.999, name
-    for more in (["--flush", "none"], ["--flush", "none", "--peer", "off"], ["--peer", "off", "--cache_ratio", 0], CARRY):
+    on_devices, uncached = ["--flush", "none"], ["--cache_ratio", 0]
+    for more in (on_devices, [*on_devices, "--peer", "off"], [*uncached, "--peer", "off"], CARRY):
         assert_same(trained(columns.run(*given, "--matmul", matmul, *more)[0]), found)
 
 
