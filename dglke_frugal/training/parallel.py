@@ -55,7 +55,7 @@ def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
     if carried:
         return ("two H100 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as one on 20 "
-                "million rows behind caches of 5 %, by machine: where the bus is slow --bus_rows own was faster")
+                "million rows behind caches of 5 %, by machine: on one of them --bus_rows own was faster")
     if not peer:
         return ("without peer access two H200 trained 1.0 times as many triples/s as one on 20 million rows, and 0.8 "
                 "times as many on FB15k: one GPU is faster alone")
