@@ -24,6 +24,7 @@ void exchange_mean_squares(Exchange& exchange, const Floats& means, std::uintptr
     throw std::invalid_argument("mean squares are exchanged four at a time, as many as the exchange has room for");
   const nb::gil_scoped_release release;
   if (means.device_type() != nb::device::cuda::value) return exchange.host().average(means.data(), count);
+  if (exchange.device().near) throw std::logic_error("near ranks only meet over mean squares");
   cuda::average(exchange.device(), count, means.data(), stream);
 }
 
@@ -106,6 +107,16 @@ void bind_exchange(nb::module_& module) {
           "handles"_a,
           "With the handles of all ranks in order; with none the exchange goes through the segment, which must be "
           "registered. DeviceError if the system refuses.")
+      .def("meet", [](Exchange& self, std::uintptr_t stream) { cuda::meet(self.device(), stream); }, "stream"_a,
+           "Enqueue a meeting of devices: later work on the stream reads what all ranks have written before theirs.")
+      .def_prop_ro(
+          "squares",
+          [](Exchange& self) {
+            return nb::make_tuple(reinterpret_cast<std::uintptr_t>(self.device().squares.here[0]),
+                                  self.host().floats().squares);
+          },
+          "(address, floats) of the ranks' parts of mean squares in this rank's device memory: the first one's, and how far "
+          "apart they are.")
       .def("gather", &gather, "arrays"_a, "stream"_a = 0,
            "arrays: (ranks, n) float32 each, in the same order of the same sizes in all ranks, of which this rank's row is "
            "there; get all others', in two meetings. The exchange has room for a rank's rows, each rounded up to four "
@@ -120,7 +131,8 @@ void bind_exchange(nb::module_& module) {
   module.def("exchange_mean_squares", &exchange_mean_squares, "exchange"_a, "means"_a, "stream"_a = 0,
              "means (n,), n a multiple of 4, becomes the mean squares over the columns of all ranks, from those over "
              "this rank's: what it held, or on a CUDA device what compute_gradients left in the exchange. Same bits "
-             "everywhere; only enqueues on a CUDA device.");
+             "everywhere; only enqueues on a CUDA device. Where devices reach each other's memory they `meet` instead, and "
+             "update_tables takes the means of `squares`.");
 }
 
 }  // namespace frugal

@@ -30,8 +30,8 @@ namespace {
 using namespace bindings;
 using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
-using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
-                         std::optional<Vector<float>>>;
+using Squares = nb::ndarray<const float>;  // (n,), or (ranks, n)
+using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>, std::optional<Squares>>;
 using Rounded = std::tuple<std::string, std::uint64_t, std::uint32_t, Vector<std::int64_t>, Vector<std::int64_t>,
                            ColumnRanges>;
 using Update = std::tuple<std::int64_t, Rows, std::optional<Rows>, std::optional<Floats>, Vector<std::uint8_t>,
@@ -81,6 +81,19 @@ std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>
   return cpu::pack_host_rows(memory, reads, packed.data(), packed_row.data());
 }
 
+// Where the mean squares of `count` gradients are read.
+void set_squares(EntryGradients& entry, const Squares& squares, std::size_t count) {
+  const bool of_ranks = squares.ndim() == 2;
+  require(squares.ndim() == 1 || (of_ranks && squares.shape(0) >= 1), "mean squares are (n,), or (ranks, n)");
+  const std::size_t numbers = squares.ndim() - 1;
+  require(squares.shape(numbers) >= count && (squares.stride(numbers) == 1 || count <= 1),
+          "each gradient needs its mean square, one behind the other");
+  entry.squares = squares.data();
+  if (!of_ranks) return;
+  entry.square_parts = static_cast<int>(squares.shape(0));
+  entry.next_part = squares.stride(0);
+}
+
 // Checks what a device would read beyond: shapes, and on the CPU also numbers.
 TableUpdate table_update(const Update& given) {
   const auto& [dim, host, cache, staging, leave, target, records, entries, used, rounded] = given;
@@ -104,10 +117,11 @@ TableUpdate table_update(const Update& given) {
     require(values.shape(1) == static_cast<std::size_t>(dim) && (values.stride(1) == 1 || count == 0),
             "gradients must have one contiguous row of dim floats per occurrence");
     require(offset.size() == leave.size() + 1, "offsets must have one number more than there are rows");
-    update.gradients.entry[e] = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr,
-                                 squares ? squares->data() : nullptr};
+    EntryGradients& entry = update.gradients.entry[e];
+    entry = {values.data(), values.stride(0), offset.data(), order ? order->data() : nullptr};
+    if (squares) set_squares(entry, *squares, values.shape(0));
     if (on_cuda(records))
-      require(squares && squares->size() >= values.shape(0), "on a device each gradient needs its mean square");
+      require(squares.has_value(), "on a device each gradient needs its mean square");
     else
       check_occurrences(offset.data(), update.writes.count, order ? order->data() : nullptr,
                         order ? static_cast<std::int64_t>(order->size()) : count, count);
@@ -260,7 +274,8 @@ void bind_kernels(nb::module_& module) {
       "cache, staging, leave, target, records, entries, used, rounding). used (1,) int32: how many rows there are, the "
       "others only pad; None: all. leave (U,) uint8: 0 cache slot, 1 value to staging, 2 "
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
-      "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), which "
+      "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), or "
+      "(ranks, n) over the columns of each rank, whose mean in the order of ranks is taken, which "
       "may be None on the CPU). rounding: None, or of rows in halves (fp16 or bf16, seed, table, step (1,) int64, ids "
       "of the rows (U,) int64, which columns of whole rows these are: at most two ranges (first, count), none for all), "
       "by which they are rounded at random. Runs where `records` lies.");

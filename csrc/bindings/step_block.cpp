@@ -84,14 +84,17 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
   }
   require(workspace && static_cast<std::int64_t>(workspace->size()) >= workspace_floats(step, layout),
           "the workspace is too small");
-  require(squares.has_value(), "on a device the mean squares of gradients are wanted");
-  const auto& [of_positive, of_negative, of_relation] = *squares;
-  require(static_cast<std::int64_t>(of_positive.size()) >= most_entities &&
-              static_cast<std::int64_t>(of_negative.size()) >= sizes.negatives() &&
-              static_cast<std::int64_t>(of_relation.size()) >= sizes.positives,
-          "each gradient needs room for its mean square");
-  out.positive_square = of_positive.data(), out.negative_square = of_negative.data();
-  out.relation_square = of_relation.data();
+  require(squares.has_value() != (exchange != nullptr),
+          "on a device the mean squares of gradients are wanted, but of ranks the exchange has them");
+  if (squares) {
+    const auto& [of_positive, of_negative, of_relation] = *squares;
+    require(static_cast<std::int64_t>(of_positive.size()) >= most_entities &&
+                static_cast<std::int64_t>(of_negative.size()) >= sizes.negatives() &&
+                static_cast<std::int64_t>(of_relation.size()) >= sizes.positives,
+            "each gradient needs room for its mean square");
+    out.positive_square = of_positive.data(), out.negative_square = of_negative.data();
+    out.relation_square = of_relation.data();
+  }
   using cuda::Products;
   const auto precision = named<Products>(
       {{"fp32", Products::kFloat32}, {"tf32x3", Products::kTf32x3}, {"tf32", Products::kTf32}}, products, "product");
@@ -178,7 +181,8 @@ void bind_step_block(nb::module_& module) {
       "Gradients of a packed batch, regularization included. entities, relations: the records of its distinct rows; "
       "those that entity_reads and relation_reads name (dim, host, cache, rows, source, part: see gather_rows) are "
       "gathered first. Writes positive (U, entity_dim), where a row is among the positives, negative (N, entity_dim), "
-      "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,); "
+      "relation (B, relation_dim), and on a CUDA device the mean squares of their rows, squares: (U,), (N,), (B,), or "
+      "of ranks those of its own columns in the exchange, one array behind the other; "
       "adds to losses (4,) float64: positive, negative, regularization, total. Runs where `block` lies, with the same "
       "bits everywhere but in the losses; only enqueues on a CUDA device. exchange: where ranks have columns of all "
       "rows. products: fp32, or on a CUDA device tf32x3 or tf32, which are rounded and have other bits.");

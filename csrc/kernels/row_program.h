@@ -119,11 +119,22 @@ struct EntryGradients {
   const std::int32_t* offset;      // (U + 1,)
   const std::int32_t* order;       // null: as they lie
   // Mean squares of the rows of `values`, which a device is always given; the CPU computes them if they are null, which
-  // they are not where rows have more columns elsewhere.
+  // they are not where rows have more columns elsewhere. square_parts: ranks that each have those over their own columns,
+  // `next_part` floats apart, the first one's at `squares`.
   const float* squares = nullptr;
+  int square_parts = 1;
+  std::int64_t next_part = 0;
 
   FRUGAL_HOST_DEVICE std::int64_t place(std::int64_t i) const { return order ? order[i] : i; }
   FRUGAL_HOST_DEVICE const float* occurrence(std::int64_t i) const { return values + place(i) * stride; }
+  // The mean square of row `place` of `values`, over all columns: the ranks' are added in their order.
+  FRUGAL_HOST_DEVICE float square(std::int64_t place) const {
+    float sum = squares[place];
+    if (square_parts == 1) return sum;
+    FRUGAL_UNROLL_SOME
+    for (int part = 1; part < square_parts; ++part) sum += squares[place + part * next_part];
+    return sum / static_cast<float>(square_parts);
+  }
 };
 
 struct StepGradients {
@@ -269,7 +280,7 @@ FRUGAL_WARP_CODE void update_row(const RowMemory& memory, RowDestination leave, 
     const EntryGradients& entry = gradients.entry[e];
     for (std::int64_t i = entry.offset[u]; i < entry.offset[u + 1]; ++i) {
       if (entry.squares) {
-        state += entry.squares[entry.place(i)];
+        state += entry.square(entry.place(i));
         continue;
       }
       const float* const gradient[1] = {entry.occurrence(i)};

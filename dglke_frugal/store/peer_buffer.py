@@ -46,7 +46,7 @@ class CudaPeerBuffer(PeerBuffer):
         """what: it is for, as the end of a sentence."""
         with device.current():
             self._native = _native.PeerBuffer(size, what)
-            self.memory = torch.as_tensor(_Bytes(self._native.address, size), device=device.torch_device)
+            self.memory = bytes_at(self._native.address, size, device)
         self.handle = self._native.handle().hex()
 
     def open(self, handle):
@@ -61,6 +61,11 @@ class _Bytes:
 
     def __init__(self, address: int, size: int):
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+
+def bytes_at(address: int, size: int, device: Device) -> torch.Tensor:
+    """Memory of a CUDA device, (size,) uint8, which somebody else keeps."""
+    return torch.as_tensor(_Bytes(address, size), device=device.torch_device)
 
 
 def peer_buffer(size: int, device: Device, what: str) -> PeerBuffer:

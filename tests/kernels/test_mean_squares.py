@@ -20,16 +20,25 @@ def test_they_are_those_of_row_wise_adagrad(machine, dim):
     np.testing.assert_array_equal(machine.get(means), states)
 
 
-def test_an_update_takes_those_that_it_is_given(machine):
+@pytest.mark.parametrize("ranks", [0, 1, 2, 3, 8])
+def test_an_update_takes_those_that_it_is_given(machine, ranks):
+    """One for each gradient, or (ranks, n): over the columns of each rank, of which it takes the mean in their order."""
     rows, dim = 40, 24
     gradients, order = gradients_of(100, dim), np.random.default_rng(1).permutation(100).astype(np.int32)
     offset = np.sort(np.append(np.random.default_rng(2).integers(0, 101, rows - 1), [0, 100])).astype(np.int32)
-    means = np.random.default_rng(3).uniform(1, 2, 100).astype(np.float32)
+    given = means = np.random.default_rng(3).uniform(1, 2, 100).astype(np.float32)
+    if ranks:
+        given = np.random.default_rng(3).uniform(1, 2, (ranks, 128)).astype(np.float32)
+        means = given[0, :100].copy()
+        for part in given[1:, :100]:
+            means += part
+        means /= np.float32(ranks)
+    given = machine.put(given)
     table = _native.HostTable(rows, dim)
     table.init_uniform(-1, 1, 0, 0)
     start = np.array(table.records)
     shared = machine.shared(table)
-    entry = machine.put(gradients), machine.put(offset), machine.put(order), machine.put(means)
+    entry = machine.put(gradients), machine.put(offset), machine.put(order), given[:, :100] if ranks else given
     update_tables([(dim, shared, None, None, machine.put(np.full(rows, TO_HOST_ROW, np.uint8)),
                     machine.put(np.arange(rows)), machine.put(start), [entry], None)], 0.1, machine.stream)
     machine.get(machine.put(means))  # waits

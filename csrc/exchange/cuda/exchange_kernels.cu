@@ -29,7 +29,7 @@ __device__ bool send(const DeviceExchange& x, std::int64_t words) {
 // All blocks must have room on the device at once.
 __global__ void __launch_bounds__(kThreads)
     average_kernel(const __grid_constant__ DeviceExchange x, std::int64_t words, float4* to) {
-  if (!meet(x, x.near ? blockIdx.x == 0 : send(x, words))) words = 0;
+  if (!meet(x, send(x, words))) words = 0;
   const auto divisor = static_cast<float>(x.ranks);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x; i < words;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {

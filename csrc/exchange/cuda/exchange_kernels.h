@@ -48,9 +48,9 @@ struct DeviceExchange : RankWords {
 // the launch fails.
 void meet(const DeviceExchange& exchange, std::uintptr_t stream);
 
-// Enqueues the meeting over mean squares: to[i] = (sum over ranks of squares[i]) / ranks for i < count, a multiple of
-// 4. This rank's have been written to squares.own by earlier work on the stream and, where other ranks are near, to its
-// mirrors, too; else they are sent first.
+// Enqueues the meeting over mean squares where ranks are not near: to[i] = (sum over ranks of squares[i]) / ranks for
+// i < count, a multiple of 4. This rank's have been written to squares.own by earlier work on the stream. Near ranks write
+// to the mirrors, too, only `meet`, and whoever reads all parts takes the means (EntryGradients::square).
 void average(const DeviceExchange& exchange, std::int64_t count, float* to, std::uintptr_t stream);
 
 }  // namespace frugal::cuda

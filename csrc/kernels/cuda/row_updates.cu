@@ -141,7 +141,7 @@ struct FewOccurrences {
     const int lane = DeviceWarp::lane();
     if (lane >= count) return;
     place = static_cast<int>(all.place(lane));
-    square = all.entry(lane).squares[place];
+    square = all.entry(lane).square(place);
   }
   // By all lanes: number k.
   __device__ const float* gradient(int k) const {
@@ -268,7 +268,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     if (i < count) {
       const EntryGradients& entry = occurrences.entry(i);
       const std::int64_t place = occurrences.place(i);
-      squares[threadIdx.x] = entry.squares[place];
+      squares[threadIdx.x] = entry.square(place);
       gradients[threadIdx.x] = entry.values + place * entry.stride;
     }
     __syncthreads();

@@ -127,5 +127,27 @@ TEST(EmulatedUpdate, GivesTheBitsOfTheHost) {
   }
 }
 
+// Of ranks whose mean squares of their own columns are 0, but for one of them: the bits of their mean.
+TEST(EmulatedUpdate, TakesTheMeanOfTheMeanSquaresOfRanks) {
+  std::mt19937 random(2);
+  for (const auto& [dim, ranks, rank] : {std::tuple{400, 2, 1}, {400, 2, 0}, {600, 8, 5}, {40, 4, 3}})
+    for (const float scale : {1.0f, 1e-20f}) {  // by all ways of an update
+      Case one(dim, scale, scale, 2, kRows, random);
+      std::vector<std::vector<float>> parts;
+      for (int e = 0; e < 2; ++e) {
+        const std::vector<float>& squares = one.entries[e].squares;
+        const auto count = static_cast<std::int64_t>(squares.size());
+        std::vector<float>& of_ranks = parts.emplace_back(ranks * count);
+        for (std::int64_t i = 0; i < count; ++i) of_ranks[rank * count + i] = static_cast<float>(ranks) * squares[i];
+        one.gradients.entry[e].squares = of_ranks.data();
+        one.gradients.entry[e].square_parts = ranks;
+        one.gradients.entry[e].next_part = count;
+      }
+      const TableUpdate update = one.update();
+      cuda::update({&update, 1}, 0.1f, {});
+      one.expect_bits_of_the_host();
+    }
+}
+
 }  // namespace
 }  // namespace frugal

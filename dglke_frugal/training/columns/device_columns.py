@@ -20,8 +20,9 @@ class ColumnGradients(KernelGradients):
 
     def __init__(self, config: StepConfig, device: Device, sums, exchange: StepExchange, matmul: str):
         super().__init__(config, device, sums, matmul)
-        self._exchange, self._columns = exchange, exchange.native
+        self._columns = exchange.native
         self._means: Dict[BatchForm, object] = {}  # of all gradients of a step, one behind the other
+        self._parts = exchange.mean_squares() if exchange.peer else None  # of all ranks: their means the update takes
 
     def of_block(self, form: BatchForm, at: DeviceBlock, tables: Sequence[DeviceRows]) -> Callable[[bool], List[list]]:
         compute = super().of_block(form, at, tables)
@@ -32,14 +33,19 @@ class ColumnGradients(KernelGradients):
             if self._on_cpu:  # elsewhere the gradients come with their mean squares
                 for gradient, square in zip(gradients, squares):
                     _native.mean_squares(gradient, square)
-            _native.exchange_mean_squares(self._exchange.native, self._means[form], self._device.stream)
+            if self._parts is None:
+                _native.exchange_mean_squares(self._columns, self._means[form], self._device.stream)
+            else:
+                self._columns.meet(self._device.stream)
             return entries
 
         return with_means
 
     def _make_buffers(self, form, at):
         gradients, _, workspace = super()._make_buffers(form, at)
-        ends = np.cumsum([len(each) for each in gradients])
-        means = self._means[form] = self._device.zeros(-(-int(ends[-1]) // 4) * 4)
-        squares = tuple(means[end - len(each) : end] for each, end in zip(gradients, ends.tolist()))
+        ends = np.cumsum([len(each) for each in gradients]).tolist()
+        if self._parts is not None:
+            return gradients, [self._parts[:, end - len(each) : end] for each, end in zip(gradients, ends)], workspace
+        means = self._means[form] = self._device.zeros(-(-ends[-1] // 4) * 4)
+        squares = tuple(means[end - len(each) : end] for each, end in zip(gradients, ends))
         return gradients, squares, workspace

@@ -74,6 +74,17 @@ class StepExchange:
             print(f"GPUs meet through host memory: {error}", flush=True)
             return False
 
+    def mean_squares(self):
+        """(ranks, n) float32 on the device, where devices reach each other's memory: each rank's, over its own columns, as
+        a step's gradients leave them before the ranks meet."""
+        import torch  # here, because not everybody who meets computes with it
+
+        from ...store.peer_buffer import bytes_at
+
+        address, floats = self.native.squares
+        size = self.ranks * floats * np.dtype(np.float32).itemsize
+        return bytes_at(address, size, self._device).view(torch.float32).view(self.ranks, floats)
+
     def check(self) -> None:
         """Raise RankError with the sentence of whoever has failed."""
         sentence = self.native.sentence

@@ -44,7 +44,8 @@ class KernelGradients:
                 if known is None:
                     rows.gather(plan, records)
             _native.compute_gradients(self._step, at.layout, corrupt_head, at.block, *at.records, *reads, *gradients,
-                                      squares, self._sums, workspace, self._device.stream, self._columns, self._matmul)
+                                      squares if self._columns is None else None, self._sums, workspace,
+                                      self._device.stream, self._columns, self._matmul)
             return [[of_positive, of_negative], [of_relation]]
 
         return compute
