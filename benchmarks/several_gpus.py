@@ -4,8 +4,8 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %, each
-with its own part of a row over the bus (--bus_rows own) or whole rows that they carry for each other (--bus_rows whole, the
-default where GPUs reach each other), on the devices, and with --peer off; and by rows behind 5 %, with flush
+with its own part of a row over the bus (--bus_rows own), whole rows that they carry for each other (--bus_rows whole), or
+what a probe chooses (_default, of the large table), on the devices, and with --peer off; and by rows behind 5 %, with flush
 threads (--host_write staged), with --flush sync, with --peer off, and with GPUs that meet (--host_write direct, the
 default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
 intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this
@@ -49,7 +49,7 @@ SEVERAL = {"columns": ["--parallel", "dims", *CACHED, *OWN],
            "columns_whole": ["--parallel", "dims", *CACHED, *WHOLE],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
-OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_no_peer": ["--peer", "off"]}  # legs by columns
+OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_default": [], "_no_peer": ["--peer", "off"]}  # legs by columns
 STAGED = [*CACHED, "--host_write", "staged"]
 SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
@@ -88,7 +88,7 @@ def measure(flags, model, steps, threads, share=1):
     if done.returncode or not rates:
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
-    said = [line for line in done.stdout.splitlines() if line.startswith(("--parallel", "host rows")) or
+    said = [line for line in done.stdout.splitlines() if line.startswith(("--parallel", "--bus_rows", "host rows")) or
             "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
     return {"steps_per_second": rate, "triples_per_second": rate * batch, "said": said, "last_interval": parts[:3],
@@ -117,14 +117,15 @@ COMPARED = [
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
     ("transr", "models", ("TransR_rows",), ("TransR_one",)),
-    ("20m", "large", ("columns", "columns_whole"), ("one",)),
+    ("20m", "large", ("columns", "columns_whole", "columns_default"), ("one",)),
+    ("20m_default", "large", ("columns_default",), ("one",)),
     ("20m_own", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer", *MEETING_NO_PEER), ("one",)),
     ("20m_complex", "large", ("ComplEx_columns_whole",), ("ComplEx_one",)),
     ("20m_rotate", "large", ("RotatE_columns_whole",), ("RotatE_one",)),
     ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
     ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
-    ("20m_fp16", "large", ("columns_fp16", "columns_fp16_whole"), ("one_fp16",)),
+    ("20m_fp16", "large", ("columns_fp16", "columns_fp16_whole", "columns_fp16_default"), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
 

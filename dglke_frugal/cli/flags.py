@@ -178,8 +178,8 @@ def new_flags() -> argparse.ArgumentParser:
         choices=BUS_ROWS,
         default=default.bus_rows,
         help="what each of several GPUs by columns moves over the bus: its own columns of every row, or every n-th row "
-        "whole, whose other columns go to and from the other GPUs over peer access; auto: whole for large tables "
-        "where there is such access (%(default)s)",
+        "whole, whose other columns go to and from the other GPUs over peer access; auto: where there is such access "
+        "and the table is large, whole if a probe at the start finds that faster (%(default)s)",
     )
     return parser
 

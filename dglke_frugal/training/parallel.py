@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Tuple
+from typing import Callable, Dict, Tuple
 
 from .. import _native
 from ..config import AUTO, TrainConfig
 from ..errors import InputError
 from ..store.flush_config import SMALL_TABLE
-from .columns.column_config import refusal
+from .columns.column_config import own_config, refusal
 from .memory.memory_plan import entity_row_bytes
 
+FLOAT = 4  # bytes
+LEAST_GAIN = 1.2  # of whole rows in what the bus takes, since handing them on costs two meetings a step, and links
 FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
 
 
@@ -36,11 +38,12 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
 
 
 def choose_bus_rows(config: TrainConfig, entities: int) -> TrainConfig:
-    """The settled configuration with what --bus_rows auto stands for on a graph of so many entities.
+    """The settled configuration with what --bus_rows auto stands for on a graph of so many entities, unless it is measured
+    (measured_bus_rows).
 
     Rows cross the bus whole where each of several GPUs has columns and reaches the others' memory, since what a bus takes
-    of a large table is rows, more than bytes. Of a small one it takes bytes, and rows that nobody hands on are faster
-    (docs/ranks_measured.md).
+    of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and rows that nobody hands
+    on are faster (docs/ranks_measured.md).
     """
     if config.store.bus_rows != AUTO:
         return config
@@ -50,12 +53,31 @@ def choose_bus_rows(config: TrainConfig, entities: int) -> TrainConfig:
     return replace(config, store=replace(config.store, bus_rows="whole" if whole else "own"))
 
 
+def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int, int, int], Tuple[float, float]],
+                      say: Callable[[str], None] = print) -> Dict[str, object]:
+    """Of a configuration that choose_bus_rows lets rows cross the bus whole: {"bus_rows": "whole" or "own"} by what the bus
+    of this machine takes, which `say` hears, and the measured "own_us" and "whole_us".
+
+    measure: store.bus_probe.bus_seconds of a device.
+    """
+    ranks, short = config.device.ranks, entity_row_bytes(own_config(config)) // FLOAT
+    try:
+        own, whole = measure(short, ranks, entities * ranks * short * FLOAT)
+    except _native.DeviceError as error:
+        say(f"--bus_rows own: nothing could be measured: {error}")
+        return {"bus_rows": "own"}
+    chosen = "whole" if whole * LEAST_GAIN <= own else "own"
+    say(f"--bus_rows {chosen}: rows of {short * FLOAT} bytes, as each GPU has them, took {own * 1e6:.0f} us of this bus, and "
+        f"as many bytes of whole rows {whole * 1e6:.0f}")
+    return {"bus_rows": chosen, "own_us": own * 1e6, "whole_us": whole * 1e6}
+
+
 def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     """What columns gained where they were measured last (docs/ranks_measured.md). peer: whether devices reach each
     other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
     if carried:
         return ("two H100 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as one on 20 "
-                "million rows behind caches of 5 %, by machine: on one of them --bus_rows own was faster")
+                "million rows behind caches of 5 %, by machine")
     if not peer:
         return ("without peer access two H200 trained 1.0 times as many triples/s as one on 20 million rows, and 0.8 "
                 "times as many on FB15k: one GPU is faster alone")

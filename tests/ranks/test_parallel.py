@@ -118,3 +118,38 @@ def test_rows_are_carried_by_gpus_with_columns_alone():
 def test_columns_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="needs GPUs"):
         said_of(config(num_proc=2, parallel="dims"))
+
+
+def measured(own_us, whole_us, **given):
+    lines, asked = [], []
+
+    def measure(*size):
+        asked.append(size)
+        return own_us * 1e-6, whole_us * 1e-6
+
+    whole = parallel.choose_bus_rows(config(gpu=[0, 1], parallel="dims", bus_rows="whole", **given), 10**6)
+    return parallel.measured_bus_rows(whole, 10**6, measure, lines.append), lines, asked
+
+
+@pytest.mark.parametrize("whole_us, expected", [(50, "whole"), (80, "whole"), (90, "own"), (200, "own")])
+def test_rows_cross_the_bus_as_it_takes_them_faster(whole_us, expected):
+    found, (line,), (size,) = measured(100, whole_us)
+    assert found == {"bus_rows": expected, "own_us": pytest.approx(100), "whole_us": pytest.approx(whole_us)}
+    assert line == (f"--bus_rows {expected}: rows of 896 bytes, as each GPU has them, took 100 us of this bus, and as many "
+                    f"bytes of whole rows {whole_us}")
+    assert size == (224, 2, 10**6 * 2 * 896)
+
+
+def test_the_bus_is_measured_with_rows_of_their_length():
+    *_, (size,) = measured(100, 50, row_dtype="fp16", hidden_dim=400)
+    assert size[0] * 4 == 512  # 200 halves, the state, whole lines
+
+
+def test_each_gpu_moves_its_own_rows_where_nothing_can_be_measured():
+    def refuse(*_):
+        raise parallel._native.DeviceError("no host memory can be registered")
+
+    lines = []
+    whole = config(gpu=[0, 1], parallel="dims", bus_rows="whole")
+    assert parallel.measured_bus_rows(whole, 10**6, refuse, lines.append) == {"bus_rows": "own"}
+    assert lines == ["--bus_rows own: nothing could be measured: no host memory can be registered"]
