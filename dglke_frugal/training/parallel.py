@@ -13,7 +13,7 @@ from .columns.column_config import own_config, refusal
 from .memory.memory_plan import entity_row_bytes
 
 FLOAT = 4  # bytes
-LEAST_GAIN = 1.2  # of whole rows in what the bus takes, since handing them on costs two meetings a step, and links
+LEAST_GAIN = 1.05  # of whole rows in what the bus takes: 1.12 made two H100 1.18 times as fast (docs/ranks_measured.md)
 FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
 
 
