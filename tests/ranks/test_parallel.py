@@ -3,10 +3,11 @@ import os
 from dataclasses import replace
 
 import pytest
+from ranks.conftest import Ranks
 
 from dglke_frugal.config import TrainConfig, check
 from dglke_frugal.errors import InputError
-from dglke_frugal.training import parallel
+from dglke_frugal.training import parallel, run_training
 
 SLOWER = "on the CPU was slower"
 
@@ -153,3 +154,29 @@ def test_each_gpu_moves_its_own_rows_where_nothing_can_be_measured():
     whole = config(gpu=[0, 1], parallel="dims", bus_rows="whole")
     assert parallel.measured_bus_rows(whole, 10**6, refuse, lines.append) == {"bus_rows": "own"}
     assert lines == ["--bus_rows own: nothing could be measured: no host memory can be registered"]
+
+
+class Begun(Exception):
+    """A run that was about to be made."""
+
+
+@pytest.mark.parametrize("given, whole_us, expected", [([], 50, "whole"), ([], 200, "own"), (["--bus_rows", "whole"], 200, "whole"),
+                                                       (["--bus_rows", "own"], 50, "own")], ids=str)
+def test_a_run_measures_the_bus_unless_it_is_told(two_that_reach_each_other, small, tmp_path, monkeypatch, given, whole_us,
+                                                  expected):
+    monkeypatch.setattr(parallel, "SMALL_TABLE", 0)
+    asked, begun = [], []
+
+    def measure(*size):
+        asked.append(size)
+        return 100e-6, whole_us * 1e-6
+
+    def make_run(chosen, *_):
+        begun.append(chosen)
+        raise Begun
+
+    asking = Ranks(small, tmp_path).config("--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05, "--hidden_dim", 64, *given)
+    asking = replace(asking, store=replace(asking.store, flush=None))
+    with pytest.raises(Begun):
+        run_training.run_training(asking, None, make_run, measure)
+    assert begun[0].store.bus_rows == expected and len(asked) == (not given)
