@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import CUDA, STREAMS, FailingDevice, make_device
+from devices import CUDA, STREAMS, FailingDevice, PlainDevice, make_device
 from training.conftest import logged, tables
 
 from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.errors import InputError
+from dglke_frugal.store.device import no_op
 from dglke_frugal.training.step import device_step
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 from dglke_frugal.training.tables import entity_flushing
@@ -66,6 +67,21 @@ def assert_same_log(folder, expected):
         ours, theirs = logged(folder, name), logged(expected, name)
         assert [step for step, _ in ours] == [step for step, _ in theirs] == [20, 40, 48]
         np.testing.assert_allclose([value for _, value in ours], [value for _, value in theirs], rtol=1e-5)
+
+
+@pytest.mark.parametrize("flags, departures", [(["--flush", "none"], 0), (["--flush", "p2f", "--cache_ratio", 0.05, "--host_write", "direct"], 48)],
+                         ids=str)
+def test_a_step_departs_only_if_rows_do(on_device, flags, departures):
+    """Calls for departures take the host's time."""
+    counted = []
+
+    class Counting(PlainDevice):
+        def depart(self, work):
+            counted.append(work is not no_op)
+            return super().depart(work)
+
+    on_device(Counting(), *flags)
+    assert sum(counted) == departures
 
 
 @pytest.mark.parametrize("kind", ["cpu", "queued", CUDA])

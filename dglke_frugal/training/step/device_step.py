@@ -13,7 +13,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from ... import _native
-from ...store.device import Device, Event
+from ...store.device import Device, Event, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
 from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
@@ -157,14 +157,16 @@ class _ShapedStep:
 
         return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
 
-    def _make_departure(self, at: DeviceBlock) -> Callable[[], None]:
+    def _make_departure(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
+        """None where nothing leaves later than with the update."""
         departures = [rows.departure(plan) for rows, plan in zip(self._tables, at.plans)]
+        departures = [depart for depart in departures if depart is not no_op]
 
         def work():
             for depart in departures:
                 depart()
 
-        return work
+        return work if departures else None
 
     def run(self, batch: _native.Batch, after: Optional[Event]) -> Event:
         """Enqueue the step, which arrives behind `after`. Returns the event behind its departure."""
@@ -174,7 +176,8 @@ class _ShapedStep:
         self._device.submit(self._works[block][batch.corrupt_head])
         for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
             rows.hand_over(plan)
-        departed = self._device.depart(self._departures[block])
+        depart = self._departures[block]
+        departed = self._device.record() if depart is None else self._device.depart(depart)
         for rows in self._tables:
             rows.leave(departed)
         return departed
