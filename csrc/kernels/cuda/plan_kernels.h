@@ -31,7 +31,7 @@ struct Blocks {
 inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{16, 64};
 // Long rows (bytes) leave for a large table by more warps, each of which waits until what it has stored is there: so many
 // bytes at a time that the bus stays busy, and no more, since what is computed meanwhile waits behind them. Short rows gain
-// nothing by that (docs/gpu.md).
+// nothing by that (docs/gpu_measured.md).
 inline constexpr Blocks kBoundDepartureBlocks{32, 64};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables
