@@ -57,6 +57,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   read("max_rows_per_step", engine_config.max_rows_per_step);
   read("entries", engine_config.entries);
   read("in_flight_steps", engine_config.in_flight_steps);
+  read("keeps_reused", engine_config.keeps_reused);
   read("staging_bytes", engine_config.staging_bytes);
   read("horizon", engine_config.horizon);
   read("poll_microseconds", engine_config.poll_microseconds);
@@ -91,6 +92,7 @@ nb::dict as_dict(const RankStatistics& s) {
   d["plan_wait_nanoseconds"] = s.plan_wait_nanoseconds;
   d["cache_reads"] = s.cache_reads;
   d["host_reads"] = s.host_reads;
+  d["in_flight_reads"] = s.in_flight_reads;
   d["values_sent"] = s.values_sent;
   d["gradients_sent"] = s.gradients_sent;
   d["gradient_vectors_sent"] = s.gradient_vectors_sent;

@@ -175,8 +175,9 @@ EngineStatistics Engine::statistics() const {
     const RankArea& area = parts_->segment->rank(r);
     statistics.ranks.push_back({get(area.steps), get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
                                 get(area.staging_stall), get(area.staging_peak), get(area.plan_wait),
-                                get(area.cache_reads), get(area.host_reads), get(area.values), get(area.gradients),
-                                get(area.write_backs), get(area.gradient_vectors)});
+                                get(area.cache_reads), get(area.host_reads), get(area.in_flight_reads),
+                                get(area.values), get(area.gradients), get(area.write_backs),
+                                get(area.gradient_vectors)});
   }
   statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();
   for (const auto& flusher : parts_->flushers) {

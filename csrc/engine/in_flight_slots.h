@@ -4,6 +4,7 @@
 // behind the cache, from where it goes home beside the next steps, which find it in the slot. A step has max_rows slots,
 // one for each row of its list, and the step `steps` later has the same ones: by then what they hold has to be at home.
 // A row's newest value is in its slot until another row takes that, or a step uses the row and decides anew where it is.
+// So a row that a step uses before its slot is taken need not go home before that step: it stays, as in a cache slot.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "engine/upcoming_rows.h"
 
 namespace frugal {
 
@@ -39,14 +41,15 @@ class InFlightSlots {
   }
 
   // When all rows of the step have been found: rows [begin, end) of its list that leave for their host rows leave for
-  // slots, which become their targets. Threads may take parts of one step at once.
+  // slots, which become their targets, or stay there if one of the next `steps` steps uses them. Threads may take parts of
+  // one step at once. upcoming: of those steps, of which it has seen none that is further away.
   void leave(std::int64_t step, const std::int64_t* rows, std::int64_t begin, std::int64_t end,
-             RowDestination* leave, std::int64_t* target) {
+             const UpcomingRows& upcoming, RowDestination* leave, std::int64_t* target) {
     const std::int32_t first = first_slot(step);
     std::int64_t* const row_in_slot = row_in_slot_.data() + (first - first_slot_);
     for (std::int64_t i = begin; i < end; ++i) {
       const bool leaves = leave[i] == RowDestination::kHostRow;
-      leave[i] = leaves ? RowDestination::kInFlight : leave[i];
+      if (leaves) leave[i] = upcoming.has(rows[i], step) ? RowDestination::kCache : RowDestination::kInFlight;
       target[i] = leaves ? first + i : target[i];
       row_in_slot[i] = leaves ? rows[i] : row_in_slot[i];
     }

@@ -15,7 +15,8 @@ inline constexpr std::int64_t kLateSteps = 4;      // a row is such if one of so
 
 // What happens to a row after a step has used it.
 enum class RowDestination : std::uint8_t {
-  kCache = 0,     // updated by the executor in cache slot `target`; nothing travels
+  kCache = 0,     // updated by the executor in slot `target`, of the cache or, until a step that is near, of values in
+                  // flight; nothing travels
   kValue = 1,     // updated by the executor; the new record (dim floats and state) goes to staging at float `target`
   kGradient = 2,  // not updated; the row's gradients go to staging at float `target`: those of entry 0 in order, then
                   // those of entry 1, ..., each layout.stride floats apart
@@ -68,7 +69,7 @@ struct WriteBack {
   RowDestination leave;  // kValue or kHostRow
 };
 
-// A row that lies in a cache slot at this moment (see RankPort::drain).
+// A row whose newest value lies in a slot at this moment, of the cache or of values in flight (see RankPort::drain).
 struct CachedRow {
   std::int64_t row;
   std::int32_t slot;

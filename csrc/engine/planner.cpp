@@ -50,6 +50,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       meets_(segment_->shape().meets),
       wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
+      keeps_reused_(segment_->shape().keeps_reused),
       staging_floats_(segment_->shape().staging_floats),
       horizon_(std::clamp<std::int64_t>(config.horizon, hands_over(*segment_) ? 1 : 0, RowUses::kSteps - 1)),
       parts_(static_cast<std::size_t>(plans_)),
@@ -70,10 +71,11 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   }
   slots_.resize(static_cast<std::size_t>(slots));
   const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
+  if (keeps_reused_) upcoming_ = UpcomingRows(config.rows);
   if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, uses ? plans_ : 0);
   for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
   bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes() +
-                                     recent_.bytes());
+                                     upcoming_.bytes() + recent_.bytes());
 }
 
 Planner::~Planner() = default;
@@ -128,7 +130,17 @@ void Planner::start(std::int64_t step) {
     mine.waiting.clear();
     if (wants_next_use_) see_registered(r);
   }
+  if (keeps_reused_) see_upcoming();
   candidates_.clear();
+}
+
+// The steps by which values in flight stay: as far ahead as their slots are theirs, and the horizon, whatever else is
+// registered.
+void Planner::see_upcoming() {
+  const std::uint64_t registered = segment_->rank(0).registered.value.load(std::memory_order_acquire);
+  const std::int64_t ahead = std::min(horizon_, segment_->shape().in_flight_steps);
+  for (std::int64_t next; (next = upcoming_.next()) < std::min(static_cast<std::int64_t>(registered), step_ + ahead + 1);)
+    upcoming_.see({segment_->inbox_rows(0, next), static_cast<std::size_t>(segment_->inbox_count(0, next))});
 }
 
 // Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
@@ -230,8 +242,9 @@ void Planner::leave_in_flight() {
   const std::int64_t step = step_;
   if (in_flight_.any()) {
     InFlightSlots* const in_flight = &in_flight_;  // for the threads, while this one waits for them
+    const UpcomingRows* const upcoming = &upcoming_;
     in_ranges([&](Part& mine, int, std::size_t, std::int64_t begin, std::int64_t end) {
-      in_flight->leave(step, mine.rows, begin, end, mine.leave, mine.target);
+      in_flight->leave(step, mine.rows, begin, end, *upcoming, mine.leave, mine.target);
     });
   }
   if (recent_.any()) leave_among_ranks();

@@ -21,6 +21,7 @@
 #include "engine/row_map.h"
 #include "engine/row_sharing.h"
 #include "engine/segment.h"
+#include "engine/upcoming_rows.h"
 #include "memory/huge_pages.h"
 #include "parallel/task_team.h"
 #include "parallel/thread_safety.h"
@@ -123,6 +124,7 @@ class Planner {
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
   void see_registered(std::int32_t rank) FRUGAL_REQUIRES(thread_);
+  void see_upcoming() FRUGAL_REQUIRES(thread_);
   RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
   StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
 
@@ -132,7 +134,7 @@ class Planner {
   const int plans_;  // ranks, or one for all
   // settled_: see RowLookup::plan_settled.
   const bool caching_, keeps_values_in_staging_, keeps_records_, settled_, meets_;
-  const bool wants_next_use_;
+  const bool wants_next_use_, keeps_reused_;
   const std::int64_t staging_floats_, horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone
@@ -146,6 +148,7 @@ class Planner {
   std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
+  UpcomingRows upcoming_ FRUGAL_GUARDED_BY(thread_);    // of the steps in which values in flight may stay
   RecentChanges recent_ FRUGAL_GUARDED_BY(thread_);     // of ranks that meet
   // Of ranks that each have steps of their own: which rows they share, in this step and the next.
   RowSharing sharing_[2] FRUGAL_GUARDED_BY(thread_);

@@ -19,6 +19,17 @@ constexpr std::int64_t kPeerMicroseconds = 50;  // how often to look at what a d
 
 std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() - start).count(); }
 
+// Whether row i of a plan stays in a slot of values in flight. Without a branch on the data.
+bool stays(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
+  return (plan.leave[i] == RowDestination::kCache) & (plan.target[i] > cache_slots);
+}
+
+std::int64_t count_staying(const StepPlan& plan, std::int64_t cache_slots) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) count += stays(plan, i, cache_slots);
+  return count;
+}
+
 // For a counter with one writer that others only report.
 void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
   counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
@@ -260,8 +271,12 @@ void RankPort::note_published(std::int64_t step) {
   const std::int64_t hits = std::ranges::count_if(done.source, cached);
   const std::int64_t kept = std::ranges::count(done.leave, RowDestination::kCache);
   const std::int64_t gradients = std::ranges::count(done.leave, RowDestination::kGradient);
-  for (std::size_t i = 0; kept > hits && i < done.rows.size(); ++i)  // rows that came in; a hit stays where it is
-    if (done.leave[i] == RowDestination::kCache && !cached(done.source[i]))
+  const std::int64_t in_flight =
+      std::ranges::count_if(done.source, [slots](std::int32_t source) { return source > static_cast<std::int64_t>(slots); });
+  std::int64_t came_in = kept - hits;
+  if (segment_->shape().keeps_reused) came_in -= count_staying(done, slots);
+  for (std::size_t i = 0; came_in > 0 && i < done.rows.size(); ++i)  // a hit stays where it is
+    if (done.leave[i] == RowDestination::kCache && !cached(done.source[i]) && !stays(done, i, slots))
       mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
   std::int64_t vectors = 0;
   for (std::size_t i = 0; gradients > 0 && i < done.rows.size(); ++i)
@@ -271,6 +286,7 @@ void RankPort::note_published(std::int64_t step) {
   RankArea& area = segment_->rank(rank_);
   add(area.cache_reads, hits);
   add(area.host_reads, rows - hits);
+  add(area.in_flight_reads, in_flight);
   add(area.gradients, gradients);
   add(area.gradient_vectors, vectors);
   add(area.values, rows - kept - gradients);
@@ -315,7 +331,31 @@ std::vector<CachedRow> RankPort::drain() {
   std::vector<CachedRow> cached;
   for (std::size_t slot = 0; slot < mine.slot_row.size(); ++slot)
     if (mine.slot_row[slot] >= 0) cached.push_back({mine.slot_row[slot], static_cast<std::int32_t>(slot)});
+  if (segment_->shape().keeps_reused) add_in_flight(cached);
   return cached;
+}
+
+// Values that stayed in their slots, which are those of the last steps, for a step that has not run.
+void RankPort::add_in_flight(std::vector<CachedRow>& cached) const {
+  const auto rows_of = [&](std::int64_t step) {
+    return std::span(segment_->inbox_rows(rank_, step), static_cast<std::size_t>(segment_->inbox_count(rank_, step)));
+  };
+  const std::int64_t end = executed_->steps;
+  for (std::int64_t step = std::max<std::int64_t>(0, end - segment_->shape().in_flight_steps); step < end; ++step) {
+    const auto rows = rows_of(step);
+    const StepPlan done{.step = step,
+                        .rows = rows,
+                        .source = {segment_->plan_source(rank_, step), rows.size()},
+                        .leave = {segment_->plan_leave(rank_, step), rows.size()},
+                        .target = {segment_->plan_target(rank_, step), rows.size()}};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!stays(done, i, segment_->rank(rank_).cache_slots)) continue;
+      bool is_newest = true;
+      for (std::int64_t later = step + 1; later < end; ++later)
+        is_newest &= !std::ranges::binary_search(rows_of(later), rows[i]);
+      if (is_newest) cached.push_back({rows[i], static_cast<std::int32_t>(done.target[i])});
+    }
+  }
 }
 
 void RankPort::finish_drain() {
@@ -352,8 +392,8 @@ RankStatistics RankPort::statistics() const {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
   return {get(area.steps),           get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
           get(area.staging_stall),   get(area.staging_peak),     get(area.plan_wait),  get(area.cache_reads),
-          get(area.host_reads),      get(area.values),           get(area.gradients),  get(area.write_backs),
-          get(area.gradient_vectors)};
+          get(area.host_reads),      get(area.in_flight_reads),  get(area.values),     get(area.gradients),
+          get(area.write_backs),     get(area.gradient_vectors)};
 }
 
 void RankPort::fail(const char* sentence) { segment_->fail(sentence); }

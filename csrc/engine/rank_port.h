@@ -41,7 +41,8 @@ struct RankStatistics {
   std::int64_t staging_stall_nanoseconds = 0;    // waiting for room in staging; a stall too
   std::int64_t staging_peak_bytes = 0;           // most that was in staging, or promised to steps about to write
   std::int64_t plan_wait_nanoseconds = 0;        // waiting for the plan, which the lookahead should have hidden
-  std::int64_t cache_reads = 0, host_reads = 0;  // rows by source
+  std::int64_t cache_reads = 0, host_reads = 0;  // rows by where they belong
+  std::int64_t in_flight_reads = 0;  // of host_reads: those read where they were on their way, or stayed
   std::int64_t values_sent = 0, gradients_sent = 0, write_backs_sent = 0;  // records by kind
   std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
@@ -95,7 +96,7 @@ class RankPort {
 
   // Between two steps: waits until all ranks are here and all records that they published have landed. Collective,
   // unless all ranks run the same steps, each on columns of its own.
-  // Returns the rows that this rank's cache holds now: the executor stores their records into the host rows, then calls
+  // Returns the rows that this rank's slots alone hold now: the executor stores their records into the host rows, then calls
   // finish_drain, after which the table holds every update and nothing but the updates of the finished steps. Steps
   // that are registered already are not disturbed, and the cache stays as it is.
   std::vector<CachedRow> drain();
@@ -122,6 +123,7 @@ class RankPort {
  private:
   struct Executed;
   void check() const;
+  void add_in_flight(std::vector<CachedRow>& cached) const;
   void wait_for_peers(std::int64_t steps);
 
   std::shared_ptr<Segment> segment_;

@@ -66,7 +66,9 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.max_rows = std::min(config.max_rows_per_step, config.rows);
   shape.in_flight_steps = shape.reads_follow_stores() ? config.in_flight_steps : 0;
   shape.poll_microseconds = config.poll_microseconds;
-  shape.window = config.lookahead + 2;
+  shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.in_flight_steps > 0;
+  // A drain looks at the plans of the last steps, too, whose values may have stayed in flight.
+  shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.in_flight_steps : 0);
   shape.block_ring = 4 * shape.window;
   const bool stages = !shape.reads_follow_stores() || shape.meets;
   const std::int64_t default_floats = !stages ? 0 : 8 * shape.max_rows * config.layout.stride;

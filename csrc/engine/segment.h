@@ -29,7 +29,7 @@ struct SegmentShape {
   std::int64_t rows, max_rows, in_flight_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
   ValuePath value_path;
-  bool meets;
+  bool meets, keeps_reused;
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
@@ -67,7 +67,7 @@ struct RankArea {
   std::int64_t cache_slots;           // constant
   // Written by the rank (relaxed; only read for statistics).
   std::atomic<std::int64_t> steps, steps_with_stall, gate_stall, peer_wait, staging_stall, staging_peak, plan_wait,
-      cache_reads, host_reads, values, gradients, gradient_vectors, write_backs;
+      cache_reads, host_reads, in_flight_reads, values, gradients, gradient_vectors, write_backs;
 };
 
 class Segment {

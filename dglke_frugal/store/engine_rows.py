@@ -249,8 +249,9 @@ class CopiedRows(EngineRows):
     def _amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
         count, gradients = len(rows), self._gradients.popleft()
-        leave = np.where(leave == IN_FLIGHT, np.uint8(TO_HOST_ROW), leave)
-        # Values in flight are at home: here a step begins when the one before has ended.
+        # Values in flight are at home, also those that would stay: here a step begins when the one before has ended.
+        stays = (leave == TO_CACHE) & (target > self.scratch)
+        leave = np.where((leave == IN_FLIGHT) | stays, np.uint8(TO_HOST_ROW), leave)
         source = np.where(source > self.scratch, np.int32(FROM_HOST), source)
         plan.source[:count] = source
         self._misses = pack_host_rows(self.dim, self.table.records, rows, source, self._packed, plan.rows,
@@ -295,6 +296,10 @@ class CopiedRows(EngineRows):
     def _finish(self, step, event):
         self._take(*self._leaving)
         self._port.publish(step)
+
+    def _download(self, slots, rows):
+        cached = slots < self.scratch  # what would have stayed behind the cache is at home
+        super()._download(slots[cached], rows[cached])
 
     def _take(self, leave: np.ndarray, target: np.ndarray) -> None:
         """Bring the first records, or gradients, of the outbox to their places in host memory."""

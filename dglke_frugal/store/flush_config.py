@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Tuple
 
+REUSING_STEPS = 256  # a table of the rows of no more steps has rows that come again soon
 SMALL_TABLE = 64 << 20  # bytes of host rows that processors' caches take as fast as the bus brings them
+
+
+def rows_come_again(rows: int, rows_of_step: int) -> bool:
+    """Whether steps use rows of a table soon again, often enough to look for it (FlushConfig.keeps_reused)."""
+    return rows <= REUSING_STEPS * rows_of_step
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,8 @@ class FlushConfig:
     staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
     that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
     poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
-    behind the cache on their way to host rows (csrc/engine/config.h). meets: the ranks' devices meet in each step
+    behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if one of the
+    next steps uses its row again, which costs the planner a look at each row of a step. meets: the ranks' devices meet in each step
     (meeting_rows.py), instead of waiting at gates; value_path is then "host_row", mode "p2f" and host_read "uva".
     carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and their tables are parts of one.
     """
@@ -43,6 +50,7 @@ class FlushConfig:
     horizon: int = 0
     poll_microseconds: int = 0
     in_flight_steps: int = 0
+    keeps_reused: bool = False
     meets: bool = False
     carried: bool = False
 

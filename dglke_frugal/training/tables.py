@@ -10,6 +10,7 @@ from ..config import TrainConfig, state_floats
 from ..data import KnowledgeGraph
 from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
+from ..store.flush_config import rows_come_again
 from ..store.half_embeddings import Rounding
 from .log.counters import StoreCounters
 from .memory.row_bytes import row_bytes
@@ -23,8 +24,8 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     """
     if not config.uses_engine:
         return None
-    store = config.store
-    return FlushConfig(max_rows_per_step=min(n_entities, config.batch.most_entities), mode=config.flush_mode,
+    store, rows = config.store, min(n_entities, config.batch.most_entities)
+    return FlushConfig(max_rows_per_step=rows, mode=config.flush_mode, keeps_reused=rows_come_again(n_entities, rows),
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
                        policy=store.cache_policy, host_read=store.host_read,

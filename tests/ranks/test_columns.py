@@ -65,7 +65,9 @@ def oracle_arrays(config, ranks, element="fp32"):
 
 
 class Exchange:
-    """A StepExchange of threads."""
+    """A StepExchange of threads, on the CPU."""
+
+    peer = False
 
     def __init__(self, native):
         self.native = native
@@ -103,7 +105,7 @@ class ColumnThreads:
             own = values[:, columns_of_rank(values.shape[1], self.halves[name], rank, self.ranks)]
             flushing = None
             if flush is not None and name == "entity":
-                flushing = FlushConfig(2 * BATCH + NEGATIVES * BATCH // NEGATIVES, **flush)
+                flushing = FlushConfig(2 * BATCH + NEGATIVES * BATCH // NEGATIVES, keeps_reused=True, **flush)
             rounding = None
             if self.element != "fp32" and name == "entity":
                 columns = Columns(values.shape[1], self.halves[name], self.ranks)

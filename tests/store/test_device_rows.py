@@ -126,7 +126,7 @@ def train(store, device, steps, lookahead, drain_at=()):
 
 def make_store(device, **options):
     store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],
-                           flushing=FlushConfig(MAX_ROWS, **options), device=device)
+                           flushing=FlushConfig(MAX_ROWS, **{"keeps_reused": True, **options}), device=device)
     store.init_uniform(0.5, 1, 0)
     return store
 

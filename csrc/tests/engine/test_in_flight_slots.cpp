@@ -20,6 +20,7 @@ constexpr int kSteps = 150, kInFlight = 3;
 struct Setting {
   std::int64_t rows = 40, max_rows = 12, slots = 8;
   int ranks = 1, lookahead = 3, threads = 1, horizon = 0;
+  bool keeps_reused = false;
   std::shared_ptr<CachePolicy> policy;
 };
 
@@ -46,6 +47,9 @@ Setting random_setting(std::uint64_t seed) {
       setting.horizon = setting.lookahead - 1;
       setting.policy = std::make_shared<ReuseWindow>(setting.slots, std::max(1, setting.horizon));
   }
+  setting.keeps_reused = seed % 3 > 0;
+  const int ahead = std::min(static_cast<int>(random() % 5), setting.lookahead - 1);
+  if (setting.keeps_reused) setting.horizon = std::max(setting.horizon, ahead);
   return setting;
 }
 
@@ -69,6 +73,8 @@ class Machine {
       : port_(port), setting_(setting), random_(seed), home_(static_cast<std::size_t>(setting.rows)) {}
 
   std::int64_t steps() const { return steps_; }
+  std::int64_t stayed() const { return stayed_; }
+  std::int64_t departed() const { return departed_; }
 
   void run(const std::vector<std::int64_t>& rows) {
     const std::int64_t step = steps_++;
@@ -88,8 +94,12 @@ class Machine {
       if (plan.leave[i] == RowDestination::kInFlight) {
         EXPECT_GT(plan.target[i], setting_.slots);
         left_.push_back({step, rows[i], plan.target[i]});
+        ++departed_;
       } else {
-        EXPECT_LT(plan.target[i], setting_.slots);
+        EXPECT_EQ(plan.leave[i], RowDestination::kCache);
+        EXPECT_NE(plan.target[i], setting_.slots);
+        EXPECT_TRUE(setting_.keeps_reused || plan.target[i] < setting_.slots);
+        stayed_ += plan.target[i] > setting_.slots;
       }
     }
     port_.publish(step);
@@ -148,14 +158,18 @@ class Machine {
   RankPort& port_;
   const Setting setting_;
   std::mt19937_64 random_;
-  std::int64_t steps_ = 0;
+  std::int64_t steps_ = 0, stayed_ = 0, departed_ = 0;  // the latter: rows, of all steps
   std::vector<std::int64_t> home_;                       // versions of host rows
   std::map<std::int64_t, std::int64_t> memory_, newest_;  // versions by slot; the true ones by row
   std::deque<Left> left_;                                // on their way, in order
 };
 
-// Ranks run the same steps one after the other, or some of them ahead of others.
-void train(const Setting& setting, const std::vector<std::vector<std::int64_t>>& steps, std::uint64_t seed) {
+struct Rows {
+  std::int64_t stayed, departed;
+};
+
+// Ranks run the same steps one after the other, or some of them ahead of others. Returns what became of a rank's rows.
+Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>& steps, std::uint64_t seed) {
   const RowLayout layout = RowLayout::for_dim(1);
   std::vector<float> table(static_cast<std::size_t>(setting.rows * layout.stride));
   EngineConfig config;
@@ -164,6 +178,7 @@ void train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   config.lookahead = setting.lookahead;
   config.planner_threads = setting.threads;
   config.horizon = setting.horizon;
+  config.keeps_reused = setting.keeps_reused;
   config.value_path = ValuePath::kHostRow;
   config.in_flight_steps = kInFlight;
   config.layout = layout;
@@ -186,6 +201,7 @@ void train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
     if (machines[r].steps() < registered[r]) machines[r].run(steps[static_cast<std::size_t>(machines[r].steps())]);
   }
   for (Machine& machine : machines) machine.drain();
+  return {machines[0].stayed(), machines[0].departed()};
 }
 
 TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
@@ -205,10 +221,36 @@ TEST(InFlightSlots, RowsThatThreadsLookUp) {
   std::vector<std::int64_t> hot(1000);
   for (std::size_t i = 0; i < hot.size(); ++i) hot[i] = static_cast<std::int64_t>(3 * i);
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    setting.keeps_reused = seed;
+    setting.horizon = seed ? 2 : 0;
     setting.policy = seed ? std::shared_ptr<CachePolicy>(std::make_shared<RandomAdmission>(1000, 0.3, seed))
                           : std::make_shared<StaticHotSet>(hot);
     train(setting, random_steps(setting, seed), seed);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// A value stays if one of the next steps uses its row, as many as there are slots for, and as are seen: by a plain count.
+TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
+  for (const int horizon : {0, 1, 2, 3, 5}) {
+    Setting setting;
+    setting.slots = 0;
+    setting.lookahead = 8;
+    setting.keeps_reused = true;
+    setting.horizon = horizon;
+    const auto steps = random_steps(setting, 7);
+    Rows expected{};
+    for (std::size_t step = 0; step < steps.size(); ++step)
+      for (const std::int64_t row : steps[step]) {
+        bool again = false;
+        for (std::size_t next = step + 1; next < steps.size() && next <= step + std::min(horizon, kInFlight); ++next)
+          again |= std::ranges::count(steps[next], row) > 0;
+        ++(again ? expected.stayed : expected.departed);
+      }
+    const Rows found = train(setting, steps, 7);
+    EXPECT_EQ(found.stayed, expected.stayed) << horizon;
+    EXPECT_EQ(found.departed, expected.departed) << horizon;
+    EXPECT_EQ(found.stayed > 0, horizon > 0);
   }
 }
 

@@ -16,8 +16,9 @@ FLOAT_BYTES = 4
 class StoreCounters:
     """Counts since the start of the process, over all ranks.
 
-    hits, misses: rows of a step that were found in a cache, and that were read from host memory. evictions: rows that a
-    cache wrote back to make room. bytes_read: of the misses; bytes_flushed: of the rows that reached host memory again.
+    hits, misses: rows of a step that were found in a cache, and others. evictions: rows that a cache wrote back to make
+    room. bytes_read: of the misses that were read from host memory, and not where they were on their way there;
+    bytes_flushed: of the rows that reached host memory again.
     stall_seconds: without work because of waiting at the gate, for a plan, or for room in staging, in `stalled_steps`
     of the steps.
     """
@@ -47,7 +48,7 @@ class StoreCounters:
             over("ranks", "cache_reads"),
             misses,
             over("ranks", "write_backs_sent"),
-            misses * (dim + 1) * FLOAT_BYTES,
+            (misses - over("ranks", "in_flight_reads")) * (dim + 1) * FLOAT_BYTES,
             over("flush_workers", "flushed_bytes"),
             over("flush_workers", "flushed_rows"),
             stalls.steps if stalls else over("ranks", "steps_with_stall"),

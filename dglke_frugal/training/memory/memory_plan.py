@@ -9,6 +9,7 @@ from typing import Dict, Optional, Tuple
 from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
+from ...store.flush_config import rows_come_again
 from ..columns.column_config import own_config
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, ELEMENTS, HOST_TILE_FLOATS, tile_rows, updates_at_once
@@ -205,6 +206,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
         policy = config.store.cache_policy
         cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
+        cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
         host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
         host["cache index"] = (56 if policy == "static" else 21) * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row

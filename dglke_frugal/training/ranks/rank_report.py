@@ -15,8 +15,8 @@ class RankReport:
 
     seconds: of training, pauses left out. stall_seconds: waiting for rows, for a plan, or for room in staging; of it
     peer_seconds for the slowest rank (until all had registered the step or finished the one before). hits, misses: rows
-    found in the rank's cache, and read from host memory. bytes_read: of the misses. bytes_sent: values, write-backs and
-    gradients.
+    found in the rank's cache, and others. bytes_read: of the others that were read from host memory, and not where they
+    were on their way there. bytes_sent: values, write-backs and gradients.
     """
 
     rank: int
@@ -43,7 +43,7 @@ class RankReport:
         sent = read = 0
         for name, table in statistics.items():
             record = (stores[name].embedding_floats + 1) * FLOAT_BYTES
-            read += table["host_reads"] * record
+            read += (table["host_reads"] - table["in_flight_reads"]) * record
             sent += (table["values_sent"] + table["write_backs_sent"]) * record
             sent += table["gradient_vectors_sent"] * stores[name].dim * FLOAT_BYTES
         return cls(
