@@ -11,6 +11,7 @@ import numpy as np
 from dglke_frugal import _native
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.store import EmbeddingStore, FlushConfig
+from dglke_frugal.store.flush_config import rows_come_again
 from dglke_frugal.store.device import Device, Event
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.device_batch import BatchSizes, BlockTransfer, PackedBatches
@@ -48,7 +49,8 @@ def _of_graph(graph, ranks):
     degree = sum(np.bincount(ids, minlength=graph.n_entities) for ids in (triples.head, triples.tail))
     device = IdleDevice()
     flushing = FlushConfig(min(graph.n_entities, 3 * BATCH * ranks), ranks=ranks, same_steps=ranks > 1,
-                           slots=graph.n_entities // 20, value_path="host_row", host_read="uva", lookahead=LOOKAHEAD)
+                           slots=graph.n_entities // 20, value_path="host_row", host_read="uva", lookahead=LOOKAHEAD,
+                           keeps_reused=rows_come_again(graph.n_entities, 3 * BATCH * ranks))
     entities = EmbeddingStore(graph.n_entities, 4, 0.1, device=device, flushing=flushing,
                               hot_rows=[np.argsort(-degree, kind="stable")])
     relations = EmbeddingStore(graph.n_relations, 4, 0.1, device=device)
