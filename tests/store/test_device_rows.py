@@ -188,6 +188,41 @@ def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
     store.close()
 
 
+class Copying(QueuedDevice):
+    """A device for which copies are the faster way."""
+
+    def host_read(self, table, max_rows, wanted):
+        return "copy"
+
+
+@pytest.mark.parametrize("policy", ["static", "lru", "next_use"])
+def test_values_that_would_stay_go_home_where_rows_are_copied(expected, policy):
+    """The planner does not know that each step's values are at home before the next one."""
+    device = Copying()
+    store = make_store(device, lookahead=10, slots=ROWS // 10, policy=policy, value_path="host_row")
+    assert store.steps.host_read == "copy"
+    for found, wanted in zip(train(store, device, STEPS, 10, drain_at=range(STEPS // 3, STEPS, 7)), expected):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_rows_that_are_used_again_stay_on_the_device(queued_device):
+    """By a plain count over the workload: without a cache a row goes home unless one of the next three steps uses it."""
+    used = [set(np.concatenate([ids for ids, _ in workload(step)]).tolist()) for step in range(FIRST, FIRST + STEPS)]
+    again = sum(len(rows & set().union(*used[step + 1 : step + 4])) for step, rows in enumerate(used))
+    counts = {}
+    for keeps in (False, True):
+        store = make_store(queued_device, value_path="host_row", lookahead=4, keeps_reused=keeps)
+        statistics, close = store.statistics, store.close
+        store.close = lambda: counts.update({keeps: statistics()["ranks"][0]}) or close()
+        train(store, queued_device, STEPS, 4)
+    every = sum(map(len, used))
+    assert counts[False]["values_sent"] == every and counts[True]["values_sent"] == every - again
+    assert 0 < again < every
+    before = sum(len(rows & set().union(*used[max(0, step - 3) : step])) for step, rows in enumerate(used))
+    found = counts[True]["in_flight_reads"]  # also in slots that no row of a shorter step has taken since
+    assert before <= found == counts[False]["in_flight_reads"] < every
+
+
 def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
     store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lru", value_path="host_row")
     for found, wanted in zip(train(store, queued_device, STEPS, 3), expected):
