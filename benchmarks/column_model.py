@@ -13,8 +13,8 @@ LINK = 4 * 2**20 / 27e-6  # bytes a second: a copy of 4 MiB from one H200 to ano
 MEETING = 5e-6  # assumed: a launch, words over NVLink and back
 FACTS = 8  # floats of a positive that go with its weights
 ROW_BYTES = 1616  # of a row of dim 400
-# Microseconds of the bus for a row of so many bytes of a table of 8 GB, both ways at once (docs/gpu_measured.md): 43 rows of 1.6 kB
-# and 58 of .9 kB a microsecond.
+# Microseconds of the bus for a row of so many bytes of a table of 8 GB, both ways at once (docs/gpu_measured.md): 43 rows
+# of 1.6 kB and 58 of .9 kB a microsecond.
 BUS_ROW = ((ROW_BYTES, 1 / 43), (900, 1 / 58))
 ABOUT = """\
 A step of n ranks by columns takes d + x. d is a step of one GPU alone (measured): with an nth of the columns and n times

@@ -11,8 +11,8 @@ import numpy as np
 from dglke_frugal import _native
 from dglke_frugal.data.synthetic import SyntheticGraph
 from dglke_frugal.store import EmbeddingStore, FlushConfig
-from dglke_frugal.store.flush_config import rows_come_again
 from dglke_frugal.store.device import Device, Event
+from dglke_frugal.store.flush_config import rows_come_again
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
 from dglke_frugal.training.step.device_batch import BatchSizes, BlockTransfer, PackedBatches
 

@@ -171,14 +171,8 @@ void Engine::fail(const std::string& sentence) { parts_->segment->fail(sentence)
 EngineStatistics Engine::statistics() const {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
   EngineStatistics statistics;
-  for (int r = 0; r < parts_->config.ranks; ++r) {
-    const RankArea& area = parts_->segment->rank(r);
-    statistics.ranks.push_back({get(area.steps), get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
-                                get(area.staging_stall), get(area.staging_peak), get(area.plan_wait),
-                                get(area.cache_reads), get(area.host_reads), get(area.in_flight_reads),
-                                get(area.values), get(area.gradients), get(area.write_backs),
-                                get(area.gradient_vectors)});
-  }
+  for (int r = 0; r < parts_->config.ranks; ++r)
+    statistics.ranks.push_back(statistics_of(parts_->segment->rank(r)));
   statistics.engine_bytes = parts_->segment->bytes() + parts_->planner->bytes();
   for (const auto& flusher : parts_->flushers) {
     const FlushCounters& c = flusher->counters();

@@ -387,8 +387,9 @@ std::span<float> RankPort::staging_of(int rank) {
 std::atomic<std::uint64_t>* RankPort::published_counter() { return &segment_->rank(rank_).published.value; }
 std::atomic<std::uint64_t>* RankPort::write_backs_counter() { return &segment_->rank(rank_).written_back.value; }
 
-RankStatistics RankPort::statistics() const {
-  const RankArea& area = segment_->rank(rank_);
+RankStatistics RankPort::statistics() const { return statistics_of(segment_->rank(rank_)); }
+
+RankStatistics statistics_of(const RankArea& area) {
   const auto get = [](const std::atomic<std::int64_t>& value) { return value.load(std::memory_order_relaxed); };
   return {get(area.steps),           get(area.steps_with_stall), get(area.gate_stall), get(area.peer_wait),
           get(area.staging_stall),   get(area.staging_peak),     get(area.plan_wait),  get(area.cache_reads),

@@ -47,6 +47,8 @@ struct RankStatistics {
   std::int64_t gradient_vectors_sent = 0;  // a record of gradients has one per occurrence of its row
 };
 
+RankStatistics statistics_of(const RankArea& area);
+
 class RankPort {
  public:
   RankPort(std::shared_ptr<Segment> segment, int rank);

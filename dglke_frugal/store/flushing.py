@@ -133,8 +133,8 @@ class FlushedRows(RankRows):
             from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
 
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
-            in_flight = STEPS_ON_DEVICE
-        keeps = config.keeps_reused and in_flight > 0 and config.host_read != "copy"  # which moves every row
+            in_flight = 0 if config.host_read == "copy" else STEPS_ON_DEVICE  # copies find all values at home
+        keeps = config.keeps_reused and in_flight > 0
         horizon = config.lookahead - 1 if config.policy == "next_use" else min(in_flight, config.lookahead - 1) * keeps
         caches = []
         if config.slots and config.mode != "off":

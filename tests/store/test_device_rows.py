@@ -223,6 +223,16 @@ def test_rows_that_are_used_again_stay_on_the_device(queued_device):
     assert before <= found == counts[False]["in_flight_reads"] < every
 
 
+def test_copies_are_counted_as_they_are(queued_device):
+    """With --host_read copy no value is found on its way home, and none stays."""
+    store = make_store(queued_device, value_path="host_row", lookahead=4, host_read="copy")
+    statistics, close, counts = store.statistics, store.close, {}
+    store.close = lambda: counts.update(statistics()["ranks"][0]) or close()
+    train(store, queued_device, STEPS, 4)
+    every = sum(len(set(np.concatenate([ids for ids, _ in workload(FIRST + step)]).tolist())) for step in range(STEPS))
+    assert (counts["in_flight_reads"], counts["host_reads"], counts["values_sent"]) == (0, every, every)
+
+
 def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
     store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lru", value_path="host_row")
     for found, wanted in zip(train(store, queued_device, STEPS, 3), expected):
