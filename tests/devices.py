@@ -36,11 +36,11 @@ def without_torch(work):
 class PlainDevice(Device):
     """The CPU as a device."""
 
-    def arrive(self, work, after=None):
-        return super().arrive(without_torch(work), after)
+    def arrive(self, work, after=None, point=None):
+        return super().arrive(without_torch(work), after, point)
 
-    def depart(self, work):
-        return super().depart(without_torch(work))
+    def depart(self, work, after=None):
+        return super().depart(without_torch(work), after)
 
 
 class QueuedDevice(Device):
@@ -84,20 +84,31 @@ class QueuedDevice(Device):
     def submit(self, work, after=None):
         self._put(self._submitted, work, after)
 
-    def arrive(self, work, after=None):
+    def make_point(self):
+        return _QueuedPoint()
+
+    def arrive(self, work, after=None, point=None):
         self._put(self._arrivals, without_torch(work), after)
         arrived = self._record(self._arrivals)
-        self._submitted.put(arrived.passed.wait)
+        if point is not None:
+            point.last = arrived
+        else:
+            self._submitted.put(arrived.passed.wait)
         return arrived
 
-    def depart(self, work):
+    def depart(self, work, after=None):
         def late():
             time.sleep(self._delay)
             checked()
 
         checked = without_torch(work)
-        self._put(self._departures, late if self._delay else checked, self.record())
+        self._put(self._departures, late if self._delay else checked, after or self.record())
         return self._record(self._departures)
+
+    def repeat(self, repeated):
+        self.submit(repeated.work, repeated.expects)
+        if repeated.marks is not None:
+            repeated.marks.last = self.record()
 
     def record(self):
         return self._record(self._submitted)
@@ -122,6 +133,19 @@ class _QueuedEvent(Event):
     def wait(self):
         self.passed.wait()
         self._device.check()
+
+
+class _QueuedPoint(Event):
+    """A place that moves on each time that it is recorded."""
+
+    last = Event()
+
+    @property
+    def passed(self):
+        return self.last.passed
+
+    def wait(self):
+        self.last.wait()
 
 
 class FailingDevice(QueuedDevice):
@@ -159,10 +183,18 @@ class StreamsDevice(CudaDevice):
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _beside_work(self, stream, work, after):
-        event = super()._beside_work(stream, lambda: stream.torch.enqueue(without_torch(work)), after)
+    def _beside_work(self, stream, work, after, point=None):
+        event = super()._beside_work(stream, lambda: stream.torch.enqueue(without_torch(work)), after, point)
         self._run_ahead()
         return event
+
+    def repeat(self, repeated):
+        if repeated.expects is not None:
+            self._stream.hold(repeated.expects)
+        self.submit(repeated.work)
+        if repeated.marks is not None:
+            self._stream.record(repeated.marks)
+            self._run_ahead()
 
     def record(self):
         event = super().record()

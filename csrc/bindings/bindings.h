@@ -23,6 +23,7 @@ void bind_step_block(nanobind::module_& module);
 void bind_full_softmax(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
 void bind_kernels(nanobind::module_& module);
+void bind_arrival(nanobind::module_& module);
 void bind_pairs(nanobind::module_& module);
 void bind_matrices(nanobind::module_& module);
 void bind_given_scores(nanobind::module_& module);

@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/exchange.h"
+#include "bindings/prepared_arrival.h"
 #include "bindings/prepared_kernel.h"
 #include "bindings/row_arrays.h"
 #include "carried/carried_buffers.h"
@@ -21,7 +22,7 @@ using namespace bindings;
 using nb::literals::operator""_a;
 using Matrix = bindings::Rows;  // steps have Rows of their own
 using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
+using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 
 // This rank's side of a table whose rows are carried, once the buffers of all ranks can be reached.
 class Carrier {
@@ -46,23 +47,17 @@ class Carrier {
   PreparedKernel prepare_arrival(const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
                                  const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
                                  const std::string& crossing) const {
-    require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
-            "records must be as far apart as rows of floats are");
-    require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
     const RowReads reads = reads_of(ids, source, records);
-    const CarriedRecords of_ranks = carried_records(rows_.arrived.rank, buffers_, records.data());
-    const CarriedRows rows = rows_;
-    const std::int64_t* const step = number.data();
-    if (is_cuda_)
-      return {reads.count, [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
-                               std::int64_t count, std::uintptr_t stream) {
-                cuda::arrive(rows, {reads.rows, reads.source, count}, of_ranks, step, taken, {stream, over});
-              }};
-    return {reads.count, [=, extent = extent()](std::int64_t count, std::uintptr_t) {
-              const RowReads first{reads.rows, reads.source, count};
-              check_reads(rows.part, extent, first);
-              cpu::arrive(rows, first, of_ranks, static_cast<std::uint64_t>(*step));
+    return {reads.count, [=, arrive = arrive(records, number, turn, crossing)](std::int64_t count, std::uintptr_t stream) {
+              arrive({reads.rows, reads.source, count}, {}, stream);
             }};
+  }
+
+  PreparedArrival prepare_whole_arrival(const bindings::Bytes& block, const bindings::Bytes& plan,
+                                        const Vector<std::int64_t>& ids, const Vector<std::int32_t>& source,
+                                        const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+                                        const std::string& crossing) const {
+    return {block, plan, ids, source, records, arrive(records, number, turn, crossing)};
   }
 
   PreparedKernel prepare_departure(const Vector<std::int64_t>& ids, const Vector<std::uint8_t>& leave,
@@ -94,7 +89,7 @@ class Carrier {
             }};
   }
 
-  void write_back(const Bytes& write_backs, std::int64_t number, std::uintptr_t stream) const {
+  void write_back(const WriteBacks& write_backs, std::int64_t number, std::uintptr_t stream) const {
     require(write_backs.shape(1) == sizeof(WriteBack), "write-backs must be given as their bytes");
     const auto* const list = reinterpret_cast<const WriteBack*>(write_backs.data());
     const auto count = static_cast<std::int64_t>(write_backs.shape(0));
@@ -106,6 +101,26 @@ class Carrier {
 
  private:
   MemoryExtent extent() const { return {host_rows_, slots_, 0}; }
+
+  // Rows that this rank carries, to the records of all ranks, and pieces.
+  PreparedArrival::Arrive arrive(const Matrix& records, const Vector<std::int64_t>& number, const Turn& turn,
+                                 const std::string& crossing) const {
+    require(static_cast<std::int64_t>(records.shape(1)) == rows_.part.record_stride(),
+            "records must be as far apart as rows of floats are");
+    require(number.size() == 1 && turn.size() == 1, "the number of a step and the turn are one number each");
+    const CarriedRecords of_ranks = carried_records(rows_.arrived.rank, buffers_, records.data());
+    const CarriedRows rows = rows_;
+    const std::int64_t* const step = number.data();
+    if (is_cuda_)
+      return [=, over = crossing_named(crossing), taken = reinterpret_cast<unsigned*>(turn.data())](
+                 const RowReads& reads, std::span<const cuda::HostPiece> pieces, std::uintptr_t stream) {
+        cuda::arrive(rows, reads, of_ranks, step, taken, pieces, {stream, over});
+      };
+    return [=, extent = extent()](const RowReads& reads, std::span<const cuda::HostPiece>, std::uintptr_t) {
+      check_reads(rows.part, extent, reads);
+      cpu::arrive(rows, reads, of_ranks, static_cast<std::uint64_t>(*step));
+    };
+  }
 
   CarriedRows rows_{};
   std::vector<char*> buffers_;  // of all ranks, as this one addresses them
@@ -136,6 +151,11 @@ void bind_carried(nb::module_& module) {
            "Those rows whose source is -1 and which this rank carries, to the records of all ranks; waits until all have "
            "come to `number` (1,) int64, that of the step plus one. records: this rank's, in its buffer. turn (1,) int32, "
            "zero at first, for the kernel's own use.")
+      .def("prepare_whole_arrival", &Carrier::prepare_whole_arrival, "block"_a, "plan"_a, "rows"_a, "source"_a,
+           "records"_a, "number"_a, "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+           nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(),
+           nb::keep_alive<0, 7>(), nb::keep_alive<0, 8>(),
+           "A PreparedArrival: these rows, with the step's block and its plan, of which rows, source and number are parts.")
       .def("prepare_departure", &Carrier::prepare_departure, "rows"_a, "leave"_a, "target"_a, "counter"_a, "number"_a,
            "turn"_a, "crossing"_a = "bus", nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),

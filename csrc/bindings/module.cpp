@@ -22,6 +22,7 @@ NB_MODULE(_native, module) {
   frugal::bind_full_softmax(module);
   frugal::bind_device(module);
   frugal::bind_kernels(module);
+  frugal::bind_arrival(module);
   frugal::bind_pairs(module);
   frugal::bind_matrices(module);
   frugal::bind_given_scores(module);

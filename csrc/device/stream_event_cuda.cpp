@@ -19,6 +19,14 @@ cudaEvent_t make_event(int device) {
   return event;
 }
 
+// Whether what the stream is given becomes part of a graph. A point recorded or waited for there is so each time the graph
+// is launched, and as if the launch had done it: not at capture.
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status;
+  cuda_check(cudaStreamIsCapturing(stream, &status), "asking whether a CUDA stream is captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 }  // namespace
 
 StreamEvent::~StreamEvent() {
@@ -27,12 +35,14 @@ StreamEvent::~StreamEvent() {
 
 void StreamEvent::record(std::uintptr_t stream) {
   if (event_ == nullptr) event_ = make_event(device_);
-  cuda_check(cudaEventRecord(handle(event_), stream_of(stream)), "recording a CUDA event");
+  const unsigned flags = is_captured(stream_of(stream)) ? cudaEventRecordExternal : cudaEventRecordDefault;
+  cuda_check(cudaEventRecordWithFlags(handle(event_), stream_of(stream), flags), "recording a CUDA event");
 }
 
 void StreamEvent::hold(std::uintptr_t stream) const {
   if (event_ == nullptr) return;
-  cuda_check(cudaStreamWaitEvent(stream_of(stream), handle(event_), 0), "letting a stream wait for a CUDA event");
+  const unsigned flags = is_captured(stream_of(stream)) ? cudaEventWaitExternal : cudaEventWaitDefault;
+  cuda_check(cudaStreamWaitEvent(stream_of(stream), handle(event_), flags), "letting a stream wait for a CUDA event");
 }
 
 bool StreamEvent::passed() const {

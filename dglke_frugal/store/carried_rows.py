@@ -77,6 +77,10 @@ class CarriedRows(DirectWriteRows):
         return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,
                                               self._crossing())]
 
+    def whole_arrival(self, block, memory, plan, records):
+        return self._carrier.prepare_whole_arrival(block, memory.memory, plan.rows, plan.source, records, plan.published,
+                                                   self._arrival_turn, self._crossing())
+
     def _depart(self, plan):
         return [self._carrier.prepare_departure(plan.rows, plan.leave, plan.target, self._published_counter,
                                                 plan.published, self._turn, self._crossing())]

@@ -13,7 +13,7 @@ import torch
 
 from .. import _native
 from ..errors import InputError
-from .device import NOTHING, Branch, Device, Event
+from .device import NOTHING, Branch, Device, Event, Repeated
 from .device_memory import CudaMemory
 from .host_read import open_reader
 
@@ -53,13 +53,14 @@ class Stream:
         """What comes after this waits for the event."""
         event.event.hold(self.number)
 
-    def record(self) -> Event:
-        """The point behind all so far. One older than EVENTS others stands for a later one: what waits for it waits
-        longer."""
-        events = self._events
-        events.rotate()
-        events[0].event.record(self.number)
-        return events[0]
+    def record(self, point: Optional[Event] = None) -> Event:
+        """`point` is behind all so far; or one of the stream's own, of which one older than EVENTS others stands for a
+        later one: what waits for it waits longer."""
+        if point is None:
+            self._events.rotate()
+            point = self._events[0]
+        point.event.record(self.number)
+        return point
 
 
 class CudaDevice(Device):
@@ -107,19 +108,25 @@ class CudaDevice(Device):
         self._enter(self._stream.torch)
         work()
 
-    def arrive(self, work, after=None):
-        arrived = self._beside_work(self._arrivals, work, after)
-        self._stream.hold(arrived)
+    def make_point(self):
+        return self._stream.make_event(self._stream.torch)
+
+    def arrive(self, work, after=None, point=None):
+        arrived = self._beside_work(self._arrivals, work, after, point)
+        if point is None:
+            self._stream.hold(arrived)
         return arrived
 
-    def depart(self, work):
-        return self._beside_work(self._departures, work, self.record())
+    def depart(self, work, after=None):
+        return self._beside_work(self._departures, work, after or self.record())
 
     def record(self):
         return self._stream.record()
 
-    def _beside_work(self, stream: "Stream", work: Callable[[], None], after: Optional[Event]) -> Event:
-        """On the stream of one way over the bus, which torch need not know of: such work takes it as a number."""
+    def _beside_work(self, stream: "Stream", work: Callable[[], None], after: Optional[Event],
+                     point: Optional[Event] = None) -> Event:
+        """On the stream of one way over the bus, which torch need not know of: such work takes it as a number. Returns
+        `point`, or one of the stream's own, behind it."""
         if after is not None:
             stream.hold(after)
         self.stream = stream.number
@@ -127,7 +134,7 @@ class CudaDevice(Device):
             work()
         finally:
             self.stream = self._stream.number
-        return stream.record()
+        return stream.record(point)
 
     def branch(self, fills_device=False):
         return _CudaBranch(self, self._stream.torch, self._behind if fills_device else self._beside)
@@ -186,8 +193,20 @@ class CudaDevice(Device):
         else:
             super().fetch(pieces)
 
-    def repeated(self, work):
-        return GraphedWork(work, self._capture) if self._graphs else work
+    def repeated(self, work, expects=None, marks=None):
+        repeated = Repeated(work, expects, marks)
+        return GraphedWork(lambda: self._in_order(repeated), self._capture) if self._graphs else repeated
+
+    def repeat(self, repeated):
+        self.submit(repeated if self._graphs else lambda: self._in_order(repeated))
+
+    def _in_order(self, repeated: Repeated) -> None:
+        """In submitted work: with its points, which are part of a graph that is captured."""
+        if repeated.expects is not None:
+            self._stream.hold(repeated.expects)
+        repeated.work()
+        if repeated.marks is not None:
+            self._stream.record(repeated.marks)
 
     def _capture(self, work):
         graph = torch.cuda.CUDAGraph()
@@ -231,24 +250,25 @@ class _CudaBranch(Branch):
             self._stream.wait_event(self._done)
 
 
-class GraphedWork:
+class GraphedWork(Repeated):
     """Work that runs as it is at first, while libraries settle, and is then captured once and replayed."""
 
     PLAIN_RUNS = 2
 
     def __init__(self, work: Callable[[], None], capture: Callable):
         """capture(work): records what `work` would enqueue, without running it; the result has replay()."""
-        self._work, self._capture = work, capture
+        super().__init__(work)
+        self._capture = capture
         self._runs, self._graph = 0, None
 
     def __call__(self):
         self._runs += 1
         if self._runs == self.PLAIN_RUNS + 1:
             try:
-                self._graph = self._capture(self._work)
+                self._graph = self._capture(self.work)
             except RuntimeError as error:
                 print(f"a step cannot become a CUDA graph and is launched kernel by kernel: {error}", flush=True)
         if self._graph is None:
-            self._work()
+            self.work()
         else:
             self._graph.replay()

@@ -33,6 +33,21 @@ class Event:
         """Return when all work before the event is done. Raises what went wrong in it."""
 
 
+class Repeated:
+    """Work for Device.repeat.
+
+    Attributes:
+        work: to be run.
+        expects, marks: points that it waits for, and that it records when it is done; or None.
+    """
+
+    def __init__(self, work: Callable[[], None], expects: Optional[Event] = None, marks: Optional[Event] = None):
+        self.work, self.expects, self.marks = work, expects, marks
+
+    def __call__(self) -> None:
+        self.work()
+
+
 class Branch:
     """Part of submitted work that waits for nothing of the rest; on the CPU it runs at once."""
 
@@ -63,19 +78,26 @@ class Device:
         """Run `work`, which only enqueues, behind all work and arrivals before it, and `after`."""
         work()
 
-    def arrive(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
+    def make_point(self) -> Event:
+        """An event that arrivals and repeated work record again and again. What waits for it waits for what it stood for
+        when that was asked for."""
+        return Event()
+
+    def arrive(self, work: Callable[[], None], after: Optional[Event] = None, point: Optional[Event] = None) -> Event:
         """Run `work`, which only enqueues copies and kernels that take `stream`, behind all arrivals before it and
         `after`.
 
-        What is submitted later comes after it. Returns the point behind it.
+        What is submitted later comes after it; with a point of make_point only what expects that. Returns the point
+        behind it.
         """
         work()
         return Event()
 
-    def depart(self, work: Callable[[], None]) -> Event:
-        """Run `work`, which only enqueues such as well, behind all departures and all work before it.
+    def depart(self, work: Callable[[], None], after: Optional[Event] = None) -> Event:
+        """Run `work`, which only enqueues such as well, behind all departures, and all work before it or, if that is
+        given, `after`.
 
-        Nothing comes after it but what waits for the event that is returned: the point behind everything so far.
+        Nothing comes after it but what waits for the event that is returned: the point behind all of that.
         """
         work()
         return Event()
@@ -153,9 +175,15 @@ class Device:
         """While torch has this device for its current one, as it must where kernels are prepared or launched."""
         return NOTHING
 
-    def repeated(self, work: Callable[[], None]) -> Callable[[], None]:
-        """`work` in a form that is cheap to run often. It must do the same on the same addresses each time."""
-        return work
+    def repeated(self, work: Callable[[], None], expects: Optional[Event] = None,
+                 marks: Optional[Event] = None) -> Repeated:
+        """`work` in a form that is cheap to run often, by `repeat`. It must do the same on the same addresses each time.
+        expects, marks: see Repeated."""
+        return Repeated(work, expects, marks)
+
+    def repeat(self, repeated: Repeated) -> None:
+        """Submit it."""
+        self.submit(repeated.work)
 
 
 class HostDevice(Device):

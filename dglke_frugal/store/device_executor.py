@@ -33,9 +33,9 @@ class CallersDevice(CudaDevice):
     def _enter(self, stream):
         self.stream = stream.cuda_stream
 
-    def _beside_work(self, stream, work, after):
+    def _beside_work(self, stream, work, after, point=None):
         with self.current():
-            return super()._beside_work(stream, work, after)
+            return super()._beside_work(stream, work, after, point)
 
     def submit(self, work, after=None):
         """To the caller's stream, which is torch's current one already."""

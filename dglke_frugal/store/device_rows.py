@@ -90,10 +90,12 @@ class DeviceRows:
         stalls: what the device has waited for rows.
         resident: the table's records (rows, stride) in device memory, if they all lie there and a step may update them
             by their ids; else None.
+        hands_over: whether `hand_over` does anything.
         replicated: whether every rank has all rows, so that `update` and `receive` wait for nothing of other tables.
     """
 
     planned = True
+    hands_over = False
     replicated = False
     resident: Optional[torch.Tensor] = None
 
@@ -144,6 +146,12 @@ class DeviceRows:
     def arrival(self, plan: Plan, records: torch.Tensor) -> Callable[[], None]:
         """Work that brings to the device what can come before `gather`; `plan` and records as there."""
         return self._all(self._arrive(plan, records), plan)
+
+    def whole_arrival(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
+                      records: torch.Tensor) -> Optional[Callable[[int, int, int], None]]:
+        """`arrival` and the coming of the step's block (bytes,) uint8 and of its plan as one kernel: called with the
+        addresses of the packed block and of the final plan, and the stream. None where it takes several."""
+        return None
 
     def departure(self, plan: Plan) -> Callable[[], None]:
         """Work that takes from the device what may leave later than with `update`; `plan` in device memory."""
@@ -238,23 +246,22 @@ class DeviceRows:
 
     def announce_entities(self, batch) -> None:
         """Announce the entity rows of a batch to come."""
-        self._announce(batch, batch.entities,
-                       lambda: (np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)))
+        self._announce(batch, "entities", _entity_gradients)
 
     def announce_relations(self, batch) -> None:
         """Announce its relation rows."""
-        self._announce(batch, batch.relations, lambda: (np.diff(batch.relation_offset),))
+        self._announce(batch, "relations", lambda batch: [np.diff(batch.relation_offset)])
 
     def announce_projections(self, batch) -> None:
         """Announce its relations' projections."""
-        self._announce(batch, batch.relations, lambda: (np.diff(batch.relation_offset),) * 2)
+        self._announce(batch, "relations", lambda batch: [np.diff(batch.relation_offset)] * 2)
 
-    def _announce(self, batch, rows: np.ndarray, count: Callable[[], Tuple[np.ndarray, ...]]) -> None:
-        """count: the numbers of gradients of the rows, entry by entry."""
+    def _announce(self, batch, rows: str, gradients: Callable[..., Sequence[np.ndarray]]) -> None:
+        """rows: the batch's attribute that has them. gradients(batch): how many each row has, entry by entry."""
         if self.sends_gradients:
-            self.announce(batch.step, rows, np.concatenate(count()).astype(np.int32))
+            self.announce(batch.step, getattr(batch, rows), np.concatenate(gradients(batch)).astype(np.int32))
         else:
-            self.announce(batch.step, rows)
+            self.announce(batch.step, getattr(batch, rows))
 
     def _download(self, slots: np.ndarray, rows: np.ndarray) -> None:
         """Copy records from slots of the cache to rows of the host table; the device is idle."""
@@ -264,6 +271,10 @@ class DeviceRows:
             index = torch.from_numpy(slots[part].astype(np.int64)).to(self.device.torch_device)
             floats = self.table.record_floats
             records[rows[part], :floats] = self.cache[index, :floats].cpu().numpy()
+
+
+def _entity_gradients(batch) -> Sequence[np.ndarray]:
+    return [np.diff(batch.positive_offset) > 0, np.diff(batch.negative_offset)]
 
 
 class ResidentRows(DeviceRows):
@@ -291,6 +302,9 @@ class ResidentRows(DeviceRows):
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         self._announced.append(step)
+
+    def _announce(self, batch, rows, gradients):
+        self._announced.append(batch.step)  # whichever rows
 
     def begin(self, step):
         announced = self._announced.popleft()

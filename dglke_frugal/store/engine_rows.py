@@ -20,7 +20,7 @@ from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, Plan
 from .flush_config import SMALL_TABLE
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
-                           pack_host_rows, prepare_return, write_back_rows)
+                           pack_host_rows, prepare_arrival, prepare_return, write_back_rows)
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -39,7 +39,7 @@ class EngineRows(DeviceRows):
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                  more: int = 0, rounding: Optional[Rounding] = None):
         super().__init__(table, device, slots, more, rounding)
-        self._port, self.most_rows = port, port.max_rows
+        self._port, self.most_rows, self._sends_gradients = port, port.max_rows, port.ranks > 1
         self._cells = {}  # of plans, each used in turn
         self._window = lookahead + STEPS_IN_FLIGHT
         self._first = -1  # the engine counts steps from 0, a resumed run does not
@@ -52,7 +52,7 @@ class EngineRows(DeviceRows):
 
     @property
     def sends_gradients(self):
-        return self._port.ranks > 1
+        return self._sends_gradients
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
         if self._first < 0:
@@ -172,6 +172,10 @@ class DirectWriteRows(MappedRows):
 
     def _arrive(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
+
+    def whole_arrival(self, block, memory, plan, records):
+        return prepare_arrival(block, memory.memory, self.table.dim, self._host_rows(), plan.rows, plan.source, records,
+                               self._crossing(), self.state, self.table.element)
 
     def _gather(self, plan, records, part="cache"):
         return super()._gather(plan, records, part)

@@ -30,6 +30,8 @@ ENTRIES = 2  # of a step
 class MeetingRows(DirectWriteRows):
     """exchange: the _native.Exchange of the ranks, whose first region has exchanged_floats of room."""
 
+    hands_over = True
+
     def __init__(self, table: _native.HostTable, port: _native.RankPort, slots: int, lookahead: int, device: Device,
                  max_rows: int, exchange: _native.Exchange):
         super().__init__(table, port, slots, lookahead, device, max_rows)

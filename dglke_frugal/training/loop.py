@@ -1,6 +1,8 @@
 """The loop over steps: batches are announced as far ahead as the store looks, and one runs at a time."""
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
 from collections import deque
 from typing import Dict, Iterator
@@ -19,15 +21,22 @@ class TrainingLoop:
     Attributes:
         step: what computes them.
         steps, triples: how many have run so far.
-        seconds: time spent so far waiting for batches ("sample"), without work because rows were not ready ("gate"; see
-            store/stalls.py), and with all else ("step"): computing, or waiting for a device that does.
     """
 
     def __init__(self, tables: Tables, sampler: Sampler, step: Step, first_step: int, last_step: int, lookahead: int):
         self.tables, self._sampler, self.step = tables, sampler, step
         self._first, self._last, self._lookahead = first_step, last_step, lookahead
         self.steps = self.triples = 0
-        self.seconds: Dict[str, float] = {"sample": 0.0, "gate": 0.0, "step": 0.0}
+        self._spent = self._sampled = self._gated = 0.0  # in all steps, of that for batches, at gates
+        # Of a device, which works on meanwhile.
+        self._stalls = [store.stalls for store in tables.stores.values() if store.stalls]
+
+    @property
+    def seconds(self) -> Dict[str, float]:
+        """Time spent so far waiting for batches ("sample"), without work because rows were not ready ("gate"; see
+        store/stalls.py), and with all else ("step"): computing, or waiting for a device that does."""
+        gated = sum(each.seconds for each in self._stalls) if self._stalls else self._gated
+        return {"sample": self._sampled, "gate": gated, "step": self._spent - self._sampled - gated}
 
     def _batches(self, rows):
         if not self._sampler.made_ahead:
@@ -35,32 +44,37 @@ class TrainingLoop:
         return self._sampler.batches(self._first, self.step.pack_ahead(self._sampler, self._lookahead + 1, *rows))
 
     def __iter__(self) -> Iterator:
-        tables, seconds = self.tables, self.seconds
+        tables, clock = self.tables, time.perf_counter
         rows = [store.steps for store in tables.stores.values()]
-        stalls = [store.stalls for store in tables.stores.values() if store.stalls]  # of a device, which works on
         window = deque()
-        with self._batches(rows) as batches:
+        with self._batches(rows) as batches, _no_old_garbage():
             announced = self._first
             for current in range(self._first, self._last):
-                began, sampled = time.perf_counter(), 0.0
+                began = clock()
                 while announced < self._last and announced <= current + self._lookahead:
-                    asked = time.perf_counter()
+                    asked = clock()
                     batch = next(batches)
-                    sampled += time.perf_counter() - asked
+                    self._sampled += clock() - asked
                     tables.announce(batch)
                     window.append(batch)
                     announced += 1
-                announced_at, stalled = time.perf_counter(), sum(each.seconds for each in stalls)
+                announced_at = clock()
                 tables.begin(current)
-                opened = time.perf_counter()
+                self._gated += clock() - announced_at
                 batch = window.popleft()
                 losses = self.step.run_rows(batch, *rows)
                 tables.end()
-                done = time.perf_counter()
-                waited = sum(each.seconds for each in stalls) - stalled if stalls else opened - announced_at
-                seconds["sample"] += sampled
-                seconds["gate"] += waited
-                seconds["step"] += done - began - sampled - waited
+                self._spent += clock() - began
                 self.steps += 1
-                self.triples += len(batch.head)
+                self.triples += len(batch)
                 yield losses
+
+
+@contextlib.contextmanager
+def _no_old_garbage():
+    """What there is when training begins, modules above all, is not searched for garbage again and again."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -196,16 +196,20 @@ class TrainingRun:
                 for losses in loop:
                     self.steps_done += 1
                     self.seconds["training"] = earlier + time.perf_counter() - began
-                    self._check_finite(0.0 if losses is None else losses.total)
-                    report.step(self.steps_done)
-                    self._check_finite(report.losses.get("loss", 0.0))
-                    with report.paused():
-                        if self.learning_rate.trained(self.steps_done):
-                            self._lower_rate(f"{self.steps_done} steps are done")
-                        if self._validation_is_due():
-                            self._validate()
-                        if run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0:
-                            self.checkpoint()
+                    if losses is not None:
+                        self._check_finite(losses.total)
+                    if report.step(self.steps_done):
+                        self._check_finite(report.losses["loss"])
+                    lowers, validates = self.learning_rate.trained(self.steps_done), self._validation_is_due()
+                    keeps = run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0
+                    if lowers or validates or keeps:
+                        with report.paused():
+                            if lowers:
+                                self._lower_rate(f"{self.steps_done} steps are done")
+                            if validates:
+                                self._validate()
+                            if keeps:
+                                self.checkpoint()
                     if interrupt or self.summary["stopped_early"]:
                         break
             except RuntimeError as error:

@@ -76,9 +76,9 @@ def test_a_step_departs_only_if_rows_do(on_device, flags, departures):
     counted = []
 
     class Counting(PlainDevice):
-        def depart(self, work):
+        def depart(self, work, after=None):
             counted.append(work is not no_op)
-            return super().depart(work)
+            return super().depart(work, after)
 
     on_device(Counting(), *flags)
     assert sum(counted) == departures

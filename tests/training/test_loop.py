@@ -1,6 +1,7 @@
 """Where the seconds of a training loop go."""
 
 import contextlib
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -30,6 +31,11 @@ class Rows:
         self.end = lambda: None
 
 
+class Batch:
+    def __len__(self):
+        return 1
+
+
 class Sampler:
     made_ahead = False
 
@@ -41,7 +47,7 @@ class Sampler:
         def endless():
             while True:
                 self._clock.work()
-                yield SimpleNamespace(head=[0])
+                yield Batch()
 
         yield endless()
 
@@ -69,3 +75,15 @@ def test_a_loop_without_a_device_waits_where_rows_begin(seconds):
 def test_a_device_may_work_while_the_host_waits(seconds):
     """What the host waits for when it announces and begins is the device, but for what its rows know of."""
     assert seconds(Stalls()) == {"sample": STEPS, "gate": 0, "step": 3 * STEPS}
+
+
+def test_what_was_there_before_is_not_searched_for_garbage_meanwhile():
+    clock, frozen = Clock(), []
+    tables = Rows(clock)
+    tables.stores = {"entity": SimpleNamespace(steps=None, stalls=None)}
+    step = SimpleNamespace(run_rows=lambda *_: frozen.append(gc.get_freeze_count()))
+    loop = iter(TrainingLoop(tables, Sampler(clock), step, 0, STEPS, lookahead=1))
+    next(loop)
+    assert frozen[0] > 1000
+    loop.close()  # before its end
+    assert gc.get_freeze_count() == 0

@@ -2,25 +2,27 @@
 
 #include "device/cuda_check.h"
 #include "exchange/cuda/meeting.cuh"
+#include "kernels/cuda/fetch.cuh"
 #include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/row_movement.cuh"
 
 namespace frugal::cuda {
 namespace {
 
+// The rows of a step that this rank carries.
 template <RowElement kElement>
-__global__ void __launch_bounds__(kMostThreads)
-    carried_arrive_kernel(const __grid_constant__ CarriedRows rows, RowReads reads,
-                          const __grid_constant__ CarriedRecords records, const std::int64_t* number, unsigned* turn,
-                          Sharing by) {
+__device__ void bring(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const Sharing& by,
+                      unsigned blocks) {
   const Team team(by.lanes);
-  const Looks looks(by);
+  const Looks looks(by, blocks);
   const RowMemory& part = rows.part;
   for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
     const std::int64_t u = first + team.lane;
-    bool is_wanted = team.lane < by.looked && u < reads.count && reads.source[u] == kFromHost;
-    const std::int64_t row = is_wanted ? reads.rows[u] : 0;
-    is_wanted = is_wanted && rows.carries(row);
+    const bool is_there = team.lane < by.looked && u < reads.count;
+    // Both at once: a plan in host memory is far away.
+    const std::int32_t source = is_there ? reads.source[u] : 0;
+    const std::int64_t row = is_there ? reads.rows[u] : 0;
+    const bool is_wanted = is_there && source == kFromHost && rows.carries(row);
     move_rows(
         team, is_wanted, rows.ranks(), by.together, static_cast<int>(part.record_floats() / 4),
         [&](int of, int rank, const Word*& from, float*& to) {
@@ -35,8 +37,20 @@ __global__ void __launch_bounds__(kMostThreads)
         },
         [] {});
   }
+}
+
+// Rows by the first `blocks` blocks; pieces by the others, `number` among them.
+template <RowElement kElement>
+__global__ void __launch_bounds__(kMostThreads)
+    carried_arrive_kernel(const __grid_constant__ CarriedRows rows, RowReads reads,
+                          const __grid_constant__ CarriedRecords records, const std::int64_t* number, unsigned* turn,
+                          Sharing by, unsigned blocks, const __grid_constant__ Fetch fetch) {
+  if (blockIdx.x < blocks)
+    bring<kElement>(rows, reads, records, by, blocks);
+  else
+    fetch_pieces(fetch, blockIdx.x - blocks, gridDim.x - blocks);
   if (!is_last_block(turn)) return;
-  const auto reached = static_cast<std::uint64_t>(*number);
+  const auto reached = static_cast<std::uint64_t>(*static_cast<const volatile std::int64_t*>(number));
   tell(rows.arrived, reached);
   hear(rows.arrived, reached);  // if somebody has failed, nobody uses what follows
 }
@@ -93,7 +107,8 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing);
+using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing, unsigned,
+                              const Fetch);
 
 ArriveKernel arrive_of(RowElement element) {
   return element == RowElement::kFloat32   ? carried_arrive_kernel<RowElement::kFloat32>
@@ -108,12 +123,14 @@ int lanes_for(const CarriedRows& rows) { return lanes_for_words(rows.part.record
 }  // namespace
 
 void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
-            unsigned* turn, const Launch& launch) {
+            unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
   const Movement moved = arrival_of(reads.count, lanes_for(rows), launch.crossing);
+  const Fetch fetch = fetch_of(pieces);
   const Sharing by = moved.by;
   const int threads = moved.threads;
+  const unsigned blocks = moved.blocks, all = blocks + fetch.blocks_beside(threads);
   const auto kernel = arrive_of(rows.part.element);
-  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, reads, records, number, turn, by);
+  kernel<<<all, threads, 0, stream_of(launch)>>>(rows, reads, records, number, turn, by, blocks, fetch);
   cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
 }
 

@@ -4,14 +4,17 @@
 // call enqueues one kernel, which waits for other devices on its own stream.
 #pragma once
 
+#include <span>
+
 #include "carried/carried_rows.h"
-#include "kernels/cuda/plan_kernels.h"
+#include "kernels/cuda/host_pieces.h"
 
 namespace frugal::cuda {
 
-// number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use.
+// number: in device memory, read by the kernel. turn: there, too, zeroed, for the kernel's own use. pieces: see arrive in
+// kernels/cuda/arrival.h; `number` may be part of them.
 void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
-            unsigned* turn, const Launch& launch);
+            unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch);
 
 // number: publication.value; a publication is needed.
 void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch);

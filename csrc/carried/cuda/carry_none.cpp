@@ -7,7 +7,8 @@ namespace {
 [[noreturn]] void refuse() { throw DeviceError("this build has no CUDA kernels"); }
 }  // namespace
 
-void arrive(const CarriedRows&, const RowReads&, const CarriedRecords&, const std::int64_t*, unsigned*, const Launch&) {
+void arrive(const CarriedRows&, const RowReads&, const CarriedRecords&, const std::int64_t*, unsigned*,
+            std::span<const HostPiece>, const Launch&) {
   refuse();
 }
 void depart(const CarriedRows&, const RowReturns&, const Publication&, const Launch&) { refuse(); }

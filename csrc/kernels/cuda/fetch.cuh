@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "device/cuda_check.h"
+#include "kernels/cuda/host_pieces.h"
 
 namespace frugal::cuda {
 
@@ -27,18 +28,21 @@ struct Fetch {
     if (floats > 0)
       piece[count++] = {reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), floats / 4};
   }
-  std::int64_t blocks() const {
-    std::int64_t most = 0;
-    for (int i = 0; i < count; ++i) most = std::max(most, piece[i].words);
-    return count * std::min<std::int64_t>(kBlocks, (most + kThreads - 1) / kThreads);
+  // Of so many threads, beside others that bring rows: few.
+  unsigned blocks_beside(int threads) const { return static_cast<unsigned>(blocks(threads * kAhead, 8)); }
+  // That share the pieces, where a block has room for `words` at a time: at most `most` for each of them.
+  std::int64_t blocks(std::int64_t words = kThreads, std::int64_t most = kBlocks) const {
+    std::int64_t longest = 0;
+    for (int i = 0; i < count; ++i) longest = std::max(longest, piece[i].words);
+    return count * std::min<std::int64_t>(most, (longest + words - 1) / words);
   }
 };
 
-// Blocks take the pieces in turn.
-static __global__ void __launch_bounds__(Fetch::kThreads) fetch_kernel(const __grid_constant__ Fetch fetch) {
-  const Fetch::Piece& piece = fetch.piece[blockIdx.x % fetch.count];
-  const std::int64_t step = gridDim.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads);
-  const std::int64_t mine = blockIdx.x / fetch.count * static_cast<std::int64_t>(Fetch::kThreads) + threadIdx.x;
+// The part of block number `block` of so many, as Fetch has them. They take the pieces in turn.
+static __device__ void fetch_pieces(const Fetch& fetch, unsigned block, unsigned blocks) {
+  const Fetch::Piece& piece = fetch.piece[block % fetch.count];
+  const std::int64_t step = blocks / fetch.count * static_cast<std::int64_t>(blockDim.x);
+  const std::int64_t mine = block / fetch.count * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   for (std::int64_t i = mine; i < piece.words; i += Fetch::kAhead * step) {
     float4 word[Fetch::kAhead];
 #pragma unroll
@@ -48,6 +52,17 @@ static __global__ void __launch_bounds__(Fetch::kThreads) fetch_kernel(const __g
     for (int k = 0; k < Fetch::kAhead; ++k)
       if (i + k * step < piece.words) piece.to[i + k * step] = word[k];
   }
+}
+
+static __global__ void __launch_bounds__(Fetch::kThreads) fetch_kernel(const __grid_constant__ Fetch fetch) {
+  fetch_pieces(fetch, blockIdx.x, gridDim.x);
+}
+
+inline Fetch fetch_of(std::span<const HostPiece> pieces) {
+  Fetch fetch;
+  for (const HostPiece& piece : pieces)
+    fetch.add(static_cast<const float*>(piece.from), static_cast<float*>(piece.to), piece.bytes / 4);
+  return fetch;
 }
 
 inline void enqueue(const Fetch& fetch, cudaStream_t stream) {

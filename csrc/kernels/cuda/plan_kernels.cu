@@ -1,4 +1,5 @@
 #include "device/cuda_check.h"
+#include "kernels/cuda/arrival.h"
 #include "kernels/cuda/last_block.cuh"
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/cuda/row_movement.cuh"
@@ -36,33 +37,6 @@ __global__ void __launch_bounds__(kMostThreads)
     float* const record = records + u * memory.record_stride();
     for_words(from, words, lane, lanes,
               [&](int i, const Word& word) { expand_word<kElement>(memory, word, i, record); });
-  }
-}
-
-// The rows of a step that come from the host, in floats.
-template <RowElement kElement>
-__global__ void __launch_bounds__(kMostThreads)
-    arrive_kernel(RowMemory memory, RowReads reads, float* records, Sharing by) {
-  const Team team(by.lanes);
-  const Looks looks(by);
-  for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
-    const std::int64_t u = first + team.lane;
-    const bool is_wanted = team.lane < by.looked && u < reads.count && reads.source[u] == kFromHost;
-    const std::int64_t row = is_wanted ? reads.rows[u] : 0;
-    move_rows(
-        team, is_wanted, 1, by.together, static_cast<int>(memory.record_floats() / 4),
-        [&](int of, int, const Word*& from, float*& to) {
-          const std::int64_t place = __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
-          from = reinterpret_cast<const Word*>(memory.host_rows + place);
-          to = records + (first + of) * memory.record_stride();
-        },
-        [&](float* to, int i, const Word& word) {
-          if constexpr (kElement == RowElement::kFloat32)
-            reinterpret_cast<Word*>(to)[i] = word;
-          else
-            expand_word<kElement>(memory, word, i, to);
-        },
-        [] {});
   }
 }
 
@@ -123,7 +97,6 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value) { store_counter(counter, value); }
 
 using GatherKernel = void (*)(RowMemory, RowReads, float*, int);
-using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing);
 
 GatherKernel gather_of(RowElement element) {
   return element == RowElement::kFloat32   ? gather_kernel
@@ -131,31 +104,16 @@ GatherKernel gather_of(RowElement element) {
                                            : expand_kernel<RowElement::kBfloat16>;
 }
 
-ArriveKernel arrive_of(RowElement element) {
-  return element == RowElement::kFloat32   ? arrive_kernel<RowElement::kFloat32>
-         : element == RowElement::kFloat16 ? arrive_kernel<RowElement::kFloat16>
-                                           : arrive_kernel<RowElement::kBfloat16>;
-}
-
-int lanes_for(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
-
 }  // namespace
 
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch) {
   if (reads.count == 0) return;
-  const int lanes = lanes_for(memory);
-  if (reads.part == ReadPart::kHost) {
-    const Movement moved = arrival_of(reads.count, lanes, launch.crossing);
-    const Sharing by = moved.by;
-    const int threads = moved.threads;
-    const auto kernel = arrive_of(memory.element);
-    kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(memory, reads, records, by);
-  } else {
-    const Blocks& most = blocks_by(launch.crossing, kBusBlocks, kBusBlocks);
-    const int threads = most.threads;
-    const auto kernel = gather_of(memory.element);
-    kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
-  }
+  if (reads.part == ReadPart::kHost) return arrive(memory, reads, records, {}, launch);
+  const int lanes = lanes_of(memory);
+  const Blocks& most = blocks_by(launch.crossing, kBusBlocks, kBusBlocks);
+  const int threads = most.threads;
+  const auto kernel = gather_of(memory.element);
+  kernel<<<blocks_for(reads.count, lanes, most), threads, 0, stream_of(launch)>>>(memory, reads, records, lanes);
   cuda_check(cudaGetLastError(), "launching the gather of " + std::to_string(reads.count) + " rows");
 }
 
@@ -163,7 +121,7 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
                  const Publication& publication) {
   if (returns.count == 0 && publication.counter == nullptr) return;
   const Movement moved =
-      departure_of(returns.count, lanes_for(memory), launch.crossing, 4 * memory.record_floats());
+      departure_of(returns.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const Sharing by = moved.by;
   const int threads = moved.threads;
   const auto kernel = moved.awaits ? return_kernel<true> : return_kernel<false>;
@@ -173,7 +131,7 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {
   if (count == 0) return;
-  const int lanes = lanes_for(memory);
+  const int lanes = lanes_of(memory);
   write_back_kernel<<<blocks_for(count, lanes, kBusBlocks), kThreads, 0, stream_of(launch)>>>(memory, write_backs, count,
                                                                                         lanes);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");

@@ -28,10 +28,10 @@ struct Blocks {
 // multiprocessors as they can.
 // Stores to random rows of a large table wait for the translation of their addresses, on each multiprocessor by itself:
 // so few threads on many of them.
-inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kDepartureBlocks{16, 64};
-// Long rows (bytes) leave for a large table by more warps, each of which waits until what it has stored is there: so many
-// bytes at a time that the bus stays busy, and no more, since what is computed meanwhile waits behind them. Short rows gain
-// nothing by that (docs/gpu_measured.md).
+inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64};
+// Rows leave for a large table by warps each of which waits until what it has stored is there: of long rows (bytes) so many
+// bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile waits behind
+// them (docs/gpu_measured.md).
 inline constexpr Blocks kBoundDepartureBlocks{32, 64};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables

@@ -105,10 +105,12 @@ __device__ void move_rows(const Team& team, bool is_wanted, int parts, int toget
 struct Looks {
   std::int64_t first, step;
 
-  __device__ explicit Looks(const Sharing& by) {
+  __device__ explicit Looks(const Sharing& by) : Looks(by, gridDim.x) {}
+  // Of the first `blocks` blocks.
+  __device__ Looks(const Sharing& by, std::int64_t blocks) {
     const std::int64_t teams = blockDim.x / by.lanes;  // of a block
     first = (blockIdx.x * teams + threadIdx.x / by.lanes) * by.looked;
-    step = gridDim.x * teams * by.looked;
+    step = blocks * teams * by.looked;
   }
 };
 
@@ -139,6 +141,8 @@ struct LastWord {
     }
   }
 };
+
+inline int lanes_of(const RowMemory& memory) { return lanes_for_words(memory.record_floats() / 4); }
 
 inline std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -184,8 +188,10 @@ inline Movement arrival_of(std::int64_t rows, int lanes, Crossing crossing) {
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
 inline Movement departure_of(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes, int parts = 1) {
-  if (crossing != Crossing::kBus || parts * bytes < kLongRow)
-    return movement_of(rows, lanes, blocks_by(crossing, kDepartureBlocks, kFewDepartureBlocks), kMostTogether);
+  if (crossing != Crossing::kBus)
+    return movement_of(rows, lanes, blocks_by(crossing, kBoundDepartureBlocks, kFewDepartureBlocks), kMostTogether);
+  if (parts * bytes < kLongRow)
+    return movement_of(rows, lanes, kBoundDepartureBlocks, std::min(parts, kMostTogether), true);
   // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
   const auto awaited_by = [bytes](int of) { return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes); };
   if (parts > 1)

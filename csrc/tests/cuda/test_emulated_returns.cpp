@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/plan_kernels.h"
+#include "kernels/cuda/arrival.h"
 #include "kernels/cuda/host_pieces.h"
 #include "kernels/cuda/plan_kernels.h"
 
@@ -107,6 +108,35 @@ TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
         std::vector<float> found = before;
         cuda::gather(memory, reads, found.data(), {0, crossing});
         ASSERT_EQ(found, expected) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
+      }
+    }
+}
+
+TEST(EmulatedArrivals, BringPiecesBesideRows) {
+  std::mt19937 random(3);
+  for (const std::int64_t count : {0, 1, 700})
+    for (const std::int64_t floats : {0, 4, 300, 40000}) {
+      constexpr std::int64_t kDim = 30, kStride = 32;
+      std::vector<float> table(2 * (count + 1) * kStride), records(count * kStride, -1.0f);
+      for (float& value : table) value = static_cast<float>(random() % 1000);
+      std::vector<std::int64_t> rows(count);
+      std::vector<std::int32_t> source(count);
+      for (std::int64_t u = 0; u < count; ++u) {
+        rows[u] = 2 * u + random() % 2;
+        source[u] = random() % 3 != 0 ? kFromHost : static_cast<std::int32_t>(u);
+      }
+      const RowMemory memory{kDim, kStride, table.data()};
+      const RowReads reads{rows.data(), source.data(), count, ReadPart::kHost};
+      std::vector<float> expected = records, from(floats + 16);
+      cpu::gather(memory, reads, expected.data());
+      for (float& value : from) value = static_cast<float>(random() % 1000);
+      for (const cuda::Crossing crossing : kCrossings) {
+        std::vector<float> found = records, to(from.size(), -1.0f), small(20, -1.0f);
+        const cuda::HostPiece pieces[] = {{to.data(), from.data(), 4 * floats}, {small.data() + 4, from.data(), 16}};
+        cuda::arrive(memory, reads, found.data(), pieces, {0, crossing});
+        ASSERT_EQ(found, expected) << count << " rows, " << floats << " floats, crossing " << static_cast<int>(crossing);
+        for (std::int64_t i = 0; i < floats + 16; ++i) ASSERT_EQ(to[i], i < floats ? from[i] : -1.0f) << i;
+        for (std::int64_t i = 0; i < 20; ++i) ASSERT_EQ(small[i], i >= 4 && i < 8 ? from[i - 4] : -1.0f) << i;
       }
     }
 }

@@ -82,8 +82,10 @@ class _Sampler:
 
     def batch(self, step: int) -> Batch:
         """The batch of any step, made in the calling thread."""
-        with _graph_errors():
+        try:
             return self._native.batch(step)
+        except IndexError as error:
+            raise _of_graph(error) from error
 
     def batches(self, first_step: int = 0, packer: Optional[_native.BatchPacker] = None) -> Batches:
         """The batches from `first_step` on, made in the background, and packed there if there is a packer."""
@@ -171,8 +173,10 @@ class Batches:
         return self
 
     def __next__(self) -> Batch:
-        with _graph_errors():
+        try:
             return self._stream.next()
+        except (IndexError, _native.RankLost) as error:
+            raise _of_graph(error) from error
 
     @property
     def wait_seconds(self) -> float:
@@ -190,19 +194,11 @@ class Batches:
         self.close()
 
 
-class _graph_errors:
+def _of_graph(error: Exception) -> Exception:
     """Ids outside the graph, which show up only when their edge is drawn, are the input's fault; that a rank is gone is
     the news of all others."""
+    if isinstance(error, IndexError):
+        return InputError(f"the training triples do not fit the graph: {error}; check the entity and relation maps")
+    from ..ranks.peers import RankError  # here, because one rank alone has no peers
 
-    def __enter__(self):
-        pass
-
-    def __exit__(self, _, error, __):
-        if isinstance(error, IndexError):
-            raise InputError(
-                f"the training triples do not fit the graph: {error}; check the entity and relation maps"
-            ) from error
-        if isinstance(error, _native.RankLost):
-            from ..ranks.peers import RankError  # here, because one rank alone has no peers
-
-            raise RankError(str(error)) from error
+    return RankError(str(error))

@@ -84,12 +84,14 @@ class Report:
     def _start_interval(self, now: Progress):
         self._logged = now
 
-    def step(self, done: int) -> None:
-        """Step number `done` (counted from 1) has run."""
+    def step(self, done: int) -> bool:
+        """Step number `done` (counted from 1) has run. Returns whether it was one after which losses are said."""
         if self._bar is not None:
             self._move_bar()
-        if done % self._interval == 0:
-            self._log(done)
+        if done % self._interval:
+            return False
+        self._log(done)
+        return True
 
     def _move_bar(self):
         self._bar.update(1)

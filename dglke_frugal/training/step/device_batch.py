@@ -3,13 +3,13 @@ was made, and transferred by one copy; and beside it the plans of its rows, from
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Deque, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 
 from ... import _native
-from ...store.device import Device, Event
+from ...store.device import Device, Event, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows, Plan, PlanMemory, arrays_of
 
 TABLES = ("entity", "relation", "projection")
@@ -38,6 +38,8 @@ class DeviceBlock:
         records: of each table (rows, record_stride): embedding, state, padding; None for the one that is in_place.
         in_place: the number of the table whose rows the step works on where they lie, EVERY or None.
         resident: that table, if it is one.
+        arrived: the point behind what has come here last, for the step to expect; None where what is submitted comes behind
+            all arrivals, which takes a call but is sooner done.
     """
 
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
@@ -48,21 +50,41 @@ class DeviceBlock:
         self.fields = arrays_of(self.block, layout.fields)
         self._device = device
         arriving = [rows.plan_memory() if rows.planned else None for rows in tables]
-        self._addresses = [memory.data_ptr() for memory in
-                           (self.block, *(each.memory for each in arriving if each is not None))]
         self.plans = [self._plan(*each) for each in zip(TABLES, layout.table_rows, arriving)]
         self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
+        self.arrived = device.make_point() if any(rows.planned for rows in tables) else None
+        self._arrive = self._make_arrival(tables, arriving)
 
     def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:
         if arriving is None:
             return Plan(self.fields[f"{table}_rows"], step=self.fields["step"])
         return arriving.plan.cut(count)._replace(step=self.fields["step"])
 
-    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
-        """In work that arrives: copy a packed block here, and the final plans of the tables that are planned."""
-        self._device.fetch([(to, memory.data_ptr(), memory.numel())
-                            for to, memory in zip(self._addresses, (packed, *plans))])
+    def _make_arrival(self, tables: Sequence[DeviceRows],
+                      arriving: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor, Sequence[torch.Tensor]], None]:
+        device = self._device
+        rows_arrive = [rows.arrival(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
+        rows_arrive = [arrive for arrive in rows_arrive if arrive is not no_op]
+        planned = [t for t, memory in enumerate(arriving) if memory is not None]
+        if len(planned) == len(rows_arrive) == 1:
+            table = planned[0]
+            whole = tables[table].whole_arrival(self.block, arriving[table], self.plans[table], self.records[table])
+            if whole is not None:
+                return lambda packed, plans: whole(packed.data_ptr(), plans[0].data_ptr(), device.stream)
+        addresses = [self.block.data_ptr(), *(arriving[t].memory.data_ptr() for t in planned)]
+
+        def arrive(packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
+            device.fetch([(to, memory.data_ptr(), memory.numel()) for to, memory in zip(addresses, (packed, *plans))])
+            for each in rows_arrive:
+                each()
+
+        return arrive
+
+    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor], after: Optional[Event]) -> None:
+        """Let a packed block come here behind `after`, the final plans of the tables that are planned, and their rows as
+        far as these come before the computation."""
+        self._device.arrive(lambda: self._arrive(packed, plans), after, self.arrived)
 
 
 class BatchSizes(NamedTuple):
@@ -105,16 +127,15 @@ class BlockTransfer:
     def __init__(self, device: Device, layout: _native.StepBlock, tables: Sequence[DeviceRows],
                  in_place: Optional[int] = None, packed: Optional[PackedBatches] = None):
         """in_place: see DeviceBlock. packed: of the same layout, where batches may have been packed already."""
-        self._device, self._layout, self._tables, self._packed = device, layout, tables, packed
+        self._device, self._layout, self._packed = device, layout, packed
         self.blocks = [DeviceBlock(device, layout, tables, in_place) for _ in range(STEPS_ON_DEVICE)]
-        self._rows = [[rows.arrival(plan, records) for rows, plan, records in zip(tables, at.plans, at.records)]
-                      for at in self.blocks]
+        self._planned = [rows for rows in tables if rows.planned]
         self._own: Dict[int, torch.Tensor] = {}  # by turn: where batches are packed that are in no block yet
         self._sent: Deque[Tuple[_native.Batch, Event]] = deque()  # whose blocks nobody else may have before
         self._turn = -1
 
     def send(self, batch: _native.Batch, after: Optional[Event] = None) -> int:
-        """Let the running step arrive, behind `after`. Returns the number of its device block.
+        """Let the running step arrive, behind `after`. Returns the number of its device block; `keep` is to follow.
 
         after: the departure of the step STEPS_ON_DEVICE before, if there was one; it has used the block at the latest.
         """
@@ -122,20 +143,17 @@ class BlockTransfer:
         packed = self._packed.find(batch) if self._packed else None
         if packed is None:
             packed = self._pack(batch, turn)
-        plans = [rows.final_plan() for rows in self._tables if rows.planned]
-
-        def work():
-            self.blocks[turn].arrive(packed, plans)
-            for arrive in self._rows[turn]:
-                arrive()
-
-        self._sent.append((batch, self._device.arrive(work, after)))
-        if len(self._sent) == BATCHES_KEPT:  # to ask for an event takes a call, so it is asked for several together
-            self._forget(BATCHES_KEPT // 2)
+        self.blocks[turn].arrive(packed, [rows.final_plan() for rows in self._planned], after)
         return turn
 
+    def keep(self, batch: _native.Batch, departed: Event) -> None:
+        """The batch that was sent last needs its packed block until then at most."""
+        self._sent.append((batch, departed))
+        if len(self._sent) == BATCHES_KEPT:  # to ask for an event takes a call, so it is asked for several together
+            self._forget(BATCHES_KEPT // 2)
+
     def _forget(self, count: int) -> None:
-        """Let go of the batches that were sent first, when they have arrived."""
+        """Let go of the batches that were sent first, when their steps have departed."""
         if count:
             self._device.wait_for(self._sent[count - 1][1])
         for _ in range(count):

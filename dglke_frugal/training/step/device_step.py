@@ -13,7 +13,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from ... import _native
-from ...store.device import Device, Event, no_op
+from ...store.device import Device, Event, Repeated, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
 from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
@@ -81,11 +81,12 @@ class DeviceStep(Step):
 
     def run_rows(self, batch, *tables: DeviceRows):
         """Enqueue the step."""
-        shape = BatchSizes(len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted), tables
-        if shape not in self._shaped:  # full batches, and perhaps the rest of an epoch
-            self._shaped[shape] = _ShapedStep(self, *shape)
+        shape = len(batch), batch.chunk_size, batch.negatives_per_chunk, batch.weighted, tables
+        shaped = self._shaped.get(shape)
+        if shaped is None:  # full batches, and perhaps the rest of an epoch
+            shaped = self._shaped[shape] = _ShapedStep(self, BatchSizes(*shape[:-1]), tables)
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
-        self._departed.append(self._shaped[shape].run(batch, after))
+        self._departed.append(shaped.run(batch, after))
         self._steps += 1
         if self._exchange is not None:
             self._exchange.check()
@@ -113,12 +114,17 @@ class _ShapedStep:
         in_place = step._gradients.in_place(tables)
         self._transfer = BlockTransfer(self._device, sizes.layout(tables), tables, in_place,
                                        step._ahead.get((sizes, tables)))
-        self._works = [
-            self._make_works(block, step._gradients.of_block(form, block, tables)) for block in self._transfer.blocks
-        ]
-        self._departures = [self._make_departure(block) for block in self._transfer.blocks]
+        blocks = self._transfer.blocks
+        self._departures = [self._make_departure(block) for block in blocks]
+        self._handing_over = [rows for rows in tables if rows.hands_over]
+        # What departs comes behind all that a step computes: what it hands over too, or else its work.
+        self._computed = [None if depart is None or self._handing_over else self._device.make_point()
+                          for depart in self._departures]
+        self._works = [self._make_works(block, step._gradients.of_block(form, block, tables), computed)
+                       for block, computed in zip(blocks, self._computed)]
 
-    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]]) -> List[Callable[[], None]]:
+    def _make_works(self, at: DeviceBlock, gradients: Callable[[bool], List[list]],
+                    computed: Optional[Event]) -> List[Repeated]:
         """What is submitted for a step in a block, by its direction of corruption."""
         entity, relation = at.fields["counts"].split(1)
         counts = entity, relation, relation
@@ -155,7 +161,7 @@ class _ShapedStep:
                 branch.run(lambda: receive(replicas))
                 branch.join()
 
-        return [self._device.repeated(lambda side=side: compute(side)) for side in (False, True)]
+        return [self._device.repeated(lambda side=side: compute(side), at.arrived, computed) for side in (False, True)]
 
     def _make_departure(self, at: DeviceBlock) -> Optional[Callable[[], None]]:
         """None where nothing leaves later than with the update."""
@@ -173,11 +179,13 @@ class _ShapedStep:
         block = self._transfer.send(batch, after)
         for rows in self._tables:  # with everything ready that does not need them
             rows.wait()
-        self._device.submit(self._works[block][batch.corrupt_head])
-        for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
-            rows.hand_over(plan)
+        self._device.repeat(self._works[block][batch.corrupt_head])
+        if self._handing_over:
+            for rows, plan in zip(self._tables, self._transfer.blocks[block].plans):
+                rows.hand_over(plan)
         depart = self._departures[block]
-        departed = self._device.record() if depart is None else self._device.depart(depart)
+        departed = self._device.record() if depart is None else self._device.depart(depart, self._computed[block])
         for rows in self._tables:
             rows.leave(departed)
+        self._transfer.keep(batch, departed)
         return departed

@@ -1,0 +1,85 @@
+#include "kernels/cuda/arrival.h"
+
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+
+#include "bindings/bindings.h"
+#include "bindings/prepared_arrival.h"
+#include "kernels/cpu/plan_kernels.h"
+
+namespace frugal {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace bindings {
+
+void PreparedArrival::check_alignment(const cuda::HostPiece& piece) {
+  require((reinterpret_cast<std::uintptr_t>(piece.to) | reinterpret_cast<std::uintptr_t>(piece.from) |
+           static_cast<std::uintptr_t>(piece.bytes)) %
+                  cuda::kPieceAlignment ==
+              0,
+          "block and plan begin and end at whole words of 16 bytes");
+}
+
+void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t stream) const {
+  cuda::HostPiece pieces[] = {pieces_[0], pieces_[1]};
+  pieces[0].from = reinterpret_cast<const void*>(packed);
+  pieces[1].from = reinterpret_cast<const void*>(cell);
+  for (const cuda::HostPiece& piece : pieces) check_alignment(piece);
+  if (!on_cuda_) {
+    for (const cuda::HostPiece& piece : pieces)
+      std::memcpy(piece.to, piece.from, static_cast<std::size_t>(piece.bytes));
+    return arrive_(reads_, pieces, stream);
+  }
+  RowReads reads = reads_;  // of the plan where it comes from, since it is on its way
+  reads.rows = reinterpret_cast<const std::int64_t*>(cell + static_cast<std::uintptr_t>(rows_offset_));
+  reads.source = reinterpret_cast<const std::int32_t*>(cell + static_cast<std::uintptr_t>(source_offset_));
+  arrive_(reads, pieces, stream);
+}
+
+}  // namespace bindings
+
+namespace {
+
+using bindings::Bytes, bindings::PreparedArrival, bindings::Rows, bindings::Vector;
+
+PreparedArrival prepare_arrival(const Bytes& block, const Bytes& plan, std::int64_t dim, const Rows& host,
+                                const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
+                                const Rows& records, const std::string& crossing, std::int64_t state,
+                                const std::string& element) {
+  const RowMemory memory =
+      bindings::memory_beside(dim, host, {}, {}, records, state, bindings::element_named(element));
+  float* const to = records.data();
+  if (bindings::on_cuda(records))
+    return {block, plan, rows, source, records,
+            [=, over = bindings::crossing_named(crossing)](const RowReads& reads, std::span<const cuda::HostPiece> pieces,
+                                                           std::uintptr_t stream) {
+              cuda::arrive(memory, reads, to, pieces, {stream, over});
+            }};
+  return {block, plan, rows, source, records,
+          [=, extent = bindings::extent_of(host, {}, {})](const RowReads& reads, std::span<const cuda::HostPiece>,
+                                                          std::uintptr_t) {
+            check_reads(memory, extent, reads);
+            cpu::gather(memory, reads, to);
+          }};
+}
+
+}  // namespace
+
+void bind_arrival(nb::module_& module) {
+  nb::class_<PreparedArrival>(
+      module, "PreparedArrival",
+      "What a step brings from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
+      "rows whose source is -1.")
+      .def("__call__", &PreparedArrival::run, "packed"_a, "cell"_a, "stream"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "From a packed block and a plan at these addresses of pinned or registered memory.");
+  module.def("prepare_arrival", &prepare_arrival, "block"_a, "plan"_a, "dim"_a, "host"_a, "rows"_a, "source"_a, "records"_a,
+             "crossing"_a, "state"_a, "element"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>(),
+             nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
+             "A PreparedArrival, whose rows come as by prepare_gather(part=\"host\"). rows (U,) int64 and source (U,) int32 "
+             "are parts of `plan`. Runs where `records` lies.");
+}
+
+}  // namespace frugal

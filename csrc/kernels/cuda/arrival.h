@@ -1,0 +1,17 @@
+// What a step brings from the host beside the step before: its rows there, and its batch and plan as pieces.
+#pragma once
+
+#include <span>
+
+#include "kernels/cuda/host_pieces.h"
+#include "kernels/row_program.h"
+
+namespace frugal::cuda {
+
+// The rows of reads that come from the host, as gather with ReadPart::kHost brings them, and up to kMostPieces pieces, in
+// one launch. Rows do not wait for pieces: where these bring the plan itself, reads are its arrays in host memory. Throws
+// DeviceError if the launch fails.
+void arrive(const RowMemory& memory, const RowReads& reads, float* records, std::span<const HostPiece> pieces,
+            const Launch& launch);
+
+}  // namespace frugal::cuda

@@ -1,0 +1,70 @@
+"""What a step brings from the host by one kernel, on the CPU and (marked cuda) on a device."""
+import numpy as np
+import pytest
+
+from dglke_frugal import _native
+from dglke_frugal.store.plan_kernels import FROM_HOST, gather_rows, prepare_arrival
+
+ROWS, USED, MOST = 900, 300, 333
+ROW_BYTES, SOURCE_BYTES = 8 * MOST, 4 * MOST
+PLAN_BYTES = -(-(16 + ROW_BYTES + SOURCE_BYTES) // 16) * 16
+
+
+def packed_plan(rng):
+    """(bytes, rows, source) of a plan of MOST rows, the last of which pad."""
+    plan = rng.integers(0, 256, PLAN_BYTES).astype(np.uint8)
+    rows, source = plan[16 : 16 + ROW_BYTES].view(np.int64), plan[16 + ROW_BYTES :][:SOURCE_BYTES].view(np.int32)
+    rows[:] = ROWS
+    rows[:USED] = np.sort(rng.choice(ROWS, USED, replace=False))
+    source[:] = 7
+    source[:USED] = np.where(rng.random(USED) < 0.4, rng.permutation(USED), FROM_HOST)
+    return plan, rows, source
+
+
+@pytest.mark.parametrize("crossing", ["bus", "small_table"])
+@pytest.mark.parametrize("dim, element", [(1, "fp32"), (400, "fp32"), (1000, "fp32"), (400, "fp16"), (77, "bf16")])
+def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
+    rng = np.random.default_rng(dim)
+    table = _native.HostTable(ROWS, dim, element=element)
+    table.records[:] = rng.integers(0, 2**14, table.records.shape).astype(np.float32)
+    stride = -(-(dim + 1) // 32) * 32
+    shared = _native.HostTable(2 * PLAN_BYTES // 4, 1)  # host memory that a device reads
+    packed, cell = machine.shared(shared).reshape(-1).view(np.uint8)[: 2 * PLAN_BYTES].reshape(2, -1)
+    host = machine.shared(table)
+    block, plan = (machine.put(np.zeros(PLAN_BYTES, np.uint8)) for _ in range(2))
+    rows, source = plan[16 : 16 + ROW_BYTES], plan[16 + ROW_BYTES : 16 + ROW_BYTES + SOURCE_BYTES]
+    if machine.name == "cpu":
+        rows, source = rows.view(np.int64), source.view(np.int32)
+    else:
+        rows, source = rows.view(machine.torch.int64), source.view(machine.torch.int32)
+    records = machine.put(np.full((MOST, stride), -1, np.float32))
+    arrive = prepare_arrival(block, plan, dim, host, rows, source, records, crossing, 1, element)
+    for _ in range(3):  # other rows each time
+        final, there, wanted = packed_plan(rng)
+        cell[:], packed[:] = final, rng.integers(0, 256, PLAN_BYTES)
+        before = machine.get(records)
+        arrive(packed.ctypes.data, cell.ctypes.data, machine.stream)
+        expected = before.copy()
+        gather_rows(dim, table.records, None, there, wanted, expected, part="host", element=element)
+        np.testing.assert_array_equal(machine.get(records), expected)
+        assert not np.array_equal(expected, before)
+        np.testing.assert_array_equal(machine.get(block), packed)
+        np.testing.assert_array_equal(machine.get(plan), final)
+
+
+def test_what_cannot_arrive_is_refused():
+    table, memory = _native.HostTable(ROWS, 4), np.zeros(PLAN_BYTES, np.uint8)
+    rows, source = memory[16 : 16 + ROW_BYTES].view(np.int64), memory[16 + ROW_BYTES :][:SOURCE_BYTES].view(np.int32)
+    records, shape = np.zeros((MOST, 32), np.float32), ("bus", 1, "fp32")
+    with pytest.raises(ValueError, match="parts of the plan's memory"):
+        prepare_arrival(memory, memory, 4, table.records, rows.copy(), source, records, *shape)
+    with pytest.raises(ValueError, match="whole words of 16 bytes"):
+        prepare_arrival(memory[:20], memory, 4, table.records, rows, source, records, *shape)
+    arrive = prepare_arrival(memory, memory, 4, table.records, rows, source, records, *shape)
+    with pytest.raises(ValueError, match="whole words of 16 bytes"):
+        arrive(memory.ctypes.data + 8, memory.ctypes.data, 0)
+    rows[0] = ROWS
+    source[0] = FROM_HOST
+    final = memory.copy()
+    with pytest.raises(IndexError):
+        arrive(final.ctypes.data, final.ctypes.data, 0)
