@@ -562,6 +562,11 @@ void Planner::pad(const Part& mine, std::int64_t* rows, std::int32_t scratch) {
 
 // Hands the step to the ranks and the flush workers.
 void Planner::finish() {
+  Segment* const segment = segment_.get();  // for the threads, while this one waits for them
+  in_tasks(plans_, [segment, step = step_](std::int64_t r) {
+    const int rank = static_cast<int>(r);
+    segment->counts(rank, step) = StepCounts::of(segment->plan(rank, step), segment->rank(rank).cache_slots);
+  });
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
     std::ranges::stable_sort(mine.waiting, {}, [](const Waiting& waiting) { return waiting.request.after; });

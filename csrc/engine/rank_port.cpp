@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/segment.h"
+#include "engine/step_counts.h"
 #include "engine/testing.h"
 
 namespace frugal {
@@ -18,20 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kPeerMicroseconds = 50;  // how often to look at what a device of another rank has published
 
 std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() - start).count(); }
-
-// Whether row i of a plan stays in a slot of values in flight. Without a branch on the data.
-bool stays(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
-  return (plan.leave[i] == RowDestination::kCache) & (plan.target[i] > cache_slots);
-}
-
-// How many of `rows` positions are `wanted`. In 32 bits, as compilers make the fastest code of it: it is asked for in each
-// step, by the thread that submits steps.
-template <class Wanted>
-std::int64_t count(std::size_t rows, Wanted wanted) {
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i < rows; ++i) found += wanted(i);
-  return found;
-}
 
 // For a counter with one writer that others only report.
 void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
@@ -151,12 +138,7 @@ StepPlan RankPort::plan(std::int64_t step) {
     if (!segment_->wait(segment_->gate(), decided)) check();
     add(area.plan_wait, nanoseconds_since(start));
   }
-  const auto count = static_cast<std::size_t>(segment_->inbox_count(rank_, step));
-  return {step,
-          {segment_->inbox_rows(rank_, step), count},
-          {segment_->plan_source(rank_, step), count},
-          {segment_->plan_leave(rank_, step), count},
-          {segment_->plan_target(rank_, step), count}};
+  return segment_->plan(rank_, step);
 }
 
 std::span<const char> RankPort::plan_cell(std::int64_t step) {
@@ -267,31 +249,25 @@ void RankPort::note_published(std::int64_t step) {
     throw std::logic_error("Step " + std::to_string(step) + " was published where step " + std::to_string(mine.steps) +
                            " comes next.");
   const StepPlan done = plan(step);
+  const StepCounts& counts = segment_->counts(rank_, step);
   const std::size_t rows = done.rows.size();
-  // Values in flight count as read from host, where they belong.
   const auto slots = static_cast<std::int32_t>(segment_->rank(rank_).cache_slots);
-  const auto is_cached = [&done, slots](std::size_t i) { return (done.source[i] >= 0) & (done.source[i] < slots); };
-  const auto leaves = [&done](RowDestination as) { return [&done, as](std::size_t i) { return done.leave[i] == as; }; };
-  const std::int64_t hits = count(rows, is_cached), kept = count(rows, leaves(RowDestination::kCache));
-  const std::int64_t gradients = count(rows, leaves(RowDestination::kGradient));
-  const std::int64_t in_flight = count(rows, [&done, slots](std::size_t i) { return done.source[i] > slots; });
-  std::int64_t came_in = kept - hits;
-  if (segment_->shape().keeps_reused) came_in -= count(rows, [&](std::size_t i) { return stays(done, i, slots); });
+  const std::int64_t came_in = counts.kept - counts.hits - counts.staying;
   for (std::size_t i = 0; came_in > 0 && i < rows; ++i)  // a hit stays where it is
-    if (done.leave[i] == RowDestination::kCache && !is_cached(i) && !stays(done, i, slots))
+    if (done.leave[i] == RowDestination::kCache && !is_hit(done, i, slots) && !stays_in_flight(done, i, slots))
       mine.slot_row[static_cast<std::size_t>(done.target[i])] = done.rows[i];
   std::int64_t vectors = 0;
-  for (std::size_t i = 0; gradients > 0 && i < done.rows.size(); ++i)
+  for (std::size_t i = 0; counts.gradients > 0 && i < rows; ++i)
     for (std::int32_t entry = 0; done.leave[i] == RowDestination::kGradient && entry < segment_->shape().entries;
          ++entry)
-      vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * done.rows.size() + i];
+      vectors += segment_->inbox_occurrences(rank_, step)[static_cast<std::size_t>(entry) * rows + i];
   RankArea& area = segment_->rank(rank_);
-  add(area.cache_reads, hits);
-  add(area.host_reads, static_cast<std::int64_t>(rows) - hits);
-  add(area.in_flight_reads, in_flight);
-  add(area.gradients, gradients);
+  add(area.cache_reads, counts.hits);
+  add(area.host_reads, static_cast<std::int64_t>(rows) - counts.hits);  // values in flight, too: they belong there
+  add(area.in_flight_reads, counts.in_flight);
+  add(area.gradients, counts.gradients);
   add(area.gradient_vectors, vectors);
-  add(area.values, static_cast<std::int64_t>(rows) - kept - gradients);
+  add(area.values, static_cast<std::int64_t>(rows) - counts.kept - counts.gradients);
   add(area.steps, 1);
   ++mine.steps;
 }
@@ -339,23 +315,15 @@ std::vector<CachedRow> RankPort::drain() {
 
 // Values that stayed in their slots, which are those of the last steps, for a step that has not run.
 void RankPort::add_in_flight(std::vector<CachedRow>& cached) const {
-  const auto rows_of = [&](std::int64_t step) {
-    return std::span(segment_->inbox_rows(rank_, step), static_cast<std::size_t>(segment_->inbox_count(rank_, step)));
-  };
   const std::int64_t end = executed_->steps;
   for (std::int64_t step = std::max<std::int64_t>(0, end - segment_->shape().in_flight_steps); step < end; ++step) {
-    const auto rows = rows_of(step);
-    const StepPlan done{.step = step,
-                        .rows = rows,
-                        .source = {segment_->plan_source(rank_, step), rows.size()},
-                        .leave = {segment_->plan_leave(rank_, step), rows.size()},
-                        .target = {segment_->plan_target(rank_, step), rows.size()}};
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!stays(done, i, segment_->rank(rank_).cache_slots)) continue;
+    const StepPlan done = segment_->plan(rank_, step);
+    for (std::size_t i = 0; i < done.rows.size(); ++i) {
+      if (!stays_in_flight(done, i, segment_->rank(rank_).cache_slots)) continue;
       bool is_newest = true;
       for (std::int64_t later = step + 1; later < end; ++later)
-        is_newest &= !std::ranges::binary_search(rows_of(later), rows[i]);
-      if (is_newest) cached.push_back({rows[i], static_cast<std::int32_t>(done.target[i])});
+        is_newest &= !std::ranges::binary_search(segment_->plan(rank_, later).rows, done.rows[i]);
+      if (is_newest) cached.push_back({done.rows[i], static_cast<std::int32_t>(done.target[i])});
     }
   }
 }

@@ -105,7 +105,7 @@ struct Segment::Header {
 // Offsets of everything behind the header, in bytes.
 struct Segment::Layout {
   std::int64_t opened, ranks, others, total;  // others: the areas of ranks that another one's cells serve
-  std::int64_t rank_bytes, blocks, counts, plans, occurrences, requests, staging;  // within a rank
+  std::int64_t rank_bytes, blocks, inbox_counts, counts, plans, occurrences, requests, staging;  // within a rank
 
   explicit Layout(const SegmentShape& s) {
     const auto place = [](std::int64_t& end, std::int64_t bytes, std::int64_t alignment = 128) {
@@ -116,7 +116,8 @@ struct Segment::Layout {
     std::int64_t rank = 0;
     place(rank, sizeof(RankArea));
     blocks = place(rank, s.block_ring * static_cast<std::int64_t>(sizeof(Block)));
-    counts = place(rank, s.window * 8);
+    inbox_counts = place(rank, s.window * 8);
+    counts = place(rank, s.window * static_cast<std::int64_t>(sizeof(StepCounts)));
     plans = place(rank, s.window * s.plan().bytes);
     occurrences = place(rank, s.plans > 1 ? s.window * s.max_rows * s.entries * 4 : 0);
     requests = place(rank, s.request_ring * static_cast<std::int64_t>(sizeof(WriteBack)));
@@ -236,7 +237,18 @@ bool Segment::landed(int rank, std::int64_t step, std::int64_t* begin) {
 }
 
 std::int64_t& Segment::inbox_count(int rank, std::int64_t step) {
-  return in_plan<std::int64_t>(rank, layout_->counts)[step % shape().window];
+  return in_plan<std::int64_t>(rank, layout_->inbox_counts)[step % shape().window];
+}
+StepCounts& Segment::counts(int rank, std::int64_t step) {
+  return in_plan<StepCounts>(rank, layout_->counts)[step % shape().window];
+}
+StepPlan Segment::plan(int rank, std::int64_t step) {
+  const auto count = static_cast<std::size_t>(inbox_count(rank, step));
+  return {step,
+          {inbox_rows(rank, step), count},
+          {plan_source(rank, step), count},
+          {plan_leave(rank, step), count},
+          {plan_target(rank, step), count}};
 }
 char* Segment::plan_cell(int rank, std::int64_t step) {
   return in_plan<char>(rank, layout_->plans) + step % shape().window * shape().plan().bytes;

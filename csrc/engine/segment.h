@@ -15,6 +15,7 @@
 #include "engine/config.h"
 #include "engine/event.h"
 #include "engine/plan.h"
+#include "engine/step_counts.h"
 
 namespace frugal {
 
@@ -102,6 +103,8 @@ class Segment {
 
   // Cells of the rings that are indexed by step, one rank's.
   std::int64_t& inbox_count(int rank, std::int64_t step);
+  StepCounts& counts(int rank, std::int64_t step);  // planner
+  StepPlan plan(int rank, std::int64_t step);       // as it is in the cells
   char* plan_cell(int rank, std::int64_t step);  // SegmentShape::plan: the arrays of the next five
   std::int64_t* inbox_rows(int rank, std::int64_t step);
   std::int32_t* plan_source(int rank, std::int64_t step);

@@ -203,6 +203,9 @@ class DirectWriteRows(MappedRows):
         return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
                               self.state, wanted, *publication)
 
+    def wait(self):
+        """For nothing: no gate stands before reads that follow stores."""
+
     def leave(self, departed):
         self._departed_before = self._departed
         super().leave(departed)

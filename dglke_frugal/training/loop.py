@@ -72,7 +72,12 @@ class TrainingLoop:
 
 @contextlib.contextmanager
 def _no_old_garbage():
-    """What there is when training begins, modules above all, is not searched for garbage again and again."""
+    """What there is when training begins, modules above all, is not searched for garbage again and again; unless whoever
+    calls has set something aside already, which then stays so."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.collect(1)  # what the preparations have left
     gc.freeze()
     try:
         yield

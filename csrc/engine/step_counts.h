@@ -1,0 +1,42 @@
+// What a plan does, in numbers: counted when it is made, since its arrays are at hand then, for the rank that runs it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/plan.h"
+
+namespace frugal {
+
+// Whether row i of a plan stays in a slot of values in flight. Without a branch on the data.
+inline bool stays_in_flight(const StepPlan& plan, std::size_t i, std::int64_t cache_slots) {
+  return (plan.leave[i] == RowDestination::kCache) & (plan.target[i] > cache_slots);
+}
+
+// Whether it is read in the cache.
+inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots) {
+  return (plan.source[i] >= 0) & (plan.source[i] < cache_slots);
+}
+
+// Of its rows those that are read in the cache, and in slots of values in flight; that stay on the device, and of them
+// those in such slots; and that leave as gradients.
+struct StepCounts {
+  std::int64_t hits, in_flight, kept, staying, gradients;
+
+  static StepCounts of(const StepPlan& plan, std::int64_t cache_slots) {
+    // In 32 bits, of which compilers make the fastest code.
+    const auto count = [&plan](auto wanted) {
+      std::uint32_t found = 0;
+      for (std::size_t i = 0; i < plan.rows.size(); ++i) found += wanted(i);
+      return static_cast<std::int64_t>(found);
+    };
+    const auto slots = static_cast<std::int32_t>(cache_slots);
+    return {count([&](std::size_t i) { return is_hit(plan, i, slots); }),
+            count([&](std::size_t i) { return plan.source[i] > slots; }),
+            count([&](std::size_t i) { return plan.leave[i] == RowDestination::kCache; }),
+            count([&](std::size_t i) { return stays_in_flight(plan, i, cache_slots); }),
+            count([&](std::size_t i) { return plan.leave[i] == RowDestination::kGradient; })};
+  }
+};
+
+}  // namespace frugal
