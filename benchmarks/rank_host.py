@@ -28,10 +28,10 @@ class IdleDevice(Device):
     def submit(self, work, after=None):
         pass
 
-    def arrive(self, work, after=None):
+    def arrive(self, work, after=None, point=None):
         return Event()
 
-    def depart(self, work):
+    def depart(self, work, after=None):
         return Event()
 
 
