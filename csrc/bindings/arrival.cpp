@@ -15,19 +15,11 @@ using nb::literals::operator""_a;
 
 namespace bindings {
 
-void PreparedArrival::check_alignment(const cuda::HostPiece& piece) {
-  require((reinterpret_cast<std::uintptr_t>(piece.to) | reinterpret_cast<std::uintptr_t>(piece.from) |
-           static_cast<std::uintptr_t>(piece.bytes)) %
-                  cuda::kPieceAlignment ==
-              0,
-          "block and plan begin and end at whole words of 16 bytes");
-}
-
 void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t stream) const {
   cuda::HostPiece pieces[] = {pieces_[0], pieces_[1]};
   pieces[0].from = reinterpret_cast<const void*>(packed);
   pieces[1].from = reinterpret_cast<const void*>(cell);
-  for (const cuda::HostPiece& piece : pieces) check_alignment(piece);
+  for (const cuda::HostPiece& piece : pieces) require_whole_words(piece, kWholeWords);
   if (!on_cuda_) {
     for (const cuda::HostPiece& piece : pieces)
       std::memcpy(piece.to, piece.from, static_cast<std::size_t>(piece.bytes));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/whole_words.h"
 #include "device/copy.h"
 #include "device/device_error.h"
 #include "device/devices.h"
@@ -44,9 +45,8 @@ void fetch_pieces(const std::vector<std::tuple<std::uintptr_t, std::uintptr_t, s
   if (given.size() > cuda::kMostPieces) throw std::invalid_argument("too many pieces for one fetch");
   std::vector<cuda::HostPiece> pieces;
   for (const auto& [to, from, bytes] : given) {
-    if ((to | from | static_cast<std::uintptr_t>(bytes)) % cuda::kPieceAlignment != 0)
-      throw std::invalid_argument("pieces begin and end at whole words of 16 bytes");
     pieces.push_back({reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes});
+    bindings::require_whole_words(pieces.back(), "pieces begin and end at whole words of 16 bytes");
   }
   cuda::fetch(pieces, {stream});
 }

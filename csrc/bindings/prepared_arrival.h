@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bindings/row_arrays.h"
-#include "kernels/cuda/host_pieces.h"
+#include "bindings/whole_words.h"
 
 namespace frugal::bindings {
 
@@ -33,7 +33,7 @@ class PreparedArrival {
         arrive_(std::move(arrive)) {
     reads_.part = ReadPart::kHost;
     require(on_cuda(block) == on_cuda_ && on_cuda(plan) == on_cuda_, "block, plan and records lie on one device");
-    for (const cuda::HostPiece& piece : pieces_) check_alignment(piece);
+    for (const cuda::HostPiece& piece : pieces_) require_whole_words(piece, kWholeWords);
   }
 
   // packed, cell: addresses of the packed block and of the plan, in pinned or registered memory.
@@ -49,7 +49,7 @@ class PreparedArrival {
             "rows and source are parts of the plan's memory");
     return offset;
   }
-  static void check_alignment(const cuda::HostPiece& piece);
+  static constexpr const char* kWholeWords = "block and plan begin and end at whole words of 16 bytes";
 
   cuda::HostPiece pieces_[2];
   RowReads reads_;
