@@ -5,11 +5,11 @@
 
 One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %, each
 with its own part of a row over the bus (--bus_rows own), whole rows that they carry for each other (--bus_rows whole), or
-what a probe chooses (_default, of the large table), on the devices, and with --peer off; and by rows behind 5 %, with flush
-threads (--host_write staged), with --flush sync, with --peer off, and with GPUs that meet (--host_write direct, the
-default), behind 5 % and without a cache. Each leg is a whole run of the command; its number is the median over all
-intervals of its log but the first, added over ranks, times the batch of a rank. Legs that the file has from this
-commit are not run again.
+what a probe chooses (_default, of the large table), that without any cache (_uncached), on the devices, and with --peer
+off; and by rows behind 5 %, with flush threads (--host_write staged), with --flush sync, with --peer off, and with GPUs
+that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the command; its
+number is the median over all intervals of its log but the first, added over ranks, times the batch of a rank. Legs that
+the file has from this commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of
@@ -17,7 +17,8 @@ there, and RESCAL and TransR, which several GPUs train by rows. large: N entitie
 what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
 [n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %; _own;
 _no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
-[frugal_over_vanilla_two_gpus] and so on. By rows on the large table, of two GPUs without peer access:
+[frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the large table gains GPUs that share
+columns, by their number. By rows on the large table, of two GPUs without peer access:
 [p2f_over_sync_two_gpus], the best of the ways to run P2F over sync, and [stall_share_two_gpus], the share of its
 time that a rank's host waits for rows where GPUs meet, with or without a cache, whichever is more.
 """
@@ -49,7 +50,9 @@ SEVERAL = {"columns": ["--parallel", "dims", *CACHED, *OWN],
            "columns_whole": ["--parallel", "dims", *CACHED, *WHOLE],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
-OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_default": [], "_no_peer": ["--peer", "off"]}  # legs by columns
+UNCACHED = ["--cache_ratio", "0"]
+# Legs by columns, the last one without a cache.
+OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_default": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
 STAGED = [*CACHED, "--host_write", "staged"]
 SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
@@ -139,11 +142,12 @@ def ratios(report, counts):
                 for name, part, ours, one in COMPARED}
     over_vanilla = {str(count): over(report.get("fb15k", {}), of(FB15K_COLUMNS, count), of(("vanilla",), count))
                     for count in counts}
-    found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla}
+    large = report.get("large", {})
+    cached = {str(count): over(large, of(("columns_default",), count), of(("columns_uncached",), count)) for count in counts}
+    found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla, "cache_over_none": cached}
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
         found["frugal_over_vanilla_two_gpus"] = over_vanilla["2"]
-        large = report.get("large", {})
         found["p2f_over_sync_two_gpus"] = over(large, of((*MEETING_NO_PEER, "rows_no_peer"), 2), ("rows_sync_no_peer_2",))
         stalls = [large.get(name, {}).get("stall_share") for name in of(MEETING_NO_PEER, 2)]
         found["stall_share_two_gpus"] = max((stall for stall in stalls if stall is not None), default=None)

@@ -13,30 +13,24 @@ namespace {
 template <RowElement kElement>
 __device__ void bring(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const Sharing& by,
                       unsigned blocks) {
-  const Team team(by.lanes);
-  const Looks looks(by, blocks);
   const RowMemory& part = rows.part;
-  for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
-    const std::int64_t u = first + team.lane;
-    const bool is_there = team.lane < by.looked && u < reads.count;
-    // Both at once: a plan in host memory is far away.
-    const std::int32_t source = is_there ? reads.source[u] : 0;
-    const std::int64_t row = is_there ? reads.rows[u] : 0;
-    const bool is_wanted = is_there && source == kFromHost && rows.carries(row);
-    move_rows(
-        team, is_wanted, rows.ranks(), by.together, static_cast<int>(part.record_floats() / 4),
-        [&](int of, int rank, const Word*& from, float*& to) {
-          from = reinterpret_cast<const Word*>(rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank));
-          to = records.of[rank] + (first + of) * part.record_stride();
-        },
-        [&](float* to, int i, const Word& word) {
-          if constexpr (kElement == RowElement::kFloat32)
-            reinterpret_cast<Word*>(to)[i] = word;
-          else
-            expand_word<kElement>(part, word, i, to);
-        },
-        [] {});
-  }
+  move_rows(
+      by, reads.count, blocks, rows.ranks(), static_cast<int>(part.record_floats() / 4),
+      [&](std::int64_t u) {
+        const std::int64_t row = reads.rows[u];
+        return Wanted{row, reads.source[u] == kFromHost && rows.carries(row) ? u : -1};
+      },
+      [&](const Wanted& wanted, int rank, const Word*& from, float*& to) {
+        from = reinterpret_cast<const Word*>(rows.host_part(wanted.row, rank));
+        to = records.of[rank] + wanted.place * part.record_stride();
+      },
+      [&](float* to, int i, const Word& word) {
+        if constexpr (kElement == RowElement::kFloat32)
+          reinterpret_cast<Word*>(to)[i] = word;
+        else
+          expand_word<kElement>(part, word, i, to);
+      },
+      [](const Team&) {});
 }
 
 // Rows by the first `blocks` blocks; pieces by the others, `number` among them.
@@ -62,27 +56,24 @@ __global__ void __launch_bounds__(kMostThreads)
   const auto reached = static_cast<std::uint64_t>(*publication.value);
   if (blockIdx.x == 0) tell(rows.computed, reached);  // an earlier kernel has computed it
   if (hear(rows.computed, reached)) returns.count = 0;  // somebody has failed
-  const Team team(by.lanes);
-  const Looks looks(by);
-  for (std::int64_t first = looks.first; first < returns.count; first += looks.step) {
-    const std::int64_t u = first + team.lane;
-    bool is_wanted = team.lane < by.looked && u < returns.count && returns.leave[u] == returns.wanted;
-    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
-    is_wanted = is_wanted && rows.carries(row);
-    LastWord last;
-    move_rows(
-        team, is_wanted, rows.ranks(), by.together, static_cast<int>(rows.part.record_floats() / 4),
-        [&](int of, int rank, const Word*& from, float*& to) {
-          from = reinterpret_cast<const Word*>(rows.slot(__shfl_sync(team.mask, slot, of, team.lanes), rank));
-          to = rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank);
-        },
-        [&](float* to, int i, const Word& word) { last.store(to, i, word); },
-        [&] {
-          if (!kAwaits) return;
-          if (team.lane == 0) last.await();
-          __syncwarp(team.mask);
-        });
-  }
+  LastWord last;
+  move_rows(
+      by, returns.count, gridDim.x, rows.ranks(), static_cast<int>(rows.part.record_floats() / 4),
+      [&](std::int64_t u) {
+        if (returns.leave[u] != returns.wanted) return Wanted{0, -1};
+        const std::int64_t row = returns.rows[u];
+        return Wanted{row, rows.carries(row) ? returns.target[u] : -1};
+      },
+      [&](const Wanted& wanted, int rank, const Word*& from, float*& to) {
+        from = reinterpret_cast<const Word*>(rows.slot(wanted.place, rank));
+        to = rows.host_part(wanted.row, rank);
+      },
+      [&](float* to, int i, const Word& word) { last.store(to, i, word); },
+      [&](const Team& team) {
+        if (!kAwaits) return;
+        if (team.lane == 0) last.await();
+        __syncwarp(team.mask);
+      });
   if (is_last_block(publication.turn) && threadIdx.x == 0) store_counter(publication.counter, publication.value);
 }
 
@@ -90,21 +81,17 @@ __global__ void __launch_bounds__(kMostThreads)
     carried_write_back_kernel(const __grid_constant__ CarriedRows rows, const WriteBack* write_backs,
                               std::int64_t count, std::uint64_t number, Sharing by) {
   if (hear(rows.computed, number)) count = 0;
-  const Team team(by.lanes);
-  const Looks looks(by);
-  for (std::int64_t first = looks.first; first < count; first += looks.step) {
-    const std::int64_t i = first + team.lane;
-    const bool is_there = team.lane < by.looked && i < count;
-    const std::int64_t slot = is_there ? write_backs[i].slot : 0, row = is_there ? write_backs[i].row : 0;
-    move_rows(
-        team, is_there && rows.carries(row), rows.ranks(), by.together,
-        static_cast<int>(rows.part.record_floats() / 4),
-        [&](int of, int rank, const Word*& from, float*& to) {
-          from = reinterpret_cast<const Word*>(rows.slot(__shfl_sync(team.mask, slot, of, team.lanes), rank));
-          to = rows.host_part(__shfl_sync(team.mask, row, of, team.lanes), rank);
-        },
-        [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [] {});
-  }
+  move_rows(
+      by, count, gridDim.x, rows.ranks(), static_cast<int>(rows.part.record_floats() / 4),
+      [&](std::int64_t i) {
+        const WriteBack& each = write_backs[i];
+        return Wanted{each.row, rows.carries(each.row) ? each.slot : -1};
+      },
+      [&](const Wanted& wanted, int rank, const Word*& from, float*& to) {
+        from = reinterpret_cast<const Word*>(rows.slot(wanted.place, rank));
+        to = rows.host_part(wanted.row, rank);
+      },
+      [&](float* to, int i, const Word& word) { reinterpret_cast<Word*>(to)[i] = word; }, [](const Team&) {});
 }
 
 using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::int64_t*, unsigned*, Sharing, unsigned,
@@ -124,22 +111,23 @@ int lanes_for(const CarriedRows& rows) { return lanes_for_words(rows.part.record
 
 void arrive(const CarriedRows& rows, const RowReads& reads, const CarriedRecords& records, const std::int64_t* number,
             unsigned* turn, std::span<const HostPiece> pieces, const Launch& launch) {
-  const Movement moved = arrival_of(reads.count, lanes_for(rows), launch.crossing);
+  const Movement moved =
+      arrival_of(reads.count, lanes_for(rows), launch.crossing, rows.ranks() * bytes_of(rows));
   const Fetch fetch = fetch_of(pieces);
   const Sharing by = moved.by;
-  const int threads = moved.threads;
+  const int threads = moved.threads, bytes = moved.list_bytes();
   const unsigned blocks = moved.blocks, all = blocks + fetch.blocks_beside(threads);
   const auto kernel = arrive_of(rows.part.element);
-  kernel<<<all, threads, 0, stream_of(launch)>>>(rows, reads, records, number, turn, by, blocks, fetch);
+  kernel<<<all, threads, bytes, stream_of(launch)>>>(rows, reads, records, number, turn, by, blocks, fetch);
   cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
 }
 
 void depart(const CarriedRows& rows, const RowReturns& returns, const Publication& publication, const Launch& launch) {
   const Movement moved = departure_of(returns.count, lanes_for(rows), launch.crossing, bytes_of(rows), rows.ranks());
   const Sharing by = moved.by;
-  const int threads = moved.threads;
+  const int threads = moved.threads, bytes = moved.list_bytes();
   const auto kernel = moved.awaits ? carried_depart_kernel<true> : carried_depart_kernel<false>;
-  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, returns, publication, by);
+  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(rows, returns, publication, by);
   cuda_check(cudaGetLastError(), "launching the departure of " + std::to_string(returns.count) + " rows");
 }
 
@@ -148,9 +136,9 @@ void write_back(const CarriedRows& rows, const WriteBack* write_backs, std::int6
   if (count == 0) return;
   const Movement moved = movement_of(count, lanes_for(rows), kBusBlocks, kMostTogether);
   const Sharing by = moved.by;
-  const int threads = moved.threads;
+  const int threads = moved.threads, bytes = moved.list_bytes();
   const auto kernel = carried_write_back_kernel;
-  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(rows, write_backs, count, number, by);
+  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(rows, write_backs, count, number, by);
   cuda_check(cudaGetLastError(), "launching the write-back of " + std::to_string(count) + " rows");
 }
 

@@ -15,29 +15,23 @@ __global__ void __launch_bounds__(kMostThreads)
     arrive_kernel(RowMemory memory, RowReads reads, float* records, Sharing by, unsigned blocks,
                   const __grid_constant__ Fetch fetch) {
   if (blockIdx.x >= blocks) return fetch_pieces(fetch, blockIdx.x - blocks, gridDim.x - blocks);
-  const Team team(by.lanes);
-  const Looks looks(by, blocks);
-  for (std::int64_t first = looks.first; first < reads.count; first += looks.step) {
-    const std::int64_t u = first + team.lane;
-    const bool is_there = team.lane < by.looked && u < reads.count;
-    // Both at once: a plan in host memory is far away.
-    const std::int32_t source = is_there ? reads.source[u] : 0;
-    const std::int64_t row = is_there ? reads.rows[u] : 0;
-    move_rows(
-        team, is_there && source == kFromHost, 1, by.together, static_cast<int>(memory.record_floats() / 4),
-        [&](int of, int, const Word*& from, float*& to) {
-          const std::int64_t place = __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
-          from = reinterpret_cast<const Word*>(memory.host_rows + place);
-          to = records + (first + of) * memory.record_stride();
-        },
-        [&](float* to, int i, const Word& word) {
-          if constexpr (kElement == RowElement::kFloat32)
-            reinterpret_cast<Word*>(to)[i] = word;
-          else
-            expand_word<kElement>(memory, word, i, to);
-        },
-        [] {});
-  }
+  move_rows(
+      by, reads.count, blocks, 1, static_cast<int>(memory.record_floats() / 4),
+      [&](std::int64_t u) {
+        const std::int64_t row = reads.rows[u];
+        return Wanted{row, reads.source[u] == kFromHost ? u : -1};
+      },
+      [&](const Wanted& wanted, int, const Word*& from, float*& to) {
+        from = reinterpret_cast<const Word*>(memory.host_rows + wanted.row * memory.stride);
+        to = records + wanted.place * memory.record_stride();
+      },
+      [&](float* to, int i, const Word& word) {
+        if constexpr (kElement == RowElement::kFloat32)
+          reinterpret_cast<Word*>(to)[i] = word;
+        else
+          expand_word<kElement>(memory, word, i, to);
+      },
+      [](const Team&) {});
 }
 
 using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing, unsigned, const Fetch);
@@ -53,14 +47,14 @@ ArriveKernel arrive_of(RowElement element) {
 void arrive(const RowMemory& memory, const RowReads& reads, float* records, std::span<const HostPiece> pieces,
             const Launch& launch) {
   const Fetch fetch = fetch_of(pieces);
-  const Movement moved = arrival_of(reads.count, lanes_of(memory), launch.crossing);
+  const Movement moved = arrival_of(reads.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const unsigned blocks = reads.count == 0 ? 0 : moved.blocks;
-  const int threads = moved.threads;
+  const int threads = moved.threads, bytes = moved.list_bytes();
   const unsigned all = blocks + fetch.blocks_beside(threads);
   if (all == 0) return;
   const Sharing by = moved.by;
   const auto kernel = arrive_of(memory.element);
-  kernel<<<all, threads, 0, stream_of(launch)>>>(memory, reads, records, by, blocks, fetch);
+  kernel<<<all, threads, bytes, stream_of(launch)>>>(memory, reads, records, by, blocks, fetch);
   cuda_check(cudaGetLastError(), "launching the arrival of " + std::to_string(reads.count) + " rows");
 }
 

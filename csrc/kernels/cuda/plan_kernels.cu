@@ -43,27 +43,23 @@ __global__ void __launch_bounds__(kMostThreads)
 template <bool kAwaits>
 __global__ void __launch_bounds__(kMostThreads)
     return_kernel(RowMemory memory, RowReturns returns, Publication publication, Sharing by) {
-  const Team team(by.lanes);
-  const Looks looks(by);
-  for (std::int64_t first = looks.first; first < returns.count; first += looks.step) {
-    const std::int64_t u = first + team.lane;
-    const bool is_wanted = team.lane < by.looked && u < returns.count && returns.leave[u] == returns.wanted;
-    const std::int64_t slot = is_wanted ? returns.target[u] : 0, row = is_wanted ? returns.rows[u] : 0;
-    LastWord last;
-    move_rows(
-        team, is_wanted, 1, by.together, static_cast<int>(memory.record_floats() / 4),
-        [&](int of, int, const Word*& from, float*& to) {
-          const std::int64_t place = __shfl_sync(team.mask, slot, of, team.lanes) * memory.stride;
-          from = reinterpret_cast<const Word*>(memory.cache + place);
-          to = memory.host_rows + __shfl_sync(team.mask, row, of, team.lanes) * memory.stride;
-        },
-        [&](float* to, int i, const Word& word) { last.store(to, i, word); },
-        [&] {
-          if (!kAwaits) return;
-          if (team.lane == 0) last.await();
-          __syncwarp(team.mask);
-        });
-  }
+  LastWord last;
+  move_rows(
+      by, returns.count, gridDim.x, 1, static_cast<int>(memory.record_floats() / 4),
+      [&](std::int64_t u) {
+        const bool is_wanted = returns.leave[u] == returns.wanted;
+        return is_wanted ? Wanted{returns.rows[u], returns.target[u]} : Wanted{0, -1};
+      },
+      [&](const Wanted& wanted, int, const Word*& from, float*& to) {
+        from = reinterpret_cast<const Word*>(memory.cache + wanted.place * memory.stride);
+        to = memory.host_rows + wanted.row * memory.stride;
+      },
+      [&](float* to, int i, const Word& word) { last.store(to, i, word); },
+      [&](const Team& team) {
+        if (!kAwaits) return;
+        if (team.lane == 0) last.await();
+        __syncwarp(team.mask);
+      });
   if (publication.counter != nullptr && is_last_block(publication.turn) && threadIdx.x == 0)
     store_counter(publication.counter, publication.value);
 }
@@ -123,9 +119,9 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
   const Movement moved =
       departure_of(returns.count, lanes_of(memory), launch.crossing, 4 * memory.record_floats());
   const Sharing by = moved.by;
-  const int threads = moved.threads;
+  const int threads = moved.threads, bytes = moved.list_bytes();
   const auto kernel = moved.awaits ? return_kernel<true> : return_kernel<false>;
-  kernel<<<moved.blocks, threads, 0, stream_of(launch)>>>(memory, returns, publication, by);
+  kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(memory, returns, publication, by);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
 }
 

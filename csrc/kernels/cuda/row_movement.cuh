@@ -41,78 +41,102 @@ __device__ void expand_word(const RowMemory& memory, const Word& word, int i, fl
   }
 }
 
-// Few threads have to keep the bus busy. So `lanes` of them, a team, look at the plan of several rows at once, and then
-// have words of `together` of the wanted ones, or of parts of them, under way.
-constexpr int kMostTogether = 4;
+// Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with each
+// thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words of
+// `together` rows, or parts of rows, under way.
+constexpr int kMostTogether = 4, kMostLooks = 4;
 
 struct Sharing {
-  int lanes, looked, together;
+  int lanes, looks, together;
+};
+
+// Where a row lies in the host's table, and where it lies or goes on the device; negative: it is not wanted.
+struct Wanted {
+  std::int64_t row, place;
 };
 
 struct Team {
-  int lanes, lane, first_lane;
+  int lane, number, count;  // thread of the team, team of the block, teams of the block
   unsigned mask;
 
-  __device__ explicit Team(int of)
-      : lanes(of),
-        lane(static_cast<int>(threadIdx.x) % of),
-        first_lane(static_cast<int>(threadIdx.x) % kWarpLanes - lane),
-        mask((0xffffffffu >> (kWarpLanes - of)) << first_lane) {}
+  __device__ explicit Team(int lanes)
+      : lane(static_cast<int>(threadIdx.x) % lanes),
+        number(static_cast<int>(threadIdx.x) / lanes),
+        count(static_cast<int>(blockDim.x) / lanes),
+        mask((0xffffffffu >> (kWarpLanes - lanes)) << (static_cast<int>(threadIdx.x) % kWarpLanes - lane)) {}
 };
 
-// Moves the wanted rows of a team, each in `parts` of `words`. way_of(of, part, from, to): where that part of row number
-// `of` of the team's comes from and goes; all lanes ask. store(to, i, word). stored(): behind the parts that were under way
-// at once, before the next ones are.
-template <typename WayOf, typename Store, typename Stored>
-__device__ void move_rows(const Team& team, bool is_wanted, int parts, int together, int words, WayOf way_of, Store store,
-                          Stored stored) {
-  unsigned left = __ballot_sync(team.mask, is_wanted) >> team.first_lane;
-  int part = 0;
-  while (left != 0) {
-    int count = 0;
-    const Word* from[kMostTogether];
-    float* to[kMostTogether];
+// The rows that a block lists together, in `list`. Returns how many. look(u): row u of the plan.
+template <typename Look>
+__device__ int list_rows(Wanted* list, std::int64_t first, int looks, std::int64_t count, unsigned blocks, Look look) {
+  // Blocks take a few neighbours in turn, a line of a plan's shortest array, so that all have as many of the rows that only
+  // pad, which come last.
+  constexpr int kNeighbours = 8;
+  __shared__ int listed;
+  __syncthreads();  // the list before has been worked off
+  if (threadIdx.x == 0) listed = 0;
+  Wanted wanted[kMostLooks];  // all under way at once: a plan in host memory is far away
 #pragma unroll
-    for (int r = 0; r < kMostTogether; ++r) {
-      const bool is_one = r < together && left != 0;
-      const int of = is_one ? __ffs(static_cast<int>(left)) - 1 : 0;
-      count += is_one;
-      way_of(of, part, from[r], to[r]);
-      if (is_one && ++part == parts) {
-        part = 0;
-        left &= left - 1;
-      }
-    }
-    for (int begin = team.lane; begin < words; begin += kWordsInFlight * team.lanes) {
-      Word moved[kMostTogether][kWordsInFlight];
-      const auto each = [&](auto body) {
-#pragma unroll
-        for (int r = 0; r < kMostTogether; ++r)
-#pragma unroll
-          for (int k = 0; k < kWordsInFlight; ++k) {
-            const int i = begin + k * team.lanes;
-            if (r < count && i < words) body(r, i, moved[r][k]);
-          }
-      };
-      each([&](int r, int i, Word& word) { word = from[r][i]; });
-      each([&](int r, int i, Word& word) { store(to[r], i, word); });
-    }
-    stored();
+  for (int k = 0; k < kMostLooks; ++k) {
+    const std::int64_t n = first + k * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+    const std::int64_t u = (n / kNeighbours * blocks + blockIdx.x) * kNeighbours + n % kNeighbours;
+    wanted[k] = k < looks && u < count ? look(u) : Wanted{0, -1};
   }
+  __syncthreads();
+  const unsigned lane = threadIdx.x % kWarpLanes;
+#pragma unroll
+  for (int k = 0; k < kMostLooks; ++k) {
+    const bool is_wanted = wanted[k].place >= 0;
+    const unsigned votes = __ballot_sync(~0u, is_wanted);
+    const int before = lane == 0 ? atomicAdd(&listed, __popc(votes)) : 0;
+    const int at = __shfl_sync(~0u, before, 0) + __popc(votes & ((1u << lane) - 1));
+    if (is_wanted) list[at] = wanted[k];
+  }
+  __syncthreads();
+  return listed;
 }
 
-// The first row that a team looks at, of its own and of all teams' together; then every `step`-th.
-struct Looks {
-  std::int64_t first, step;
-
-  __device__ explicit Looks(const Sharing& by) : Looks(by, gridDim.x) {}
-  // Of the first `blocks` blocks.
-  __device__ Looks(const Sharing& by, std::int64_t blocks) {
-    const std::int64_t teams = blockDim.x / by.lanes;  // of a block
-    first = (blockIdx.x * teams + threadIdx.x / by.lanes) * by.looked;
-    step = blocks * teams * by.looked;
+// Moves the wanted ones of `count` rows of a plan, each in `parts` of `words`; by the first `blocks` blocks, with list_bytes
+// of shared memory each. way_of(row, part, from, to): where that part of a wanted row comes from and goes. store(to, i,
+// word). stored(team): behind the parts that were under way at once, before the next ones are.
+template <typename Look, typename WayOf, typename Store, typename Stored>
+__device__ void move_rows(const Sharing& by, std::int64_t count, unsigned blocks, int parts, int words, Look look,
+                          WayOf way_of, Store store, Stored stored) {
+  extern __shared__ __align__(16) float shared[];
+  auto* const list = reinterpret_cast<Wanted*>(shared);
+  const Team team(by.lanes);
+  const std::int64_t together = by.looks * static_cast<std::int64_t>(blockDim.x);
+  for (std::int64_t first = 0; first * blocks < count; first += together) {
+    const int listed = list_rows(list, first, by.looks, count, blocks, look);
+    for (int next = team.number, part = 0; next < listed;) {
+      int moving = 0;
+      const Word* from[kMostTogether];
+      float* to[kMostTogether];
+#pragma unroll
+      for (int r = 0; r < kMostTogether; ++r) {
+        if (r >= by.together || next >= listed) break;
+        ++moving;
+        way_of(list[next], part, from[r], to[r]);
+        if (++part == parts) part = 0, next += team.count;
+      }
+      for (int begin = team.lane; begin < words; begin += kWordsInFlight * by.lanes) {
+        Word moved[kMostTogether][kWordsInFlight];
+        const auto each = [&](auto body) {
+#pragma unroll
+          for (int r = 0; r < kMostTogether; ++r)
+#pragma unroll
+            for (int k = 0; k < kWordsInFlight; ++k) {
+              const int i = begin + k * by.lanes;
+              if (r < moving && i < words) body(r, i, moved[r][k]);
+            }
+        };
+        each([&](int r, int i, Word& word) { word = from[r][i]; });
+        each([&](int r, int i, Word& word) { store(to[r], i, word); });
+      }
+      stored(team);
+    }
   }
-};
+}
 
 // What is done was written to host memory, but it is only ordered before the counter by the fence; the volatile store is
 // not kept back by any cache.
@@ -170,20 +194,21 @@ struct Movement {
   unsigned blocks;
   int threads;
   Sharing by;
-  bool awaits;  // whether warps wait for what they have stored
+  bool awaits;  // whether teams wait for what they have stored
+
+  int list_bytes() const { return by.looks * threads * static_cast<int>(sizeof(Wanted)); }
 };
 
-// As even as it goes: each team looks as often as the others, at as many rows.
 inline Movement movement_of(std::int64_t rows, int lanes, const Blocks& most, int together, bool awaits = false) {
   const unsigned blocks = std::max(1u, blocks_for(rows, lanes, most));
-  const std::int64_t teams = static_cast<std::int64_t>(blocks) * (most.threads / lanes);
-  const std::int64_t looks = std::max<std::int64_t>(1, pieces(rows, teams * lanes));
-  return {blocks, most.threads, {lanes, static_cast<int>(std::max<std::int64_t>(1, pieces(rows, teams * looks))), together},
-          awaits};
+  const std::int64_t looks = pieces(rows, static_cast<std::int64_t>(blocks) * most.threads);
+  return {blocks, most.threads, {lanes, static_cast<int>(std::clamp<std::int64_t>(looks, 1, kMostLooks)), together}, awaits};
 }
 
-inline Movement arrival_of(std::int64_t rows, int lanes, Crossing crossing) {
-  return movement_of(rows, lanes, blocks_by(crossing, kArrivalBlocks, kFewArrivalBlocks), kMostTogether);
+// bytes: of a row.
+inline Movement arrival_of(std::int64_t rows, int lanes, Crossing crossing, std::int64_t bytes) {
+  const Blocks& usual = bytes < kLongRow ? kShortArrivalBlocks : kArrivalBlocks;
+  return movement_of(rows, lanes, blocks_by(crossing, usual, kFewArrivalBlocks), kMostTogether);
 }
 
 // parts: of a row, which move one behind the other, `bytes` each. lanes: what suits a part.
@@ -191,7 +216,7 @@ inline Movement departure_of(std::int64_t rows, int lanes, Crossing crossing, st
   if (crossing != Crossing::kBus)
     return movement_of(rows, lanes, blocks_by(crossing, kBoundDepartureBlocks, kFewDepartureBlocks), kMostTogether);
   if (parts * bytes < kLongRow)
-    return movement_of(rows, lanes, kBoundDepartureBlocks, std::min(parts, kMostTogether), true);
+    return movement_of(rows, lanes, kShortDepartureBlocks, std::min(parts, kMostTogether), true);
   // A warp waits for kBytesAwaited at a time: of whole rows, or each of its teams for as many parts as it may have.
   const auto awaited_by = [bytes](int of) { return std::max<std::int64_t>(1, kBytesAwaited * of / kWarpLanes / bytes); };
   if (parts > 1)

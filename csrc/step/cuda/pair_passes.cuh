@@ -50,14 +50,14 @@ struct Tiles {
 };
 template <typename P, int kPasses>
 struct Tiles<TensorPairs<P, kPasses>> {
-  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 1, 2>, false, false>;
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 2>, false, false>;
   template <bool kOfNegatives>
-  using Pull = TensorTile<kPasses, TensorShape<2, 7, 2, 1, 2, 32, 3, 2, 2>, kOfNegatives, true>;
+  using Pull = TensorTile<kPasses, TensorShape<2, 5, 2, 1, 2, 32, 3, 3>, kOfNegatives, true>;
 };
 
 template <typename P, int kPasses>
 struct Tiles<ShortTensorPairs<P, kPasses>> {
-  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 2, 32, 4, 1, 4>, false, false>;
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 2, 32, 4, 4>, false, false>;
 };
 
 template <typename P>

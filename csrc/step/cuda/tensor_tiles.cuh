@@ -1,7 +1,7 @@
 // Tiles of products on tensor cores: in the place of Tile<Product, ...> (tiles.cuh) where its bits are not asked for.
 //
 // In three passes a product is that of two numbers' parts (kernels/cuda/tf32.cuh), in one pass high high. Tensor cores
-// cut off what does not fit into a sum, always toward zero; so they add up a few groups of depths from zero, and these
+// cut off what does not fit into a sum, always toward zero; so they add up a group of depths from zero, and these
 // sums are rounded to the nearest as they are added to a result.
 #pragma once
 
@@ -111,19 +111,18 @@ struct FragmentSlab {
 };
 
 // A warp's results: 16 kTall x 8 kWide. A block's warps: kDown x kAcross of those, kSplits times, of which each takes
-// its share of the depths. kRun: groups of depths that tensor cores add up from zero. kBlocks: how many blocks a
-// multiprocessor is to have at once.
+// its share of the depths. kBlocks: how many blocks a multiprocessor is to have at once.
 template <int kTallOf, int kWideOf, int kDownOf, int kAcrossOf, int kSplitsOf, int kDepthOf, int kStagesOf,
-          int kRunOf, int kBlocksOf>
+          int kBlocksOf>
 struct TensorShape {
   static constexpr int kTall = kTallOf, kWide = kWideOf, kDown = kDownOf, kAcross = kAcrossOf, kSplits = kSplitsOf;
-  static constexpr int kDepth = kDepthOf, kStages = kStagesOf, kRun = kRunOf, kBlocks = kBlocksOf;
+  static constexpr int kDepth = kDepthOf, kStages = kStagesOf, kBlocks = kBlocksOf;
   static_assert(kDepth % (kGroup * kSplits) == 0);
 };
 
 template <int kPasses, typename S, bool kLeftDepthMajor, bool kRightDepthMajor>
 struct TensorTile : S {
-  using S::kTall, S::kWide, S::kDown, S::kAcross, S::kSplits, S::kDepth, S::kStages, S::kRun;
+  using S::kTall, S::kWide, S::kDown, S::kAcross, S::kSplits, S::kDepth, S::kStages;
   static constexpr int kThreads = 32 * kDown * kAcross * kSplits;
   static constexpr int kRows = 16 * kTall * kDown, kColumns = 8 * kWide * kAcross;
   using Left = FragmentSlab<kLeftDepthMajor, kRows, kDepth, 2 * kTall>;
@@ -179,12 +178,8 @@ struct TensorTile : S {
           fetch(slab + kStages, place);  // whose place the youngest takes
           if (slab + 1 < slabs) warp.read(next, 0, ahead);
         }
-        if (slab * kDepth + warp.depth(turn / kRun * kRun) < depths) {
-          if (turn % kRun == 0)
-            warp.template multiply<true>(now);
-          else
-            warp.template multiply<false>(now);
-          if (turn % kRun == kRun - 1) warp.add();
+        if (slab * kDepth + warp.depth(turn) < depths) {
+          warp.multiply(now);
         }
         now = ahead;
       }
@@ -218,7 +213,6 @@ struct TensorTile : S {
   static __device__ int word(int m) { return m * kThreads + kThreads - 1 - static_cast<int>(threadIdx.x); }
 
   static constexpr int kOwn = Left::kOwn, kTurns = kDepth / (kGroup * kSplits);
-  static_assert(kTurns % kRun == 0);
 
   // A lane's share of a group of depths.
   struct Fragments {
@@ -230,7 +224,6 @@ struct TensorTile : S {
     const int number = threadIdx.x / 32, split = number / (kDown * kAcross);
     const int first_row = number / kAcross % kDown * 16 * kTall, first_column = number % kAcross * 8 * kWide;
     float sum[kTall][kWide][4] = {}, left_sum[2 * kTall] = {};
-    float part[kTall][kWide][4];  // of a run
 
     // The first one of the warp's depths, within a slab.
     __device__ int depth(int turn) const { return (turn * kSplits + split) * kGroup; }
@@ -239,18 +232,9 @@ struct TensorTile : S {
       Right::read(slab + Left::kFloats, first_column, depth(turn), to.b);
     }
 
-    // Adds the products of a group of depths to the run's, the first one's to nothing.
-    template <bool kFirst>
+    // Adds the products of a group of depths.
     __device__ void multiply(const Fragments& from) {
-      std::uint32_t high_a[kTall][4], low_a[kTall][4], high_b[kWide][2], low_b[kWide][2];
-#pragma unroll
-      for (int i = 0; i < kTall; ++i)
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float x = from.a[2 * i + k % 2][k / 2];
-          high_a[i][k] = high_of(x), low_a[i][k] = low_of(x, high_a[i][k]);
-          if constexpr (kLeftSums) left_sum[2 * i + k % 2] += x;
-        }
+      std::uint32_t high_b[kWide][2], low_b[kWide][2];
 #pragma unroll
       for (int j = 0; j < kWide; ++j)
 #pragma unroll
@@ -258,32 +242,33 @@ struct TensorTile : S {
           const float x = from.b[j][k];
           high_b[j][k] = high_of(x), low_b[j][k] = low_of(x, high_b[j][k]);
         }
-      if constexpr (kPasses == 3) {
-        multiply_all<kFirst>(low_a, high_b);
-        multiply_all<false>(high_a, low_b);
-      }
-      multiply_all<kFirst && kPasses == 1>(high_a, high_b);
-    }
-    // Adds the run's products to the results.
-    __device__ void add() {
 #pragma unroll
-      for (int i = 0; i < kTall; ++i)
+      for (int i = 0; i < kTall; ++i) {
+        std::uint32_t high_a[4], low_a[4];
 #pragma unroll
-        for (int j = 0; j < kWide; ++j)
+        for (int k = 0; k < 4; ++k) {
+          const float x = from.a[2 * i + k % 2][k / 2];
+          high_a[k] = high_of(x), low_a[k] = low_of(x, high_a[k]);
+          if constexpr (kLeftSums) left_sum[2 * i + k % 2] += x;
+        }
+        float part[kWide][4];
+        if constexpr (kPasses == 3) {
 #pragma unroll
-          for (int k = 0; k < 4; ++k) sum[i][j][k] += part[i][j][k];
-    }
-
-    template <bool kFirst>
-    __device__ void multiply_all(const std::uint32_t (&a)[kTall][4], const std::uint32_t (&b)[kWide][2]) {
+          for (int j = 0; j < kWide; ++j) frugal::cuda::multiply(part[j], low_a, high_b[j]);
 #pragma unroll
-      for (int i = 0; i < kTall; ++i)
+          for (int j = 0; j < kWide; ++j) multiply_add(part[j], high_a, low_b[j]);
+        }
 #pragma unroll
         for (int j = 0; j < kWide; ++j)
-          if constexpr (kFirst)
-            frugal::cuda::multiply(part[i][j], a[i], b[j]);
+          if constexpr (kPasses == 3)
+            multiply_add(part[j], high_a, high_b[j]);
           else
-            multiply_add(part[i][j], a[i], b[j]);
+            frugal::cuda::multiply(part[j], high_a, high_b[j]);
+#pragma unroll
+        for (int j = 0; j < kWide; ++j)
+#pragma unroll
+          for (int k = 0; k < 4; ++k) sum[i][j][k] += part[j][k];
+      }
     }
 
     // Sums of this share of the depths, and behind each row the left operand's.

@@ -184,6 +184,7 @@ inline unsigned atomicMax(unsigned* to, unsigned value) {
   if (value > before) *to = value;
   return before;
 }
+inline int atomicAdd(int* to, int value) { return std::exchange(*to, *to + value); }
 inline unsigned atomicInc(unsigned* to, unsigned most) {  // no two threads run at a time
   const unsigned before = *to;
   *to = before >= most ? 0 : before + 1;
