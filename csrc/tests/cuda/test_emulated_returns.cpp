@@ -112,6 +112,42 @@ TEST(EmulatedArrivals, BringTheRowsOfTheHostAndNoOthers) {
     }
 }
 
+// More than blocks list at a time, of short rows and of long ones.
+TEST(EmulatedArrivals, AndReturnsLookAtPlansOfAnyLength) {
+  std::mt19937 random(4);
+  constexpr std::int64_t kCount = 4500;
+  for (const std::int64_t dim : {8, 260}) {
+    const std::int64_t stride = dim + 4;
+    std::vector<float> table(kCount * stride), records(table.size(), -1.0f);
+    for (float& value : table) value = static_cast<float>(random() % 1000);
+    std::vector<std::int64_t> rows(kCount);
+    std::vector<std::int32_t> source(kCount);
+    std::vector<RowDestination> leave(kCount);
+    for (std::int64_t u = 0; u < kCount; ++u) {
+      rows[u] = kCount - 1 - u;
+      source[u] = random() % 4 == 0 ? 0 : kFromHost;
+      leave[u] = random() % 4 == 0 ? RowDestination::kCache : RowDestination::kInFlight;
+    }
+    RowMemory memory{dim, stride, table.data(), table.data()};
+    const RowReads reads{rows.data(), source.data(), kCount, ReadPart::kHost};
+    const RowReturns returns{rows.data(), leave.data(), rows.data(), kCount, RowDestination::kInFlight};
+    std::vector<float> arrived = records, returned = records;
+    cpu::gather(memory, reads, arrived.data());
+    memory.host_rows = returned.data();
+    cpu::return_rows(memory, returns);
+    for (const cuda::Crossing crossing : kCrossings) {
+      std::vector<float> found = records;
+      memory.host_rows = table.data();
+      cuda::gather(memory, reads, found.data(), {0, crossing});
+      ASSERT_EQ(found, arrived) << dim << " floats, crossing " << static_cast<int>(crossing);
+      found = records;
+      memory.host_rows = found.data();
+      cuda::return_rows(memory, returns, {0, crossing});
+      ASSERT_EQ(found, returned) << dim << " floats, crossing " << static_cast<int>(crossing);
+    }
+  }
+}
+
 TEST(EmulatedArrivals, BringPiecesBesideRows) {
   std::mt19937 random(3);
   for (const std::int64_t count : {0, 1, 700})
