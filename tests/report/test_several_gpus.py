@@ -22,6 +22,12 @@ def test_the_best_of_several_gpus_over_the_best_of_one_by_their_number():
     assert "two_gpus_over_one_fb15k" not in ratios(report, [4])
 
 
+def test_what_a_cache_gains_is_over_none_and_by_the_number_of_gpus():
+    report = {"large": {"columns_default_2": leg(6.0), "columns_whole_2": leg(9.0), "columns_uncached_2": leg(4.0),
+                        "columns_default_4": leg(8.0)}}
+    assert ratios(report, [2, 4])["cache_over_none"] == {"2": 1.5, "4": None}
+
+
 def test_what_p2f_gains_by_rows_and_what_it_waits_for():
     report = {"large": {"one": leg(4.0), "rows_meet_no_peer_2": {**leg(5.0), "stall_share": 0.25},
                         "rows_no_peer_2": leg(4.0), "rows_sync_no_peer_2": leg(2.5)}}

@@ -69,8 +69,8 @@ struct Team {
 // The rows that a block lists together, in `list`. Returns how many. look(u): row u of the plan.
 template <typename Look>
 __device__ int list_rows(Wanted* list, std::int64_t first, int looks, std::int64_t count, unsigned blocks, Look look) {
-  // Blocks take a few neighbours in turn, a line of a plan's shortest array, so that all have as many of the rows that only
-  // pad, which come last.
+  // Blocks take a few neighbours in turn, 32 bytes of where they are read from, so that all have as many of the rows that
+  // only pad, which come last.
   constexpr int kNeighbours = 8;
   __shared__ int listed;
   __syncthreads();  // the list before has been worked off
