@@ -19,15 +19,16 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from dglke_frugal import Embedding, optim
 from dglke_frugal.config import CACHE_POLICIES
-from dglke_frugal.data.synthetic import SyntheticGraph, write
 from dglke_frugal.embedding import CacheConfig, Constant, Lookahead
 
 from . import result_file, training_run
 from .cache_traces import zipf_trace
+from .several_gpus import write_large
 from .train import BATCH, NEGATIVES, RECIPES
 
 PARTS = ("fb15k", "large", "drift")
@@ -43,6 +44,12 @@ def of_training(graph, gpu, policy, seconds, threads):
     return {"steps_per_second": measured.median, "hit_share": measured.metrics.get("store/hit_share")}
 
 
+def _counts(statistics_of_engine):
+    rank = statistics_of_engine["ranks"][0]
+    return np.array([rank["cache_reads"], rank["host_reads"], statistics_of_engine["planned_steps"],
+                     statistics_of_engine["planning_nanoseconds"]])
+
+
 def of_lookups(trace, device, policy):
     """Lookups of a trace (offsets, rows, rows by use, number of rows), each with its update."""
     offsets, rows, hot, count = trace
@@ -50,7 +57,7 @@ def of_lookups(trace, device, policy):
     cache = CacheConfig(cache_ratio=CACHED, cache_policy=policy, hot_ids=hot[:int(count * CACHED)])
     embedding = Embedding(count, DIM, optim.RowwiseAdagrad(0.1), device=device, cache=cache, init=Constant(0.01))
     gradient = torch.full((max(map(len, steps)), DIM), 1e-3, device=device)
-    interval, rates, before = len(steps) // (2 * INTERVALS), [], None
+    interval, rates = len(steps) // (2 * INTERVALS), []
     began = time.perf_counter()
     for number, ids in enumerate(Lookahead(steps, lambda ids: {embedding: ids}), 1):
         embedding.learn(embedding(ids), gradient[:len(ids)])
@@ -60,14 +67,10 @@ def of_lookups(trace, device, policy):
             if number > INTERVALS * interval:
                 rates.append(interval / (time.perf_counter() - began))
             elif number == INTERVALS * interval:
-                before = embedding.statistics()
+                before = _counts(embedding.statistics())
             began = time.perf_counter()
-    after = embedding.statistics()
+    hits, misses, planned, nanoseconds = (_counts(embedding.statistics()) - before).tolist()
     embedding.close()
-    hits, misses, planned, nanoseconds = (
-        find(after) - find(before) for find in (
-            lambda told: told["ranks"][0]["cache_reads"], lambda told: told["ranks"][0]["host_reads"],
-            lambda told: told["planned_steps"], lambda told: told["planning_nanoseconds"]))
     return {"steps_per_second": statistics.median(rates), "hit_share": hits / (hits + misses),
             "planning_us": 1e-3 * nanoseconds / planned}
 
@@ -92,7 +95,7 @@ def run(path, gpu, data_path, parts, entities, seconds, trace_steps, policies=CA
         each("fb15k", lambda policy: of_training(graph, gpu, policy, seconds, threads))
     if "large" in parts:
         with tempfile.TemporaryDirectory() as folder:
-            write(SyntheticGraph(entities, 15_000, 2_000_000, 1000, 1000, name="large"), Path(folder), "Freebase")
+            write_large(entities, Path(folder))
             graph = ["--dataset", "Freebase", "--data_path", folder]
             each("large", lambda policy: of_training(graph, gpu, policy, seconds, threads))
     if "drift" in parts:

@@ -58,9 +58,9 @@ SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
            "rows_sync_no_peer": [*SYNC, "--peer", "off"],
            "rows_meet": [*CACHED, "--host_write", "direct"],
-           "rows_meet_uncached": ["--cache_ratio", "0", "--host_write", "direct"],
+           "rows_meet_uncached": [*UNCACHED, "--host_write", "direct"],
            "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"],
-           "rows_meet_uncached_no_peer": ["--cache_ratio", "0", "--host_write", "direct", "--peer", "off"]}
+           "rows_meet_uncached_no_peer": [*UNCACHED, "--host_write", "direct", "--peer", "off"]}
 FB15K_COLUMNS = ("columns", "columns_whole", "columns_on_device")
 MEETING_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
 INTERVALS = 5  # of a run; the first one does not count
@@ -198,12 +198,16 @@ def by_rows(legs, part, graph, counts):
         legs.leg(part, name, [*graph, "--parallel", "rows", "--flush_threads", "8", *flags], steps=2500, count=count)
 
 
+def write_large(entities, folder):
+    """The large graph, in Freebase's layout."""
+    write(SyntheticGraph(entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large"), folder, "Freebase")
+
+
 def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
     """Measure, and write `path` after each leg. counts: of GPUs, beside one."""
     legs = Legs(path, gpus, counts, entities)
     with tempfile.TemporaryDirectory() as folder:
-        large = SyntheticGraph(entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large")
-        made = threading.Thread(target=write, args=(large, Path(folder), "Freebase"))
+        made = threading.Thread(target=write_large, args=(entities, Path(folder)))
         large_parts = {"large", "large_rows"} & set(parts)
         if large_parts:
             made.start()  # on another core, beside the first legs

@@ -24,13 +24,7 @@ __device__ void bring(const CarriedRows& rows, const RowReads& reads, const Carr
         from = reinterpret_cast<const Word*>(rows.host_part(wanted.row, rank));
         to = records.of[rank] + wanted.place * part.record_stride();
       },
-      [&](float* to, int i, const Word& word) {
-        if constexpr (kElement == RowElement::kFloat32)
-          reinterpret_cast<Word*>(to)[i] = word;
-        else
-          expand_word<kElement>(part, word, i, to);
-      },
-      [](const Team&) {});
+      [&](float* to, int i, const Word& word) { store_in_floats<kElement>(part, word, i, to); }, [](const Team&) {});
 }
 
 // Rows by the first `blocks` blocks; pieces by the others, `number` among them.
@@ -70,9 +64,7 @@ __global__ void __launch_bounds__(kMostThreads)
       },
       [&](float* to, int i, const Word& word) { last.store(to, i, word); },
       [&](const Team& team) {
-        if (!kAwaits) return;
-        if (team.lane == 0) last.await();
-        __syncwarp(team.mask);
+        if (kAwaits) last.await(team);
       });
   if (is_last_block(publication.turn) && threadIdx.x == 0) store_counter(publication.counter, publication.value);
 }

@@ -25,13 +25,7 @@ __global__ void __launch_bounds__(kMostThreads)
         from = reinterpret_cast<const Word*>(memory.host_rows + wanted.row * memory.stride);
         to = records + wanted.place * memory.record_stride();
       },
-      [&](float* to, int i, const Word& word) {
-        if constexpr (kElement == RowElement::kFloat32)
-          reinterpret_cast<Word*>(to)[i] = word;
-        else
-          expand_word<kElement>(memory, word, i, to);
-      },
-      [](const Team&) {});
+      [&](float* to, int i, const Word& word) { store_in_floats<kElement>(memory, word, i, to); }, [](const Team&) {});
 }
 
 using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing, unsigned, const Fetch);

@@ -56,9 +56,7 @@ __global__ void __launch_bounds__(kMostThreads)
       },
       [&](float* to, int i, const Word& word) { last.store(to, i, word); },
       [&](const Team& team) {
-        if (!kAwaits) return;
-        if (team.lane == 0) last.await();
-        __syncwarp(team.mask);
+        if (kAwaits) last.await(team);
       });
   if (publication.counter != nullptr && is_last_block(publication.turn) && threadIdx.x == 0)
     store_counter(publication.counter, publication.value);

@@ -41,6 +41,15 @@ __device__ void expand_word(const RowMemory& memory, const Word& word, int i, fl
   }
 }
 
+// Stores word i of a row, as it lies in host memory, into its record in floats.
+template <RowElement kElement>
+__device__ void store_in_floats(const RowMemory& memory, const Word& word, int i, float* record) {
+  if constexpr (kElement == RowElement::kFloat32)
+    reinterpret_cast<Word*>(record)[i] = word;
+  else
+    expand_word<kElement>(memory, word, i, record);
+}
+
 // Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with each
 // thread, lists those that it wants, and shares them out to its teams of `lanes` threads, each of which has words of
 // `together` rows, or parts of rows, under way.
@@ -163,6 +172,11 @@ struct LastWord {
     const auto* there = reinterpret_cast<const volatile std::uint32_t*>(place);
     for (int look = 0; look < kLooks && *there != bits_of(value); ++look) {
     }
+  }
+  // By all threads of a team, of which the first one looks.
+  __device__ void await(const Team& team) const {
+    if (team.lane == 0) await();
+    __syncwarp(team.mask);
   }
 };
 

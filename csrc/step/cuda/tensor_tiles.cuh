@@ -178,9 +178,7 @@ struct TensorTile : S {
           fetch(slab + kStages, place);  // whose place the youngest takes
           if (slab + 1 < slabs) warp.read(next, 0, ahead);
         }
-        if (slab * kDepth + warp.depth(turn) < depths) {
-          warp.multiply(now);
-        }
+        if (slab * kDepth + warp.depth(turn) < depths) warp.multiply(now);
         now = ahead;
       }
       place = next;
