@@ -15,10 +15,13 @@ using nb::literals::operator""_a;
 
 namespace bindings {
 
-void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t stream) const {
-  cuda::HostPiece pieces[] = {pieces_[0], pieces_[1]};
-  pieces[0].from = reinterpret_cast<const void*>(packed);
-  pieces[1].from = reinterpret_cast<const void*>(cell);
+void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t next, std::uintptr_t place,
+                          std::uintptr_t stream) const {
+  cuda::HostPiece all[] = {pieces_[0], pieces_[1], {reinterpret_cast<void*>(place), nullptr, pieces_[1].bytes}};
+  all[0].from = reinterpret_cast<const void*>(packed);
+  all[1].from = reinterpret_cast<const void*>(cell);
+  all[2].from = reinterpret_cast<const void*>(next);
+  const std::span<const cuda::HostPiece> pieces(all, next == 0 ? 2 : 3);
   for (const cuda::HostPiece& piece : pieces) require_whole_words(piece, kWholeWords);
   if (!on_cuda_) {
     for (const cuda::HostPiece& piece : pieces)
@@ -65,8 +68,10 @@ void bind_arrival(nb::module_& module) {
       module, "PreparedArrival",
       "What a step brings from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
       "rows whose source is -1.")
-      .def("__call__", &PreparedArrival::run, "packed"_a, "cell"_a, "stream"_a, nb::call_guard<nb::gil_scoped_release>(),
-           "From a packed block and a plan at these addresses of pinned or registered memory.");
+      .def("__call__", &PreparedArrival::run, "packed"_a, "cell"_a, "next"_a, "place"_a, "stream"_a,
+           nb::call_guard<nb::gil_scoped_release>(),
+           "From a packed block and a plan at these addresses, of pinned or registered memory or of the device. next: "
+           "that of a later step's plan in such memory, which comes to `place` on the device with them; 0: none does.");
   module.def("prepare_arrival", &prepare_arrival, "block"_a, "plan"_a, "dim"_a, "host"_a, "rows"_a, "source"_a, "records"_a,
              "crossing"_a, "state"_a, "element"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>(),
              nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),

@@ -273,6 +273,7 @@ void bind_engine(nb::module_& module) {
           "step"_a,
           "The same, with padding, as one stretch of the memory that ranks and engine share: (bytes,) uint8, until "
           "publish. Its arrays lie as plan_fields says, and nobody may change them.")
+      .def_prop_ro("planned_steps", &RankPort::planned_steps, "Steps that are decided: plan_cell waits for no step before.")
       .def_prop_ro("plan_fields", &plan_fields, "(name, dtype, first byte, length) of each array of a plan_cell.")
       .def_prop_ro("plan_cells", &RankPort::plan_cells, "How many there are: step s has that of s modulo their number.")
       .def_prop_ro("plan_bytes", [](const RankPort& self) { return self.plan_fields().bytes; })

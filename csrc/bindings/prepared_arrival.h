@@ -36,8 +36,10 @@ class PreparedArrival {
     for (const cuda::HostPiece& piece : pieces_) require_whole_words(piece, kWholeWords);
   }
 
-  // packed, cell: addresses of the packed block and of the plan, in pinned or registered memory.
-  void run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t stream) const;
+  // Addresses. packed, cell: of the packed block and of the plan, in pinned or registered memory or on the device. next,
+  // place: of a later step's plan and of where it comes to meanwhile; 0: none does.
+  void run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t next, std::uintptr_t place,
+           std::uintptr_t stream) const;
 
  private:
   // Where an array of a plan lies behind the beginning of the plan's memory.

@@ -147,6 +147,9 @@ std::span<const char> RankPort::plan_cell(std::int64_t step) {
 }
 
 PlanFields RankPort::plan_fields() const { return segment_->shape().plan(); }
+std::int64_t RankPort::planned_steps() const {
+  return static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
+}
 std::int64_t RankPort::plan_cells() const { return segment_->shape().window; }
 std::int64_t RankPort::max_rows() const { return segment_->shape().max_rows; }
 

@@ -77,6 +77,7 @@ class RankPort {
   // The same as one stretch of memory, plan_fields().bytes long; see PlanFields.
   std::span<const char> plan_cell(std::int64_t step);
   PlanFields plan_fields() const;
+  std::int64_t planned_steps() const;  // that are decided
   std::int64_t plan_cells() const;  // step s has cell s % plan_cells()
   std::int64_t max_rows() const;  // of a step
 

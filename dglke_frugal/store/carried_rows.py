@@ -77,7 +77,7 @@ class CarriedRows(DirectWriteRows):
         return [self._carrier.prepare_arrival(plan.rows, plan.source, records, plan.published, self._arrival_turn,
                                               self._crossing())]
 
-    def whole_arrival(self, block, memory, plan, records):
+    def _prepare_whole_arrival(self, block, memory, plan, records):
         return self._carrier.prepare_whole_arrival(block, memory.memory, plan.rows, plan.source, records, plan.published,
                                                    self._arrival_turn, self._crossing())
 

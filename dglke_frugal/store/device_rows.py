@@ -148,9 +148,10 @@ class DeviceRows:
         return self._all(self._arrive(plan, records), plan)
 
     def whole_arrival(self, block: torch.Tensor, memory: PlanMemory, plan: Plan,
-                      records: torch.Tensor) -> Optional[Callable[[int, int, int], None]]:
-        """`arrival` and the coming of the step's block (bytes,) uint8 and of its plan as one kernel: called with the
-        addresses of the packed block and of the final plan, and the stream. None where it takes several."""
+                      records: torch.Tensor) -> Optional[Callable[[int], Callable[[], None]]]:
+        """`arrival` and the coming of the step's block (bytes,) uint8 and of its final plan as one kernel: what takes the
+        address of the running step's packed block, once for each step, and returns that work. None where it takes
+        several."""
         return None
 
     def departure(self, plan: Plan) -> Callable[[], None]:

@@ -21,6 +21,7 @@ from .flush_config import SMALL_TABLE
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
                            pack_host_rows, prepare_arrival, prepare_return, write_back_rows)
+from .plans_ahead import PlansAhead
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
 POLL_MICROSECONDS = 20  # how often flush threads look at the counters, which nobody can wake them for
@@ -168,12 +169,22 @@ class DirectWriteRows(MappedRows):
         super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
+        self._plans = PlansAhead(port, device)
         self._turn = device.zeros(1, dtype=np.int32)  # of the kernel that brings rows home
 
     def _arrive(self, plan, records):
         return super()._gather(plan, records, "host", self._crossing())
 
     def whole_arrival(self, block, memory, plan, records):
+        arrive = self._prepare_whole_arrival(block, memory, plan, records)
+
+        def arrival(packed: int) -> Callable[[], None]:
+            plans = self._plans.addresses(self._step)
+            return lambda: arrive(packed, *plans, self.device.stream)
+
+        return arrival
+
+    def _prepare_whole_arrival(self, block, memory, plan, records) -> _native.PreparedArrival:
         return prepare_arrival(block, memory.memory, self.table.dim, self._host_rows(), plan.rows, plan.source, records,
                                self._crossing(), self.state, self.table.element)
 

@@ -21,6 +21,10 @@ def packed_plan(rng):
     return plan, rows, source
 
 
+def address(memory):
+    return memory.ctypes.data if isinstance(memory, np.ndarray) else memory.data_ptr()
+
+
 @pytest.mark.parametrize("crossing", ["bus", "small_table"])
 @pytest.mark.parametrize("dim, element", [(1, "fp32"), (400, "fp32"), (1000, "fp32"), (400, "fp16"), (77, "bf16")])
 def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
@@ -28,8 +32,8 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
     table = _native.HostTable(ROWS, dim, element=element)
     table.records[:] = rng.integers(0, 2**14, table.records.shape).astype(np.float32)
     stride = -(-(dim + 1) // 32) * 32
-    shared = _native.HostTable(2 * PLAN_BYTES // 4, 1)  # host memory that a device reads
-    packed, cell = machine.shared(shared).reshape(-1).view(np.uint8)[: 2 * PLAN_BYTES].reshape(2, -1)
+    shared = _native.HostTable(3 * PLAN_BYTES // 4, 1)  # host memory that a device reads
+    packed, cell, following = machine.shared(shared).reshape(-1).view(np.uint8)[: 3 * PLAN_BYTES].reshape(3, -1)
     host = machine.shared(table)
     block, plan = (machine.put(np.zeros(PLAN_BYTES, np.uint8)) for _ in range(2))
     rows, source = plan[16 : 16 + ROW_BYTES], plan[16 + ROW_BYTES : 16 + ROW_BYTES + SOURCE_BYTES]
@@ -39,11 +43,16 @@ def test_block_plan_and_rows_come_together(machine, dim, element, crossing):
         rows, source = rows.view(machine.torch.int64), source.view(machine.torch.int32)
     records = machine.put(np.full((MOST, stride), -1, np.float32))
     arrive = prepare_arrival(block, plan, dim, host, rows, source, records, crossing, 1, element)
-    for _ in range(3):  # other rows each time
-        final, there, wanted = packed_plan(rng)
-        cell[:], packed[:] = final, rng.integers(0, 256, PLAN_BYTES)
-        before = machine.get(records)
-        arrive(packed.ctypes.data, cell.ctypes.data, machine.stream)
+    ahead = machine.put(np.zeros((2, PLAN_BYTES), np.uint8))  # where the plan of the next arrival comes meanwhile
+    steps = [packed_plan(rng) for _ in range(4)]  # other rows each time
+    for step, (final, there, wanted) in enumerate(steps):
+        comes = step % 2 == 0  # the next one with this one; then this one has not come with the one before
+        packed[:], before = rng.integers(0, 256, PLAN_BYTES), machine.get(records)
+        if comes:
+            cell[:], following[:] = final, steps[step + 1][0]
+            arrive(packed.ctypes.data, cell.ctypes.data, following.ctypes.data, address(ahead[1]), machine.stream)
+        else:
+            arrive(packed.ctypes.data, address(ahead[1]), 0, 0, machine.stream)
         expected = before.copy()
         gather_rows(dim, table.records, None, there, wanted, expected, part="host", element=element)
         np.testing.assert_array_equal(machine.get(records), expected)
@@ -62,9 +71,11 @@ def test_what_cannot_arrive_is_refused():
         prepare_arrival(memory[:20], memory, 4, table.records, rows, source, records, *shape)
     arrive = prepare_arrival(memory, memory, 4, table.records, rows, source, records, *shape)
     with pytest.raises(ValueError, match="whole words of 16 bytes"):
-        arrive(memory.ctypes.data + 8, memory.ctypes.data, 0)
+        arrive(memory.ctypes.data + 8, memory.ctypes.data, 0, 0, 0)
+    with pytest.raises(ValueError, match="whole words of 16 bytes"):
+        arrive(memory.ctypes.data, memory.ctypes.data, memory.ctypes.data, memory.ctypes.data + 8, 0)
     rows[0] = ROWS
     source[0] = FROM_HOST
     final = memory.copy()
     with pytest.raises(IndexError):
-        arrive(final.ctypes.data, final.ctypes.data, 0)
+        arrive(final.ctypes.data, final.ctypes.data, 0, 0, 0)

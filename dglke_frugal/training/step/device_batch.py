@@ -54,7 +54,7 @@ class DeviceBlock:
         self.records = [None if in_place in (t, EVERY) else rows.make_records(len(plan.rows))
                         for t, (plan, rows) in enumerate(zip(self.plans, tables))]
         self.arrived = device.make_point() if any(rows.planned for rows in tables) else None
-        self._arrive = self._make_arrival(tables, arriving)
+        self._arrival = self._make_arrival(tables, arriving)
 
     def _plan(self, table: str, count: int, arriving: Optional[PlanMemory]) -> Plan:
         if arriving is None:
@@ -62,7 +62,8 @@ class DeviceBlock:
         return arriving.plan.cut(count)._replace(step=self.fields["step"])
 
     def _make_arrival(self, tables: Sequence[DeviceRows],
-                      arriving: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor, Sequence[torch.Tensor]], None]:
+                      arriving: Sequence[Optional[PlanMemory]]) -> Callable[[torch.Tensor], Callable[[], None]]:
+        """What takes the running step's packed block, and returns the work of its arrival."""
         device = self._device
         rows_arrive = [rows.arrival(plan, records) for rows, plan, records in zip(tables, self.plans, self.records)]
         rows_arrive = [arrive for arrive in rows_arrive if arrive is not no_op]
@@ -71,20 +72,25 @@ class DeviceBlock:
             table = planned[0]
             whole = tables[table].whole_arrival(self.block, arriving[table], self.plans[table], self.records[table])
             if whole is not None:
-                return lambda packed, plans: whole(packed.data_ptr(), plans[0].data_ptr(), device.stream)
+                return lambda packed: whole(packed.data_ptr())
         addresses = [self.block.data_ptr(), *(arriving[t].memory.data_ptr() for t in planned)]
 
-        def arrive(packed: torch.Tensor, plans: Sequence[torch.Tensor]) -> None:
-            device.fetch([(to, memory.data_ptr(), memory.numel()) for to, memory in zip(addresses, (packed, *plans))])
-            for each in rows_arrive:
-                each()
+        def arrival(packed: torch.Tensor) -> Callable[[], None]:
+            pieces = packed, *(tables[t].final_plan() for t in planned)
 
-        return arrive
+            def work() -> None:
+                device.fetch([(to, memory.data_ptr(), memory.numel()) for to, memory in zip(addresses, pieces)])
+                for each in rows_arrive:
+                    each()
 
-    def arrive(self, packed: torch.Tensor, plans: Sequence[torch.Tensor], after: Optional[Event]) -> None:
+            return work
+
+        return arrival
+
+    def arrive(self, packed: torch.Tensor, after: Optional[Event]) -> None:
         """Let a packed block come here behind `after`, the final plans of the tables that are planned, and their rows as
         far as these come before the computation."""
-        self._device.arrive(lambda: self._arrive(packed, plans), after, self.arrived)
+        self._device.arrive(self._arrival(packed), after, self.arrived)
 
 
 class BatchSizes(NamedTuple):
@@ -129,7 +135,6 @@ class BlockTransfer:
         """in_place: see DeviceBlock. packed: of the same layout, where batches may have been packed already."""
         self._device, self._layout, self._packed = device, layout, packed
         self.blocks = [DeviceBlock(device, layout, tables, in_place) for _ in range(STEPS_ON_DEVICE)]
-        self._planned = [rows for rows in tables if rows.planned]
         self._own: Dict[int, torch.Tensor] = {}  # by turn: where batches are packed that are in no block yet
         self._sent: Deque[Tuple[_native.Batch, Event]] = deque()  # whose blocks nobody else may have before
         self._turn = -1
@@ -143,7 +148,7 @@ class BlockTransfer:
         packed = self._packed.find(batch) if self._packed else None
         if packed is None:
             packed = self._pack(batch, turn)
-        self.blocks[turn].arrive(packed, [rows.final_plan() for rows in self._planned], after)
+        self.blocks[turn].arrive(packed, after)
         return turn
 
     def keep(self, batch: _native.Batch, departed: Event) -> None:

@@ -1,0 +1,49 @@
+"""Plans of an engine's steps on their way to the device, each beside the rows of the step before.
+
+Rows cannot be asked for before the plan is looked at, and in host memory that takes as long as the first of them do."""
+from __future__ import annotations
+
+from typing import Dict, NamedTuple
+
+import numpy as np
+
+from .. import _native
+from .device import Device
+
+
+PLANS_AHEAD = 2  # one is read while the next one comes
+
+
+class PlanAddresses(NamedTuple):
+    """Where the plan of the running step is read; from where and to where the next one comes meanwhile, 0: it does not."""
+
+    cell: int
+    next_cell: int = 0
+    place: int = 0
+
+
+class PlansAhead:
+    """For arrivals that follow each other on one stream."""
+
+    def __init__(self, port: _native.RankPort, device: Device):
+        self._port = port
+        self._memory = device.zeros(PLANS_AHEAD, port.plan_bytes, dtype=np.uint8)
+        self._places = [place.data_ptr() for place in self._memory]  # used in turn
+        self._cells: Dict[int, int] = {}  # addresses in the engine's memory, each used in turn
+        self._sent = -1  # the last step whose plan was sent ahead
+
+    def addresses(self, step: int) -> PlanAddresses:
+        """Of the engine's step `step`, which is decided; each is asked for once and in order. What is at the first
+        address stays until the next step is asked for, and on the device until its arrival."""
+        cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell(step)
+        following = step + 1
+        if self._port.planned_steps <= following:  # nobody waits for it: its arrival will find it
+            return PlanAddresses(cell)
+        self._sent = following
+        return PlanAddresses(cell, self._cell(following), self._places[following % PLANS_AHEAD])
+
+    def _cell(self, step: int) -> int:
+        number = step % self._port.plan_cells
+        if number not in self._cells:
+            self._cells[number] = self._port.plan_cell(step).ctypes.data
+        return self._cells[number]
