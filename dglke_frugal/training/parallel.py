@@ -13,7 +13,6 @@ from .columns.column_config import own_config, refusal
 from .memory.memory_plan import entity_row_bytes
 
 FLOAT = 4  # bytes
-LEAST_GAIN = 1.05  # of whole rows in what the bus takes: 1.12 made two H100 1.18 times as fast (docs/ranks_measured.md)
 FEWEST_COLUMNS = 48  # of hidden_dim in a rank: below it a step costs as much for rows that are half as long
 
 
@@ -58,6 +57,8 @@ def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int
     """Of a configuration that choose_bus_rows lets rows cross the bus whole: {"bus_rows": "whole" or "own"} by what the bus
     of this machine takes, which `say` hears, and the measured "own_us" and "whole_us".
 
+    Whole rows unless they are slower: a table larger than the probe's takes fewer rows still (docs/ranks_measured.md).
+
     measure: store.bus_probe.bus_seconds of a device.
     """
     ranks, short = config.device.ranks, entity_row_bytes(own_config(config)) // FLOAT
@@ -66,7 +67,7 @@ def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int
     except _native.DeviceError as error:
         say(f"--bus_rows own: nothing could be measured: {error}")
         return {"bus_rows": "own"}
-    chosen = "whole" if whole * LEAST_GAIN <= own else "own"
+    chosen = "whole" if whole <= own else "own"
     say(f"--bus_rows {chosen}: rows of {short * FLOAT} bytes, as each GPU has them, took {own * 1e6:.0f} us of this bus, and "
         f"as many bytes of whole rows {whole * 1e6:.0f}")
     return {"bus_rows": chosen, "own_us": own * 1e6, "whole_us": whole * 1e6}

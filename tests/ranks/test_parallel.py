@@ -132,7 +132,7 @@ def measured(own_us, whole_us, **given):
     return parallel.measured_bus_rows(whole, 10**6, measure, lines.append), lines, asked
 
 
-@pytest.mark.parametrize("whole_us, expected", [(50, "whole"), (95, "whole"), (96, "own"), (200, "own")])
+@pytest.mark.parametrize("whole_us, expected", [(50, "whole"), (99, "whole"), (101, "own"), (200, "own")])
 def test_rows_cross_the_bus_as_it_takes_them_faster(whole_us, expected):
     found, (line,), (size,) = measured(100, whole_us)
     assert found == {"bus_rows": expected, "own_us": pytest.approx(100), "whole_us": pytest.approx(whole_us)}
