@@ -12,7 +12,7 @@ import dglke_frugal
 from dglke_frugal.cli.config_file import arguments_from
 from dglke_frugal.cli.main import main
 from dglke_frugal.cli.train import configuration
-from dglke_frugal.config import GraphConfig, LossConfig, ModelConfig, TrainConfig
+from dglke_frugal.config import DeviceConfig, GraphConfig, LossConfig, ModelConfig, StoreConfig, TrainConfig
 from dglke_frugal.errors import InputError
 from dglke_frugal.presets.catalogue import EXPECTED, best_preset, find_preset, presets
 from dglke_frugal.training.overview import chance_line, start_lines
@@ -121,6 +121,13 @@ def test_bare_defaults_of_a_built_in_data_set_name_a_preset():
 )
 def test_nobody_else_is_told(config):
     assert not any("--preset" in line for line in lines_of(config, Graph))
+
+
+@pytest.mark.parametrize("gpu, flush, policy, told", [
+    (0, None, "lru", True), (0, None, "static", False), (-1, "p2f", "lru", False), (0, "none", "lru", False)])
+def test_who_wants_a_cache_that_evicts_on_a_gpu_hears_that_it_is_slow(gpu, flush, policy, told):
+    config = TrainConfig(device=DeviceConfig(gpu=[gpu]), store=StoreConfig(flush=flush, cache_policy=policy))
+    assert any("--cache_policy lru puts rows out" in line for line in lines_of(config, Graph)) == told
 
 
 def test_the_remedy_of_chance_names_a_preset_only_where_there_is_one():
