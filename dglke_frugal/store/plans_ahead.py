@@ -33,8 +33,8 @@ class PlansAhead:
         self._sent = -1  # the last step whose plan was sent ahead
 
     def addresses(self, step: int) -> PlanAddresses:
-        """Of the engine's step `step`, which is decided; each is asked for once and in order. What is at the first
-        address stays until the next step is asked for, and on the device until its arrival."""
+        """Of the engine's step `step`, which is decided. Each step is asked for once, in order, and its arrival is
+        enqueued before the next one is asked for."""
         cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell(step)
         following = step + 1
         if self._port.planned_steps <= following:  # nobody waits for it: its arrival will find it
