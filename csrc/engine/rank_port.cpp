@@ -102,8 +102,7 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
   area.registered.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
   // To wake the planner takes a system call. Whoever alone says which rows are next leaves it asleep until half the
   // steps that may be planned ahead are not; who needs a plan sooner asks for it.
-  const auto planned = static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
-  if (shape.plans > 1 || step + 1 - planned > shape.lookahead / 2) segment_->planning().notify();
+  if (shape.plans > 1 || step + 1 - planned_steps() > shape.lookahead / 2) segment_->planning().notify();
 }
 
 // Until all ranks have published `steps` steps. A device that does so notifies nobody.
@@ -170,7 +169,7 @@ std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
     mine.room_until = block + 1;
     return true;
   };
-  const auto decided = static_cast<std::int64_t>(segment_->planned().value.load(std::memory_order_acquire));
+  const std::int64_t decided = planned_steps();
   if (step < decided && !has_room(step)) {
     const auto start = Clock::now();
     if (!segment_->wait(segment_->gate(), [&] { return has_room(step); })) check();

@@ -78,9 +78,13 @@ class EngineRows(DeviceRows):
 
     def final_plan(self):
         """Where the planner has written it; `begin` has waited for that."""
-        cell = self._step % self._port.plan_cells
+        return self._cell(self._step)
+
+    def _cell(self, step):
+        """The plan of a step that is decided, in the engine's memory."""
+        cell = step % self._port.plan_cells
         if cell not in self._cells:
-            self._cells[cell] = torch.from_numpy(self._port.plan_cell(self._step))
+            self._cells[cell] = torch.from_numpy(self._port.plan_cell(step))
         return self._cells[cell]
 
     def leave(self, departed):
@@ -169,7 +173,7 @@ class DirectWriteRows(MappedRows):
         super().__init__(table, port, slots, lookahead, device, STEPS_ON_DEVICE * max_rows, rounding)
         self._departed_before: Optional[Event] = None  # behind the step before that
         self._is_cuda = device.torch_device.type == "cuda"
-        self._plans = PlansAhead(port, device)
+        self._plans = PlansAhead(port, self._cell, device)
         self._turn = device.zeros(1, dtype=np.int32)  # of the kernel that brings rows home
 
     def _arrive(self, plan, records):

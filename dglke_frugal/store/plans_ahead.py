@@ -3,13 +3,13 @@
 Rows cannot be asked for before the plan is looked at, and in host memory that takes as long as the first of them do."""
 from __future__ import annotations
 
-from typing import Dict, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
+import torch
 
 from .. import _native
 from .device import Device
-
 
 PLANS_AHEAD = 2  # one is read while the next one comes
 
@@ -25,25 +25,19 @@ class PlanAddresses(NamedTuple):
 class PlansAhead:
     """For arrivals that follow each other on one stream."""
 
-    def __init__(self, port: _native.RankPort, device: Device):
-        self._port = port
+    def __init__(self, port: _native.RankPort, cell_of: Callable[[int], torch.Tensor], device: Device):
+        """cell_of: where the engine has the plan of a step that is decided."""
+        self._port, self._cell_of = port, cell_of
         self._memory = device.zeros(PLANS_AHEAD, port.plan_bytes, dtype=np.uint8)
         self._places = [place.data_ptr() for place in self._memory]  # used in turn
-        self._cells: Dict[int, int] = {}  # addresses in the engine's memory, each used in turn
         self._sent = -1  # the last step whose plan was sent ahead
 
     def addresses(self, step: int) -> PlanAddresses:
         """Of the engine's step `step`, which is decided. Each step is asked for once, in order, and its arrival is
         enqueued before the next one is asked for."""
-        cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell(step)
+        cell = self._places[step % PLANS_AHEAD] if self._sent == step else self._cell_of(step).data_ptr()
         following = step + 1
         if self._port.planned_steps <= following:  # nobody waits for it: its arrival will find it
             return PlanAddresses(cell)
         self._sent = following
-        return PlanAddresses(cell, self._cell(following), self._places[following % PLANS_AHEAD])
-
-    def _cell(self, step: int) -> int:
-        number = step % self._port.plan_cells
-        if number not in self._cells:
-            self._cells[number] = self._port.plan_cell(step).ctypes.data
-        return self._cells[number]
+        return PlanAddresses(cell, self._cell_of(following).data_ptr(), self._places[following % PLANS_AHEAD])

@@ -57,7 +57,8 @@ def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int
     """Of a configuration that choose_bus_rows lets rows cross the bus whole: {"bus_rows": "whole" or "own"} by what the bus
     of this machine takes, which `say` hears, and the measured "own_us" and "whole_us".
 
-    Whole rows unless they are slower: a table larger than the probe's takes fewer rows still (docs/ranks_measured.md).
+    Whole rows unless they are slower: of a table larger than the probe's a bus takes fewer rows still
+    (docs/ranks_measured.md).
 
     measure: store.bus_probe.bus_seconds of a device.
     """

@@ -70,7 +70,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
             run.restore()
             write_flags(folder, config)
         run.keep_names()
-        lines = start_lines(config, graph, facts, run.step_triples, folder, warm_start is not None)
+        lines = start_lines(chosen, graph, facts, run.step_triples, folder, warm_start is not None)
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)

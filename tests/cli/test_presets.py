@@ -123,10 +123,11 @@ def test_nobody_else_is_told(config):
     assert not any("--preset" in line for line in lines_of(config, Graph))
 
 
-@pytest.mark.parametrize("gpu, flush, policy, told", [
-    (0, None, "lru", True), (0, None, "static", False), (-1, "p2f", "lru", False), (0, "none", "lru", False)])
-def test_who_wants_a_cache_that_evicts_on_a_gpu_hears_that_it_is_slow(gpu, flush, policy, told):
-    config = TrainConfig(device=DeviceConfig(gpu=[gpu]), store=StoreConfig(flush=flush, cache_policy=policy))
+@pytest.mark.parametrize("gpu, store, told", [
+    (0, {}, True), (0, {"cache_policy": "static"}, False), (-1, {"flush": "p2f"}, False), (0, {"flush": "none"}, False),
+    (0, {"cache_ratio": 1.0}, False)])
+def test_who_wants_a_cache_that_evicts_on_a_gpu_hears_that_it_is_slow(gpu, store, told):
+    config = TrainConfig(device=DeviceConfig(gpu=[gpu]), store=StoreConfig(**{"cache_policy": "lru", **store}))
     assert any("--cache_policy lru puts rows out" in line for line in lines_of(config, Graph)) == told
 
 

@@ -1,6 +1,7 @@
 """Where the plan of a step is read, and which plan comes to the device beside its rows."""
 import numpy as np
 import pytest
+import torch
 from devices import PlainDevice
 
 from dglke_frugal.store.plans_ahead import PLANS_AHEAD, PlansAhead
@@ -11,7 +12,7 @@ CELLS, BYTES = 3, 256
 class Port:
     """Plans in cells that are used in turn; each byte of a plan is its step."""
 
-    plan_cells, plan_bytes = CELLS, BYTES
+    plan_bytes = BYTES
 
     def __init__(self):
         self.cells = np.zeros((CELLS, BYTES), np.uint8)
@@ -24,7 +25,7 @@ class Port:
 
     def plan_cell(self, step):
         assert step < self.planned_steps
-        return self.cells[step % CELLS]
+        return torch.from_numpy(self.cells[step % CELLS])
 
 
 def bytes_at(address):
@@ -34,7 +35,7 @@ def bytes_at(address):
 @pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_each_step_reads_its_own_plan(ahead):
     port = Port()
-    plans = PlansAhead(port, PlainDevice())
+    plans = PlansAhead(port, port.plan_cell, PlainDevice())
     for step in range(3 * CELLS):
         port.plan_up_to(step + 1 + (ahead if step % 4 else 0))  # now and then the planner is late
         cell, following, place = plans.addresses(step)
@@ -46,7 +47,7 @@ def test_each_step_reads_its_own_plan(ahead):
 
 def test_what_is_not_decided_is_not_waited_for_and_the_rest_comes_ahead():
     port = Port()
-    plans = PlansAhead(port, PlainDevice())
+    plans = PlansAhead(port, port.plan_cell, PlainDevice())
     cells = [each.ctypes.data for each in port.cells]
     port.plan_up_to(1)
     assert plans.addresses(0) == (cells[0], 0, 0)
