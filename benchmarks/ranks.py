@@ -9,7 +9,7 @@ one. Where there are fewer cores, or GPUs, than ranks, they compete, so the rati
 is what can be compared, not the growth with the number.
 
 With several GPUs, one beside all of them comes first: benchmarks/several_gpus.py, whose keys go to the same file;
-`--part` names what of it, and `--ranks` without a number leaves the rest out.
+`--part` names what of it, `--legs` which legs, and `--ranks` without a number leaves the rest out.
 
 [counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M
 entities, from the sampler alone. [host_microseconds]: of a step of the thread that submits it, by columns behind a
@@ -117,6 +117,8 @@ def main():
     parser.add_argument("--gpu", type=int, nargs="+", default=[], help="GPUs that the ranks have in turn (CPU cores)")
     parser.add_argument("--part", nargs="*", choices=several_gpus.PARTS, default=list(several_gpus.PARTS),
                         help="of one GPU beside several")
+    parser.add_argument("--legs", nargs="+", default=["*"], metavar="PART:LEG",
+                        help="patterns of the legs of these parts, fb15k:columns_on_device_2 for example (all)")
     parser.add_argument("--counts", type=int, nargs="+", help="how many of the GPUs, beside one (all)")
     parser.add_argument("--entities", type=int, default=20_000_000, help="of the large table (%(default)s)")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2, 3, 4])
@@ -127,7 +129,8 @@ def main():
     options = parser.parse_args()
     if len(set(options.gpu)) > 1 and options.part:
         counts = options.counts or [len(options.gpu)]
-        several_gpus.run(options.json, options.gpu, counts, options.data_path, options.part, options.entities)
+        several_gpus.run(options.json, options.gpu, counts, options.data_path, options.part, options.entities,
+                         options.legs)
     if not options.ranks:
         return
     data = ["--data_path", options.data_path, "--dataset", options.dataset]

@@ -34,6 +34,7 @@ import sys
 import tempfile
 import threading
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dglke_frugal.data.synthetic import SyntheticGraph, write
@@ -157,7 +158,8 @@ def ratios(report, counts):
 class Legs:
     """Measures legs and writes the file after each."""
 
-    def __init__(self, path, gpus, counts, entities):
+    def __init__(self, path, gpus, counts, entities, only=("*",)):
+        self._only = only
         self._path, self._gpus = path, [str(gpu) for gpu in gpus]
         self._report = result_file.read(path)
         self._again = self._report.get(result_file.MACHINE, {}).get("commit") != machine.commit()
@@ -169,6 +171,8 @@ class Legs:
     def leg(self, part, name, flags, model="TransE_l2", steps=6000, count=1, share=1):
         """count: of GPUs. share: as for measure."""
         name = name if count == 1 else f"{name}_{count}"
+        if not any(fnmatchcase(f"{part}:{name}", pattern) for pattern in self._only):
+            return
         legs = self._report.setdefault(part, {})
         if legs.get(name, {}).get("triples_per_second") and not self._again:
             return
@@ -203,9 +207,9 @@ def write_large(entities, folder):
     write(SyntheticGraph(entities, 15_000, LARGE_TRIPLES, 1000, 1000, name="large"), folder, "Freebase")
 
 
-def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla=True):
-    """Measure, and write `path` after each leg. counts: of GPUs, beside one."""
-    legs = Legs(path, gpus, counts, entities)
+def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("*",)):
+    """Measure, and write `path` after each leg. counts: of GPUs, beside one. only: patterns of part:leg."""
+    legs = Legs(path, gpus, counts, entities, only)
     with tempfile.TemporaryDirectory() as folder:
         made = threading.Thread(target=write_large, args=(entities, Path(folder)))
         large_parts = {"large", "large_rows"} & set(parts)
@@ -249,7 +253,7 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, vanilla
         for share in SHARES if "shares" in parts else ():
             legs.leg("shares", str(share), [*graph, *ONE["one_on_device"], "--sampler_threads", 4 * share],
                      steps=4000 // share + 2000, share=share)
-        for count in counts if "fb15k" in parts and vanilla else ():
+        for count in counts if "fb15k" in parts else ():
             legs.leg("fb15k", "vanilla", [*graph, "--backend", "vanilla", "--mix_cpu_gpu", "--num_proc", str(count),
                                           "--num_thread", "1"], steps=200, count=count)
     print(legs.write(), flush=True)

@@ -1,6 +1,7 @@
 """The ratios that benchmarks/several_gpus.py makes of its legs."""
 import json
 
+from benchmarks import several_gpus
 from benchmarks.several_gpus import ratios, stall_shares
 
 
@@ -42,3 +43,13 @@ def test_the_stall_of_each_rank_is_read_from_the_result_of_the_run(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "result.json").write_text(json.dumps({"ranks": [{"stall_share": 0.5}, {"stall_share": 0.25}]}))
     assert stall_shares(tmp_path) == [0.5, 0.25]
+
+
+def test_only_legs_that_are_named_are_measured(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(several_gpus, "measure", lambda flags, *_: asked.append(flags[:2]) or leg(2.0))
+    legs = several_gpus.Legs(tmp_path / "ranks.json", [0, 1], [2], 10, only=["large:columns_*_2", "fb15k:one"])
+    for part, name, count in (("large", "columns_whole", 2), ("large", "columns_whole", 1), ("fb15k", "one", 1),
+                              ("fb15k", "one_all_cached", 1), ("fb15k", "columns_own", 2)):
+        legs.leg(part, name, [part, name], count=count)
+    assert asked == [["large", "columns_whole"], ["fb15k", "one"]]
