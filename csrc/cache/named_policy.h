@@ -10,7 +10,8 @@
 namespace frugal {
 
 // "lru", "lfu", "epoch_lru", "epoch_lfu" or "next_use", for a cache of `slots` of a table's `rows`; throws
-// std::invalid_argument for another name. Whatever is used last is of the last epoch, so epoch_lru is lru.
-std::shared_ptr<CachePolicy> make_named_policy(const std::string& name, std::int64_t rows, std::int64_t slots);
+// std::invalid_argument for another name. Whatever is used last is of the last epoch, so epoch_lru is lru. parts: see
+// CachePolicy::parts; 0: as many as pay.
+std::shared_ptr<CachePolicy> make_named_policy(const std::string& name, std::int64_t rows, std::int64_t slots, int parts = 0);
 
 }  // namespace frugal

@@ -1,14 +1,14 @@
 // Which rows a rank's cache takes in and which it gives up. One policy object per rank.
 //
-// The engine's planner is the only caller, from one thread, in the order of steps and ahead of them; so a policy needs
-// no lock and never sees the device. The planner itself knows which row lies in which slot: a policy only says which
+// The engine's planner is the only caller, in the order of steps and ahead of them, of each part from one thread at a
+// time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a policy only says which
 // slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each row it reads), so
 // each eviction becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends
 // on it.
 //
 // Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
 // leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,
-// in ascending order of rows.
+// in ascending order of rows. Of a policy in parts that is so for each part, and parts may be called by threads at once.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,10 @@ class CachePolicy {
 
   // Number of slots of the cache; slots are 0 .. slots() - 1. Constant.
   virtual std::int64_t slots() const = 0;
+
+  // Parts that share nothing, a power of two of them: a row's part is its remainder by their number, and a row only ever
+  // comes into slots of its part. Constant.
+  virtual int parts() const { return 1; }
 
   // Whether RowUse::next_use (EngineConfig::horizon says how far) or RowUse::count should be worked out. Constant.
   virtual bool wants_next_use() const { return false; }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kPrefetch = 24;
 
 constexpr std::int64_t kNoRow = -1;
-constexpr std::int64_t kGrain = 1024;  // rows of a range that one thread looks up
+constexpr std::int64_t kGrain = 512;  // rows of a range that one thread looks up
 constexpr int kMostThreads = 4;        // by default
 
 int planner_threads(const EngineConfig& config) {
@@ -46,6 +46,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
       keeps_records_(segment_->shape().workers > 0),
+      plans_as_found_(plans_ == 1 && caching_ && !keeps_records_ && !keeps_values_in_staging_),
       settled_(!keeps_records_ && !keeps_values_in_staging_ && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       meets_(segment_->shape().meets),
@@ -71,6 +72,12 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
   }
   slots_.resize(static_cast<std::size_t>(slots));
   const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
+  // Without records and staging, whose order is that of all rows, what leaves and comes in is a part's own matter.
+  shares_.resize(plans_as_found_ ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
+  for (std::size_t s = 0; s < shares_.size(); ++s) {
+    shares_[s].part = static_cast<std::int64_t>(s);
+    shares_[s].parts = std::ssize(shares_);
+  }
   if (keeps_reused_) upcoming_ = UpcomingRows(config.rows);
   if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, uses ? plans_ : 0);
   for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
@@ -127,11 +134,15 @@ void Planner::start(std::int64_t step) {
     mine.end = mine.begin;
     mine.records = 0;
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
-    mine.waiting.clear();
     if (wants_next_use_) see_registered(r);
   }
   if (keeps_reused_) see_upcoming();
-  candidates_.clear();
+  for (Share& share : shares_) {
+    share.candidates.clear();
+    share.admitted.clear();
+    share.leaving.clear();
+    share.waiting.clear();
+  }
 }
 
 // The steps by which values in flight stay: as far ahead as their slots are theirs, and the horizon, whatever else is
@@ -139,8 +150,12 @@ void Planner::start(std::int64_t step) {
 void Planner::see_upcoming() {
   const std::uint64_t registered = segment_->rank(0).registered.value.load(std::memory_order_acquire);
   const std::int64_t ahead = std::min(horizon_, segment_->shape().in_flight_steps);
-  for (std::int64_t next; (next = upcoming_.next()) < std::min(static_cast<std::int64_t>(registered), step_ + ahead + 1);)
-    upcoming_.see({segment_->inbox_rows(0, next), static_cast<std::size_t>(segment_->inbox_count(0, next))});
+  for (std::int64_t next; (next = upcoming_.next()) < std::min(static_cast<std::int64_t>(registered), step_ + ahead + 1);) {
+    UpcomingRows* const upcoming = &upcoming_;  // for the threads, while this one waits for them
+    in_list(segment_->inbox_rows(0, next), segment_->inbox_count(0, next),
+            [upcoming](std::span<const std::int64_t> rows) { upcoming->see(rows); });
+    upcoming_.see_end();
+  }
 }
 
 // Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
@@ -149,15 +164,16 @@ void Planner::see_registered(std::int32_t rank) {
   const std::uint64_t registered = segment_->rank(rank).registered.value.load(std::memory_order_acquire);
   const std::int64_t end = std::min(static_cast<std::int64_t>(registered), step_ + horizon_ + 1);
   for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
-    const std::int64_t* const rows = segment_->inbox_rows(rank, mine.seen);
-    const std::int64_t count = segment_->inbox_count(rank, mine.seen);
-    constexpr auto kAhead = static_cast<std::int64_t>(kPrefetch);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (i + kAhead < count) cells_.prefetch(rows[i + kAhead]);
-      RowUses uses = cells_.uses(rows[i], rank);
-      uses.see(mine.seen);
-      cells_.set_uses(rows[i], rank, uses);
-    }
+    RowCells* const cells = &cells_;  // for the threads, while this one waits for them
+    in_list(segment_->inbox_rows(rank, mine.seen), segment_->inbox_count(rank, mine.seen),
+            [cells, rank, step = mine.seen](std::span<const std::int64_t> rows) {
+              for (std::size_t i = 0; i < rows.size(); ++i) {
+                if (i + kPrefetch < rows.size()) cells->prefetch(rows[i + kPrefetch]);
+                RowUses uses = cells->uses(rows[i], rank);
+                uses.see(step);
+                cells->set_uses(rows[i], rank, uses);
+              }
+            });
   }
 }
 
@@ -165,10 +181,31 @@ void Planner::decide(std::int64_t step) {
   start(step);
   locate();
   visit_shared();
-  for (int r = 0; r < plans_; ++r) visit_rank(r);
-  admit_candidates();
+  in_shares();
   leave_in_flight();
+  request_write_backs();
   finish();
+}
+
+// The rows that each rank has alone, and what its cache does.
+void Planner::in_shares() {
+  in_tasks(std::ssize(shares_), [&](std::int64_t s) FRUGAL_REQUIRES(thread_) {
+    Share& share = shares_[static_cast<std::size_t>(s)];
+    try {
+      for (int r = 0; r < plans_; ++r) visit_rank(share, r);
+      admit_candidates(share);
+    } catch (...) {
+      share.error = std::current_exception();
+    }
+  });
+  for (const Share& share : shares_) {
+    if (share.error) std::rethrow_exception(share.error);
+    // Here, since threads would write into each other's lines.
+    for (const auto& [user, place, evicted] : share.admitted) {
+      const Part& mine = part(user.rank);
+      mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
+    }
+  }
 }
 
 // Finds out which rows the ranks share in a step that all have registered.
@@ -183,7 +220,7 @@ void Planner::see_sharing(std::int64_t step) {
 
 // Where the rows of the lists are: for all of them before any is visited. A visit moves no row but its own.
 void Planner::locate() {
-  for (Part& mine : parts_) mine.located.resize(static_cast<std::size_t>(ranges_of(mine)));
+  for (Part& mine : parts_) mine.located.resize(static_cast<std::size_t>(ranges_of(mine.count)));
   if (plans_ == 1)
     locate_alone();
   else
@@ -195,8 +232,8 @@ void Planner::locate_alone() {
   in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[range];
     lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
-    if (settled_)
-      lookup.plan_settled(mine.rows, begin, end, *mine.cache, located, mine.source, mine.leave, mine.target);
+    if (plans_as_found_) lookup.plan_as_found(mine.rows, begin, end, mine.source, mine.leave, mine.target);
+    if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
 
@@ -213,8 +250,16 @@ void Planner::locate_among_ranks() {
   });
 }
 
-std::int64_t Planner::ranges_of(const Part& mine) const {
-  return lookups_ ? std::max<std::int64_t>(mine.count / kGrain, 1) : 1;
+std::int64_t Planner::ranges_of(std::int64_t count) const {
+  return lookups_ ? std::max<std::int64_t>(count / kGrain, 1) : 1;
+}
+
+void Planner::in_list(const std::int64_t* rows, std::int64_t count,
+                      const std::function<void(std::span<const std::int64_t>)>& work) const {
+  const std::int64_t ranges = ranges_of(count);
+  in_tasks(ranges, [&](std::int64_t range) {
+    work({rows + count * range / ranges, rows + count * (range + 1) / ranges});
+  });
 }
 
 void Planner::in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const {
@@ -226,12 +271,12 @@ template <class Work>
 void Planner::in_ranges(const Work& work) {
   std::vector<Part>* const parts = &parts_;
   std::int64_t tasks = 0;
-  for (const Part& mine : parts_) tasks += ranges_of(mine);
+  for (const Part& mine : parts_) tasks += ranges_of(mine.count);
   in_tasks(tasks, [&](std::int64_t range) {
     std::size_t rank = 0;
-    for (; range >= ranges_of((*parts)[rank]); ++rank) range -= ranges_of((*parts)[rank]);
+    for (; range >= ranges_of((*parts)[rank].count); ++rank) range -= ranges_of((*parts)[rank].count);
     Part& mine = (*parts)[rank];
-    const std::int64_t ranges = ranges_of(mine);
+    const std::int64_t ranges = ranges_of(mine.count);
     work(mine, static_cast<int>(rank), static_cast<std::size_t>(range), mine.count * range / ranges,
          mine.count * (range + 1) / ranges);
   });
@@ -293,7 +338,7 @@ void Planner::visit_shared() {
       if (next(part(r)) == row) users_.push_back({r, part(r).shared[part(r).head++]});
     const std::int32_t place = cells_.empty() ? kFromHost : cells_.place(row);
     if (is_cached(place)) {
-      pull_back(row, place, users_);
+      pull_back(shares_[0], row, place, users_);
     } else {
       miss(row);
       if (meets_) cells_.place(row) = changed_place(users_[0]);
@@ -302,26 +347,37 @@ void Planner::visit_shared() {
   }
 }
 
-// The rows that the rank has alone.
-void Planner::visit_rank(std::int32_t rank) {
+// Without a branch on the data, which nobody could predict.
+std::span<const std::int64_t> Planner::Share::of(std::span<const std::int64_t> indices, const std::int64_t* rows) {
+  if (parts == 1) return indices;
+  chosen.resize(indices.size() + 1);
+  std::size_t count = 0;
+  for (const std::int64_t index : indices) {
+    chosen[count] = index;
+    count += (rows[index] & (parts - 1)) == part;
+  }
+  return {chosen.data(), count};
+}
+
+void Planner::visit_rank(Share& share, std::int32_t rank) {
   const Part& mine = part(rank);
-  const auto first = std::ssize(candidates_);
+  std::vector<User>& candidates = share.candidates;
+  const auto first = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
-    if (plans_ > 1 || !settled_) visit_found(rank, located);
-  const auto missed = std::ssize(candidates_);
+    if (plans_ > 1 || !settled_) visit_found(share, rank, share.of(located.found, mine.rows));
+  const auto missed = std::ssize(candidates);
   for (const LocatedRows& located : mine.located)
-    for (const std::int64_t index : located.missed) {
+    for (const std::int64_t index : share.of(located.missed, mine.rows)) {
       miss(mine.rows[index]);
-      candidates_.push_back({rank, index});
+      candidates.push_back({rank, index});
     }
   // Policies see them in the order of the list.
-  std::ranges::inplace_merge(candidates_.begin() + first, candidates_.begin() + missed, candidates_.end(), {},
+  std::ranges::inplace_merge(candidates.begin() + first, candidates.begin() + missed, candidates.end(), {},
                              &User::index);
 }
 
-void Planner::visit_found(std::int32_t rank, const LocatedRows& located) {
+void Planner::visit_found(Share& share, std::int32_t rank, std::span<const std::int64_t> found) {
   const Part& mine = part(rank);
-  const std::vector<std::int64_t>& found = located.found;
   const auto prefetch = [&](std::int64_t index) FRUGAL_REQUIRES(thread_) {
     const std::int32_t place = mine.source[index];
     __builtin_prefetch(&slots_[static_cast<std::size_t>(place)], 1);
@@ -337,8 +393,8 @@ void Planner::visit_found(std::int32_t rank, const LocatedRows& located) {
       continue;
     }
     const User user{rank, index};
-    pull_back(mine.rows[index], place, {&user, 1});
-    candidates_.push_back(user);
+    pull_back(share, mine.rows[index], place, {&user, 1});
+    share.candidates.push_back(user);
   }
 }
 
@@ -348,6 +404,7 @@ void Planner::hit(std::int32_t rank, std::int64_t index) {
   const std::int32_t place = mine.source[index], slot = place - mine.first_place;
   slots_[static_cast<std::size_t>(place)].since = step_;
   mine.cache->touch(use(mine, index), slot);
+  if (plans_as_found_) return;
   mine.source[index] = slot;
   mine.plan(index, RowDestination::kCache, slot);
 }
@@ -359,9 +416,9 @@ void Planner::miss(std::int64_t row) {
 }
 
 // The row is in a cache, and others read it.
-void Planner::pull_back(std::int64_t row, std::int32_t place, std::span<const User> users) {
+void Planner::pull_back(Share& share, std::int64_t row, std::int32_t place, std::span<const User> users) {
   const std::int32_t rank = rank_of(place);
-  write_back(rank, place, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
+  write_back(share, rank, place, mutated(Mutation::kWriteBackAtInfinity) ? kNever : step_);
   slots_[static_cast<std::size_t>(place)] = {};
   part(rank).cache->release(row, place - part(rank).first_place);
   cells_.place(row) = changed_place(users[0]);
@@ -383,57 +440,56 @@ std::int32_t Planner::rank_of(std::int32_t place) const {
 // When all hits of the step are known, so that none of them is evicted. Candidates go through three stages, each of
 // which asks for the memory that the next one touches: the policy answers, the row comes in, the one that it puts out
 // leaves.
-void Planner::admit_candidates() {
+void Planner::admit_candidates(Share& share) {
+  const std::vector<User>& candidates = share.candidates;
+  std::vector<Admitted>& admitted = share.admitted;
   if (!caching_) {
-    for (const User& user : candidates_) send_value(user.rank, user.index);
+    for (const User& user : candidates) send_value(user.rank, user.index);
     return;
   }
-  admitted_.clear();
   std::size_t in = 0, out = 0;  // of those admitted: how many have come in, and have put out what was there
   const auto move = [&](std::size_t behind) FRUGAL_REQUIRES(thread_) {
-    for (; in + behind < admitted_.size(); ++in) take_in(admitted_[in]);
+    for (; in + behind < admitted.size(); ++in) take_in(share, admitted[in]);
     for (; out + behind < in; ++out)  // no row comes in that leaves with the same step
-      if (admitted_[out].evicted != kNoRow) put_out(admitted_[out]);
+      if (admitted[out].evicted != kNoRow) put_out(admitted[out]);
   };
-  for (std::size_t c = 0; c < std::min(kPrefetch, candidates_.size()); ++c) prefetch_candidate(c);
-  for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    if (c + kPrefetch < candidates_.size()) prefetch_candidate(c + kPrefetch);
-    const User& user = candidates_[c];
+  for (std::size_t c = 0; c < std::min(kPrefetch, candidates.size()); ++c) prefetch_candidate(candidates[c]);
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (c + kPrefetch < candidates.size()) prefetch_candidate(candidates[c + kPrefetch]);
+    const User& user = candidates[c];
     const Part& mine = part(user.rank);
     const std::int32_t slot = mine.cache->admit(use(mine, user.index));
     if (slot == kRejected) {
-      send_value(user.rank, user.index);
+      if (!plans_as_found_) send_value(user.rank, user.index);
       continue;
     }
     if (slot >= segment_->rank(user.rank).cache_slots)
       throw std::logic_error("A cache policy admitted a row to a slot that the cache does not have.");
-    admitted_.push_back({user, mine.first_place + slot, kNoRow});
-    __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted_.back().place)], 1);
+    admitted.push_back({user, mine.first_place + slot, kNoRow});
+    __builtin_prefetch(&slots_[static_cast<std::size_t>(admitted.back().place)], 1);
     cells_.prefetch(mine.rows[user.index]);
     move(kPrefetch);
   }
   move(0);
 }
 
-void Planner::prefetch_candidate(std::size_t candidate) {
-  const User& user = candidates_[candidate];
+void Planner::prefetch_candidate(const User& user) {
   const Part& mine = part(user.rank);
   mine.cache->prefetch(mine.rows[user.index]);
 }
 
-void Planner::take_in(Admitted& admitted) {
+void Planner::take_in(Share& share, Admitted& admitted) {
   const auto& [user, place, evicted] = admitted;
   Slot& slot = slots_[static_cast<std::size_t>(place)];
   const Part& mine = part(user.rank);
   if (slot.row != kNoRow) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
-    write_back(user.rank, place, kNever);
+    write_back(share, user.rank, place, kNever);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
   cells_.place(slot.row) = place;
-  mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
 }
 
 // Its write-back changes the host row with this step: the row that took its slot lends it its entry.
@@ -447,37 +503,68 @@ std::int64_t Planner::record_due(std::int64_t due) const {
   return config_.mode == FlushMode::kP2F ? due : std::min(due, step_ + 1);
 }
 
-void Planner::write_back(std::int32_t rank, std::int32_t place, std::int64_t due) {
+void Planner::write_back(Share& share, std::int32_t rank, std::int32_t place, std::int64_t due) {
   if (mutated(Mutation::kNoWriteBackRequest)) return;
-  Part& mine = part(rank);
   const Slot& held = slots_[static_cast<std::size_t>(place)];
   const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
   const WriteBack leaving{.row = held.row,
                           .after = held.since,
                           .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
                           .block = step_,
-                          .slot = place - mine.first_place,
+                          .slot = place - part(rank).first_place,
                           .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow};
   // All steps that lie a window back have run, so what waits for none later may leave at once; that is most.
-  if (held.since <= step_ - segment_->shape().window)
-    request(rank, leaving, due, position);
-  else
-    mine.waiting.push_back({leaving, due, position});
+  const bool may_leave = held.since <= step_ - segment_->shape().window;
+  (may_leave ? share.leaving : share.waiting).push_back({leaving, due, position, rank});
 }
 
 // Requests are served in their order, so those that may leave first come first.
-void Planner::request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position) {
-  Part& mine = part(rank);
-  if (keeps_records_) {
-    operations_of(request.row).write_backs.push_back({.kind = Operation::Kind::kWriteBack,
-                                                      .rank = rank,
-                                                      .row = request.row,
-                                                      .due = record_due(due),
-                                                      .position = position,
-                                                      .sequence = mine.requested});
-    ++mine.records;
+void Planner::request_write_backs() {
+  std::vector<Leaving>& waiting = shares_[0].waiting;
+  for (const Share& share : std::span(shares_).subspan(1))
+    waiting.insert(waiting.end(), share.waiting.begin(), share.waiting.end());
+  std::ranges::stable_sort(waiting, {}, [](const Leaving& leaving) { return leaving.request.after; });
+  if (plans_as_found_)
+    request_of_parts();
+  else
+    request(shares_[0].leaving);
+  request(waiting);
+}
+
+// By threads: these are many.
+void Planner::request_of_parts() {
+  Part& mine = part(0);
+  for (Share& share : shares_) {
+    share.first_request = mine.requested;
+    mine.requested += share.leaving.size();
   }
-  segment_->request(rank, mine.requested++) = request;
+  Segment* const segment = segment_.get();  // for the threads, while this one waits for them
+  in_tasks(std::ssize(shares_), [segment, shares = shares_.data()](std::int64_t s) {
+    std::uint64_t sequence = shares[s].first_request;
+    for (std::span<const Leaving> left = shares[s].leaving; !left.empty();) {
+      const std::span<WriteBack> cells = segment->requests(0, sequence);
+      const std::size_t count = std::min(cells.size(), left.size());
+      std::ranges::transform(left.first(count), cells.begin(), &Leaving::request);
+      left = left.subspan(count);
+      sequence += count;
+    }
+  });
+}
+
+void Planner::request(std::span<const Leaving> leaving) {
+  for (const auto& [request, due, position, rank] : leaving) {
+    Part& mine = part(rank);
+    if (keeps_records_) {
+      operations_of(request.row).write_backs.push_back({.kind = Operation::Kind::kWriteBack,
+                                                        .rank = rank,
+                                                        .row = request.row,
+                                                        .due = record_due(due),
+                                                        .position = position,
+                                                        .sequence = mine.requested});
+      ++mine.records;
+    }
+    segment_->request(rank, mine.requested++) = request;
+  }
 }
 
 void Planner::send_value(std::int32_t rank, std::int64_t index) {
@@ -569,8 +656,6 @@ void Planner::finish() {
   });
   for (int r = 0; r < plans_; ++r) {
     Part& mine = part(r);
-    std::ranges::stable_sort(mine.waiting, {}, [](const Waiting& waiting) { return waiting.request.after; });
-    for (const auto& [waiting, due, position] : mine.waiting) request(r, waiting, due, position);
     pad(mine, segment_->inbox_rows(r, step_), static_cast<std::int32_t>(segment_->rank(r).cache_slots));
     segment_->plan_published(r, step_) = step_ + 1;
     Block& block = segment_->block(r, step_);

@@ -2,11 +2,13 @@
 //
 // A row has one current place: host memory, or a slot of one rank's cache. The planner is the only one who knows and
 // moves places; it runs up to lookahead + 1 steps ahead of the ranks, in one thread. What is known of each row alone is
-// looked up by several threads, each a range of the list; what a plan says does not depend on their number.
+// looked up by several threads, each a range of the list, and so are the parts of a cache that share nothing; what a plan
+// says does not depend on their number.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -53,10 +55,24 @@ class Planner {
     std::int32_t place;
     std::int64_t evicted;  // the row that lay there; -1: none did
   };
-  // A write-back that may have to wait for steps still to run.
-  struct Waiting {
+  struct Leaving {
     WriteBack request;
     std::int64_t due, position;
+    std::int32_t rank;
+  };
+  // What one thread decides of a step: for one part of a rank's cache (CachePolicy::parts), or for all ranks. Aligned, or
+  // threads would write into each other's lines.
+  struct alignas(128) Share {
+    std::int64_t part = 0, parts = 1;
+    std::vector<std::int64_t> chosen;  // of a list, by of()
+    std::vector<User> candidates;      // rows that a cache may take in
+    std::vector<Admitted> admitted;    // those of them that it takes in
+    std::vector<Leaving> leaving, waiting;  // write-backs, and those for which steps have still to run
+    std::uint64_t first_request = 0;        // the number of the first one that is leaving
+    std::exception_ptr error;
+
+    // Those of a list of indices whose rows are of this part, until the next call.
+    std::span<const std::int64_t> of(std::span<const std::int64_t> indices, const std::int64_t* rows);
   };
   // One rank's part of the step that is being decided.
   struct Part {
@@ -76,7 +92,6 @@ class Planner {
     std::int32_t first_place;          // of its cache slots
     CachePolicy* cache;                // nullptr: none
     std::uint64_t requested;           // write-backs
-    std::vector<Waiting> waiting;
 
     void plan(std::int64_t index, RowDestination how, std::int64_t where) const {
       leave[index] = how;
@@ -90,26 +105,32 @@ class Planner {
   void locate_alone() FRUGAL_REQUIRES(thread_);
   void locate_among_ranks() FRUGAL_REQUIRES(thread_);
   void see_sharing(std::int64_t step) FRUGAL_REQUIRES(thread_);
-  std::int64_t ranges_of(const Part& mine) const;  // of its list, that threads may take
+  std::int64_t ranges_of(std::int64_t count) const;  // of a list of so many rows, that threads may take
+  // work(rows) of ranges of a list, by threads.
+  void in_list(const std::int64_t* rows, std::int64_t count,
+               const std::function<void(std::span<const std::int64_t>)>& work) const;
   template <class Work>
   void in_ranges(const Work& work) FRUGAL_REQUIRES(thread_);  // work(part, rank, range, begin, end) of all lists, by threads
   void in_tasks(std::int64_t tasks, const std::function<void(std::int64_t)>& task) const;
   void leave_in_flight() FRUGAL_REQUIRES(thread_);
   void leave_among_ranks() FRUGAL_REQUIRES(thread_);
-  void visit_rank(std::int32_t rank) FRUGAL_REQUIRES(thread_);
-  void visit_found(std::int32_t rank, const LocatedRows& located) FRUGAL_REQUIRES(thread_);
+  void in_shares() FRUGAL_REQUIRES(thread_);
+  void visit_rank(Share& share, std::int32_t rank) FRUGAL_REQUIRES(thread_);
+  void visit_found(Share& share, std::int32_t rank, std::span<const std::int64_t> found) FRUGAL_REQUIRES(thread_);
   void visit_shared() FRUGAL_REQUIRES(thread_);
   void hit(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void miss(std::int64_t row) FRUGAL_REQUIRES(thread_);
-  void pull_back(std::int64_t row, std::int32_t place, std::span<const User> users) FRUGAL_REQUIRES(thread_);
-  std::int32_t changed_place(const User& user) const FRUGAL_REQUIRES(thread_);
-  void admit_candidates() FRUGAL_REQUIRES(thread_);
-  void prefetch_candidate(std::size_t candidate) FRUGAL_REQUIRES(thread_);
-  void take_in(Admitted& admitted) FRUGAL_REQUIRES(thread_);
-  void put_out(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
-  void write_back(std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
-  void request(std::int32_t rank, const WriteBack& request, std::int64_t due, std::int64_t position)
+  void pull_back(Share& share, std::int64_t row, std::int32_t place, std::span<const User> users)
       FRUGAL_REQUIRES(thread_);
+  std::int32_t changed_place(const User& user) const FRUGAL_REQUIRES(thread_);
+  void admit_candidates(Share& share) FRUGAL_REQUIRES(thread_);
+  void prefetch_candidate(const User& user) FRUGAL_REQUIRES(thread_);
+  void take_in(Share& share, Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void put_out(const Admitted& admitted) FRUGAL_REQUIRES(thread_);
+  void write_back(Share& share, std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
+  void request_write_backs() FRUGAL_REQUIRES(thread_);
+  void request(std::span<const Leaving> leaving) FRUGAL_REQUIRES(thread_);
+  void request_of_parts() FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void stage_gradients(std::span<const User> users) FRUGAL_REQUIRES(thread_);
@@ -132,8 +153,8 @@ class Planner {
   const std::shared_ptr<Segment> segment_;
   const std::vector<Inbox*> inboxes_;
   const int plans_;  // ranks, or one for all
-  // settled_: see RowLookup::plan_settled.
-  const bool caching_, keeps_values_in_staging_, keeps_records_, settled_, meets_;
+  // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
+  const bool caching_, keeps_values_in_staging_, keeps_records_, plans_as_found_, settled_, meets_;
   const bool wants_next_use_, keeps_reused_;
   const std::int64_t staging_floats_, horizon_;
 
@@ -144,8 +165,7 @@ class Planner {
   RowCells cells_ FRUGAL_GUARDED_BY(thread_);
   LargeArray<Slot> slots_ FRUGAL_GUARDED_BY(thread_);                // by place: of all caches, one behind the other
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank
-  std::vector<User> candidates_ FRUGAL_GUARDED_BY(thread_);          // rows that a cache may take in
-  std::vector<Admitted> admitted_ FRUGAL_GUARDED_BY(thread_);        // those of them that it takes in
+  std::vector<Share> shares_ FRUGAL_GUARDED_BY(thread_);             // at least one
   std::vector<User> users_ FRUGAL_GUARDED_BY(thread_);
   InFlightSlots in_flight_ FRUGAL_GUARDED_BY(thread_);  // none where values go home within their step
   UpcomingRows upcoming_ FRUGAL_GUARDED_BY(thread_);    // of the steps in which values in flight may stay

@@ -176,16 +176,12 @@ std::span<const WriteBack> RankPort::write_backs(std::int64_t step) {
     add(segment_->rank(rank_).staging_stall, nanoseconds_since(start));
   }
   const std::uint64_t end = segment_->requested(rank_).value.load(std::memory_order_acquire);
-  const auto ring = static_cast<std::uint64_t>(segment_->shape().request_ring);
-  const std::uint64_t first = mine.write_backs;
-  const std::uint64_t limit = std::min(end, (first / ring + 1) * ring);  // a span does not wrap
-  std::uint64_t last = first;
-  while (last < limit) {
-    const WriteBack& request = segment_->request(rank_, last);
-    if (request.after >= step || request.block >= decided || !has_room(request.block)) break;
-    ++last;
-  }
-  return {&segment_->request(rank_, first), static_cast<std::size_t>(last - first)};
+  std::span<const WriteBack> requests = segment_->requests(rank_, mine.write_backs);  // a span does not wrap
+  requests = requests.first(std::min(requests.size(), static_cast<std::size_t>(end - mine.write_backs)));
+  const auto waits = std::ranges::find_if(requests, [&](const WriteBack& request) {
+    return request.after >= step || request.block >= decided || !has_room(request.block);
+  });
+  return {requests.begin(), waits};
 }
 
 void RankPort::publish_write_backs(std::int64_t count) {
@@ -196,9 +192,12 @@ void RankPort::publish_write_backs(std::int64_t count) {
 
 void RankPort::note_write_backs(std::int64_t count) {
   Executed& mine = *executed_;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const WriteBack& request = segment_->request(rank_, mine.write_backs++);
-    mine.slot_row[static_cast<std::size_t>(request.slot)] = -1;
+  for (auto left = static_cast<std::size_t>(count); left > 0;) {
+    std::span<const WriteBack> requests = segment_->requests(rank_, mine.write_backs);
+    requests = requests.first(std::min(requests.size(), left));
+    for (const WriteBack& request : requests) mine.slot_row[static_cast<std::size_t>(request.slot)] = -1;
+    mine.write_backs += requests.size();
+    left -= requests.size();
   }
   add(segment_->rank(rank_).write_backs, count);
 }

@@ -107,17 +107,14 @@ class RowLookup {
     located.missed.resize(wanted);
   }
 
-  // Plans the range for a rank alone whose policy keeps rows for good and who stores the others into their host rows:
-  // nothing there depends on another row. Leaves in `missed` the rows that the policy may take in.
-  void plan_settled(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const CachePolicy& policy,
-                    LocatedRows& located, const std::int32_t* source, RowDestination* leave,
-                    std::int64_t* target) const {
+  // Plans the range for a rank alone who stores rows that no cache has into their host rows, as if its cache took none in.
+  void plan_as_found(const std::int64_t* rows, std::int64_t begin, std::int64_t end, const std::int32_t* source,
+                     RowDestination* leave, std::int64_t* target) const {
     for (std::int64_t i = begin; i < end; ++i) {
       const bool cached = static_cast<std::uint32_t>(source[i]) < cache_slots_;
       leave[i] = cached ? RowDestination::kCache : RowDestination::kHostRow;
       target[i] = cached ? source[i] : rows[i];
     }
-    only_wanted(rows, policy, located);
   }
 
  private:

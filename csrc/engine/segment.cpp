@@ -272,8 +272,9 @@ std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
 std::int64_t& Segment::plan_published(int rank, std::int64_t step) {
   return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().published);
 }
-WriteBack& Segment::request(int rank, std::uint64_t sequence) {
-  return in_plan<WriteBack>(rank, layout_->requests)[sequence % static_cast<std::uint64_t>(shape().request_ring)];
+std::span<WriteBack> Segment::requests(int rank, std::uint64_t sequence) {
+  const auto ring = static_cast<std::uint64_t>(shape().request_ring), cell = sequence % ring;
+  return {in_plan<WriteBack>(rank, layout_->requests) + cell, static_cast<std::size_t>(ring - cell)};
 }
 float* Segment::staging(int rank) { return in_plan<float>(rank, layout_->staging); }
 

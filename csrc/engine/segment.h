@@ -112,7 +112,9 @@ class Segment {
   std::int64_t* plan_target(int rank, std::int64_t step);
   std::int64_t& plan_published(int rank, std::int64_t step);
   std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
-  WriteBack& request(int rank, std::uint64_t sequence);
+  WriteBack& request(int rank, std::uint64_t sequence) { return *requests(rank, sequence).begin(); }
+  // The cell of that request and those behind it, as far as the ring's end.
+  std::span<WriteBack> requests(int rank, std::uint64_t sequence);
   float* staging(int rank);
   float* staged(int rank, std::int64_t position) { return staging(rank) + position % shape().staging_floats; }
 

@@ -21,11 +21,12 @@ class UpcomingRows {
 
   // The first step that has not been seen.
   std::int64_t next() const { return next_; }
-  // Sees the rows of step next(), distinct.
+  // Sees some rows of step next(); threads may show it some each.
   void see(std::span<const std::int64_t> rows) {
     for (const std::int64_t row : rows) last_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(next_);
-    ++next_;
   }
+  // All rows of step next() have been seen.
+  void see_end() { ++next_; }
   // Whether a later step that has been seen uses the row.
   bool has(std::int64_t row, std::int64_t after) const {
     return !last_.empty() && last_[static_cast<std::size_t>(row)] > after;

@@ -106,6 +106,80 @@ TEST_P(PolicyTest, ACacheOfTheWholeTableNeverEvicts) {
   EXPECT_EQ(result.reads - result.hits, static_cast<std::int64_t>(distinct.size()));
 }
 
+// Four parts, and the same four by themselves.
+TEST_P(PolicyTest, InPartsItDecidesAsEachPartByItself) {
+  constexpr std::int64_t kRows = 1002, kSlots = 207;
+  constexpr int kParts = 4;
+  const auto whole = make_named_policy(GetParam(), kRows, kSlots, kParts);
+  ASSERT_EQ(whole->parts(), kParts);
+  ASSERT_EQ(whole->slots(), kSlots);
+  std::vector<std::shared_ptr<CachePolicy>> parts;
+  std::vector<std::int32_t> first{0};
+  for (const auto& [rows, slots] : {std::pair{251, 52}, {251, 52}, {250, 52}, {250, 51}}) {
+    parts.push_back(make_named_policy(GetParam(), rows, slots, 1));
+    first.push_back(first.back() + slots);
+  }
+  EXPECT_EQ(whole->wants_next_use(), parts[0]->wants_next_use());
+  EXPECT_EQ(whole->wants_count(), parts[0]->wants_count());
+  std::map<std::int64_t, std::int32_t> slot_of;
+  std::map<std::int32_t, std::int64_t> held;
+  std::map<std::int64_t, std::int32_t> uses;
+  const Trace trace = random_trace(kRows, 200, 100, 3);
+  std::mt19937 random(8);
+  std::int64_t evictions = 0;
+  for (std::int64_t step = 0; step < 200; ++step) {
+    std::vector<std::int64_t> misses;
+    const auto use = [&](std::int64_t row) -> RowUse { return {row, step, row % 3 ? kNever : step + 1 + row % 5, uses[row]}; };
+    const auto in_part = [&](std::int64_t row) {
+      RowUse found = use(row);
+      found.row /= kParts;
+      return found;
+    };
+    for (auto i = trace.offsets[step]; i < trace.offsets[step + 1]; ++i) {
+      const std::int64_t row = trace.rows[i], part = row % kParts;
+      ++uses[row];
+      const auto at = slot_of.find(row);
+      if (at == slot_of.end()) {
+        misses.push_back(row);
+        continue;
+      }
+      if (random() % 10 == 0) {
+        whole->release(row, at->second);
+        parts[part]->release(row / kParts, at->second - first[part]);
+        held.erase(at->second);
+        slot_of.erase(at);
+      } else {
+        whole->touch(use(row), at->second);
+        parts[part]->touch(in_part(row), at->second - first[part]);
+      }
+    }
+    for (const std::int64_t row : misses) {
+      const std::int64_t part = row % kParts;
+      const std::int32_t slot = whole->admit(use(row)), expected = parts[part]->admit(in_part(row));
+      ASSERT_EQ(slot, expected == kRejected ? kRejected : first[part] + expected);
+      if (slot == kRejected) continue;
+      const auto before = held.find(slot);
+      if (before != held.end()) {
+        ++evictions;
+        slot_of.erase(before->second);
+      }
+      held[slot] = row;
+      slot_of[row] = slot;
+    }
+  }
+  EXPECT_GT(evictions, 100);
+}
+
+TEST(PartedPolicy, RefusesNumbersThatAreNoneOfParts) {
+  for (const int parts : {-1, 3, 8}) EXPECT_THROW(make_named_policy("lru", 100, 7, parts), std::invalid_argument) << parts;
+  EXPECT_THROW(make_named_policy("lru", 2, 100, 4), std::invalid_argument);
+}
+
+TEST(PartedPolicy, OnlyLargeCachesAreInParts) {
+  EXPECT_EQ(make_named_policy("lfu", 100'000, 5'000)->parts(), 4);
+  EXPECT_EQ(make_named_policy("lfu", 100'000, 2'000)->parts(), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Evictions, PolicyTest, testing::ValuesIn(kNames));
 
 // Rows come round in turn, more of them than slots: recency keeps exactly those that are needed last.

@@ -6,7 +6,9 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 
+#include "cache/named_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
@@ -15,7 +17,7 @@ namespace frugal::testing {
 namespace {
 
 constexpr std::int64_t kRows = 60'000, kMost = 12'000;
-constexpr int kSteps = 60, kLookahead = 4;
+constexpr int kSteps = 60, kLookahead = 4, kHorizon = kLookahead - 1;
 
 struct Plan {
   std::vector<std::int32_t> source;
@@ -48,6 +50,7 @@ std::vector<Plan> plans_of(const std::vector<std::vector<std::int64_t>>& steps, 
   config.value_path = path;
   config.update = std::make_shared<SgdUpdate>(0.1f);
   if (policy) config.caches = {policy};
+  if (policy && policy->wants_next_use()) config.horizon = kHorizon;
   Engine engine(config);
   RankPort& port = engine.port(0);
   std::vector<Plan> plans(steps.size());
@@ -62,15 +65,15 @@ std::vector<Plan> plans_of(const std::vector<std::vector<std::int64_t>>& steps, 
     made.leave.assign(plan.leave.begin(), plan.leave.end());
     made.target.assign(plan.target.begin(), plan.target.end());
     for (auto requests = port.write_backs(s); !requests.empty(); requests = port.write_backs(s)) {
-      for (const WriteBack& request : requests)
-        if (request.block <= s)  // those of later plans come when they come
-          made.write_backs.push_back({request.row, request.slot, request.after, request.block});
+      for (const WriteBack& request : requests)  // whenever they come
+        plans[static_cast<std::size_t>(request.block)].write_backs.push_back(
+            {request.row, request.slot, request.after, request.block});
       port.publish_write_backs(static_cast<std::int64_t>(requests.size()));
     }
-    std::ranges::sort(made.write_backs);
     port.wait_gate(s);
     port.publish(s);
   }
+  for (Plan& plan : plans) std::ranges::sort(plan.write_backs);
   return plans;
 }
 
@@ -136,6 +139,91 @@ TEST(PlannerThreads, PlansDoNotDependOnTheirNumber) {
     const auto of_threads = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 3, ValuePath::kStaging);
     for (int s = 0; s < kSteps; ++s) EXPECT_TRUE(staged[s].source == of_threads[s].source);
   }
+}
+
+// What a rank alone does whose cache evicts, row by row: the policy is asked as its contract says, from one thread.
+std::vector<Plan> plain_plans(const std::vector<std::vector<std::int64_t>>& steps, CachePolicy& policy) {
+  struct Held {
+    std::int64_t row = -1, since = -1;
+  };
+  std::map<std::int64_t, std::int32_t> slot_of;
+  std::vector<Held> held(static_cast<std::size_t>(policy.slots()));
+  std::map<std::int64_t, std::int32_t> count;
+  std::vector<Plan> plans;
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    const auto& rows = steps[static_cast<std::size_t>(s)];
+    const auto use = [&](std::int64_t row) {
+      RowUse found{row, s, kNever, count[row]};
+      for (std::int64_t next = std::min<std::int64_t>(s + kHorizon, kSteps - 1); next > s; --next)
+        if (std::ranges::binary_search(steps[static_cast<std::size_t>(next)], row)) found.next_use = next;
+      return found;
+    };
+    Plan plan;
+    for (const std::int64_t row : rows) {
+      ++count[row];
+      const auto at = slot_of.find(row);
+      const std::int32_t slot = at == slot_of.end() ? kFromHost : at->second;
+      plan.source.push_back(slot);
+      plan.leave.push_back(slot < 0 ? RowDestination::kHostRow : RowDestination::kCache);
+      plan.target.push_back(slot < 0 ? row : slot);
+      if (slot < 0) continue;
+      policy.touch(use(row), slot);
+      held[static_cast<std::size_t>(slot)].since = s;
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (plan.source[i] >= 0) continue;
+      const std::int32_t slot = policy.admit(use(rows[i]));
+      if (slot == kRejected) continue;
+      Held& there = held[static_cast<std::size_t>(slot)];
+      if (there.row >= 0) {
+        slot_of.erase(there.row);
+        plan.write_backs.push_back({there.row, slot, there.since, s});
+      }
+      there = {rows[i], s};
+      slot_of[rows[i]] = slot;
+      plan.leave[i] = RowDestination::kCache;
+      plan.target[i] = slot;
+    }
+    std::ranges::sort(plan.write_backs);
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+TEST(PlannerThreads, ACacheInPartsIsPlannedAsAPlainLoopSays) {
+  for (const char* name : {"lru", "lfu", "epoch_lfu", "next_use"}) {
+    const auto steps = random_steps(20);
+    const auto policy = [&] { return make_named_policy(name, kRows, 2 * kMost, 4); };
+    const auto expected = plain_plans(steps, *policy());
+    std::size_t evictions = 0;
+    for (const Plan& plan : expected) evictions += plan.write_backs.size();
+    EXPECT_GT(evictions, 1000u) << name;
+    for (const int threads : {1, 2, 4})
+      EXPECT_TRUE(plans_of(steps, policy(), threads) == expected) << name << ", " << threads << " threads";
+  }
+}
+
+// One of four threads meets it.
+class EvictsInOnePart final : public CachePolicy {
+ public:
+  std::int64_t slots() const override { return kMost; }
+  int parts() const override { return 4; }
+  void touch(const RowUse&, std::int32_t) override {}
+  std::int32_t admit(const RowUse& use) override { return use.row % 4 == 2 ? 0 : kRejected; }
+  void release(std::int64_t, std::int32_t) override {}
+};
+
+TEST(PlannerThreads, WhatAThreadThrowsStopsTheEngine) {
+  EXPECT_THROW(
+      {
+        try {
+          plans_of(random_steps(21), std::make_shared<EvictsInOnePart>(), 4);
+        } catch (const EngineError& error) {
+          EXPECT_NE(std::string(error.what()).find("evicted a row"), std::string::npos);
+          throw;
+        }
+      },
+      EngineError);
 }
 
 }  // namespace
