@@ -36,6 +36,8 @@ def test_what_p2f_gains_by_rows_and_what_it_waits_for():
     assert found["p2f_over_sync_two_gpus"] == 2.0 and found["stall_share_two_gpus"] == 0.25
     report["large"]["rows_meet_no_peer_2"]["stall_share"] = 0.0  # which is a share, too
     assert ratios(report, [2])["stall_share_two_gpus"] == 0.0
+    report["large"]["rows_meet_uncached_no_peer_2"] = {**leg(6.0), "stall_share": 0.1}  # the best way
+    assert ratios(report, [2])["stall_share_two_gpus"] == 0.1 and ratios(report, [2])["p2f_over_sync_two_gpus"] == 2.4
     assert found["two_gpus_over_one_20m_rows"] == 1.25 and found["two_gpus_over_one_fb15k_rows"] is None
 
 
@@ -50,6 +52,6 @@ def test_only_legs_that_are_named_are_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(several_gpus, "measure", lambda flags, *_: asked.append(flags[:2]) or leg(2.0))
     legs = several_gpus.Legs(tmp_path / "ranks.json", [0, 1], [2], 10, only=["large:columns_*_2", "fb15k:one"])
     for part, name, count in (("large", "columns_whole", 2), ("large", "columns_whole", 1), ("fb15k", "one", 1),
-                              ("fb15k", "one_all_cached", 1), ("fb15k", "columns_own", 2)):
+                              ("fb15k", "one_all_cached", 1), ("fb15k", "columns_own", 2), ("fb15k", "one", 1)):
         legs.leg(part, name, [part, name], count=count)
     assert asked == [["large", "columns_whole"], ["fb15k", "one"]]
