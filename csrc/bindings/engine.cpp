@@ -58,6 +58,7 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   read("entries", engine_config.entries);
   read("in_flight_steps", engine_config.in_flight_steps);
   read("keeps_reused", engine_config.keeps_reused);
+  read("evicts_in_flight", engine_config.evicts_in_flight);
   read("staging_bytes", engine_config.staging_bytes);
   read("horizon", engine_config.horizon);
   read("poll_microseconds", engine_config.poll_microseconds);
@@ -152,6 +153,10 @@ nb::list plan_fields(const RankPort& port) {
   found.append(nb::make_tuple("leave", "uint8", fields.leave, rows));
   found.append(nb::make_tuple("target", "int64", fields.target, rows));
   found.append(nb::make_tuple("published", "int64", fields.published, 1));
+  if (fields.evicted >= 0) {
+    found.append(nb::make_tuple("evicted", "int64", fields.evicted, rows));
+    found.append(nb::make_tuple("first_in_flight", "int64", fields.first_in_flight, 1));
+  }
   return found;
 }
 

@@ -152,11 +152,20 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
   for (std::int64_t i = 0; i < rows; ++i) squares.data()[i] = mean_square(values.data() + i * values.stride(0), dim);
 }
 
+RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::optional<Vector<std::int64_t>>& first,
+                          std::size_t rows) {
+  require(evicted.size() == rows && first && first->size() == 1,
+          "there must be an evicted row, or -1, for each row, and one first slot in flight");
+  return {evicted.data(), first->data()};
+}
+
 PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& cache, const Vector<std::int64_t>& rows,
                               const Vector<std::uint8_t>& leave, const Vector<std::int64_t>& target,
                               const std::string& crossing, std::int64_t state, std::uint8_t wanted,
                               const std::optional<Counter>& counter, const std::optional<Vector<std::int64_t>>& value,
-                              const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn) {
+                              const std::optional<nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>>& turn,
+                              const std::optional<Vector<std::int64_t>>& evicted,
+                              const std::optional<Vector<std::int64_t>>& first_in_flight) {
   const RowMemory memory = memory_of(dim, host, cache, {}, cache.shape(1), state);
   require(!counter || (on_cuda(cache) && value && turn && counter->size() == 1 && value->size() == 1 &&
                        turn->size() == 1),
@@ -166,7 +175,8 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
               : cuda::Publication{};
   require(rows.size() == leave.size() && rows.size() == target.size(), "rows, leave and target must be equally long");
   const RowReturns returns{rows.data(), reinterpret_cast<const RowDestination*>(leave.data()), target.data(),
-                           static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted)};
+                           static_cast<std::int64_t>(rows.size()), static_cast<RowDestination>(wanted),
+                           evicted ? evictions_of(*evicted, first_in_flight, rows.size()) : RowEvictions{}};
   const auto over = crossing_named(crossing);
   const auto first_of = [returns](std::int64_t count) {
     RowReturns first = returns;
@@ -181,6 +191,22 @@ PreparedKernel prepare_return(std::int64_t dim, const Rows& host, const Rows& ca
             const RowReturns first = first_of(count);
             check_returns(extent, first);
             cpu::return_rows(memory, first);
+          }};
+}
+
+PreparedKernel prepare_set_aside(std::int64_t dim, const Rows& cache, const Vector<std::int64_t>& target,
+                                 const Vector<std::int64_t>& evicted, const Vector<std::int64_t>& first_in_flight,
+                                 std::int64_t state) {
+  const RowMemory memory = memory_of(dim, cache, cache, {}, cache.shape(1), state);
+  const RowEvictions evictions = evictions_of(evicted, first_in_flight, target.size());
+  const auto most = static_cast<std::int64_t>(target.size());
+  if (on_cuda(cache))
+    return {most, [=, to = target.data()](std::int64_t count, std::uintptr_t stream) {
+              cuda::set_aside(memory, evictions, to, count, {stream});
+            }};
+  return {most, [=, to = target.data(), extent = extent_of(cache, cache, {})](std::int64_t count, std::uintptr_t) {
+            check_evictions(extent, evictions, to, count);
+            cpu::set_aside(memory, evictions, to, count);
           }};
 }
 
@@ -249,12 +275,19 @@ void bind_kernels(nb::module_& module) {
   module.def("prepare_return", &prepare_return, "dim"_a, "host"_a, "cache"_a, "rows"_a, "leave"_a, "target"_a,
              "crossing"_a = "bus", "state"_a = 1, "wanted"_a = static_cast<std::uint8_t>(RowDestination::kInFlight),
              "counter"_a.none() = nb::none(), "value"_a.none() = nb::none(), "turn"_a.none() = nb::none(),
+             "evicted"_a.none() = nb::none(), "first_in_flight"_a.none() = nb::none(),
              nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
              nb::keep_alive<0, 6>(), nb::keep_alive<0, 10>(), nb::keep_alive<0, 11>(), nb::keep_alive<0, 12>(),
+             nb::keep_alive<0, 13>(), nb::keep_alive<0, 14>(),
              "Copies the records of the rows with leave[u] == wanted (4: in flight, or 5: handed over) from slots "
              "target[u] of `cache` to rows[u] of `host`. rows (U,) int64, leave (U,) uint8, target (U,) int64. Runs "
              "where `cache` lies. On a CUDA device `counter` then gets `value`, as by prepare_publish; turn: (1,) "
-             "int32 there, zero at first, for the kernel's own use.");
+             "int32 there, zero at first, for the kernel's own use. evicted (U,) int64 and first_in_flight (1,) int64: "
+             "with them goes row evicted[u], unless that is -1, from slot first_in_flight[0] + u.");
+  module.def("prepare_set_aside", &prepare_set_aside, "dim"_a, "cache"_a, "target"_a, "evicted"_a, "first_in_flight"_a,
+             "state"_a = 1, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(),
+             "Copies the records of slots target[u] of `cache` whose evicted[u] is not -1 to slots first_in_flight[0] + u. "
+             "target and evicted (U,) int64, first_in_flight (1,) int64. Runs where `cache` lies.");
   module.def(
       "gather_rows", &gather, "dim"_a, "host"_a, "cache"_a.none(), "rows"_a, "source"_a, "records"_a, "stream"_a = 0,
       "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",

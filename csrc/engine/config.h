@@ -49,6 +49,8 @@ struct EngineConfig {
                                             // waits in one of so many times max_rows_per_step slots, which are used in
                                             // turn; they lie behind the cache and one slot for padding. 3 at most with
                                             // ranks that meet
+  bool evicts_in_flight = false;            // what a cache puts out waits in such a slot, too, and leaves with the step
+                                            // (StepPlan::evicted): nobody is asked for write-backs. One plan for all ranks
   bool keeps_reused = false;                // a value stays in its slot if a step within in_flight_steps, and within the
                                             // horizon, uses the row again. Not with ranks that meet
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations

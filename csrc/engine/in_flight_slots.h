@@ -40,6 +40,11 @@ class InFlightSlots {
     return slots_ > 0 ? first_slot_ + static_cast<std::int32_t>(step * max_rows_ % slots_) : kFromHost;
   }
 
+  // A row that a cache puts out takes the u-th slot of the step, which the step's row u does not need.
+  void hold(std::int64_t step, std::int64_t u, std::int64_t row) {
+    row_in_slot_[static_cast<std::size_t>(first_slot(step) - first_slot_ + u)] = row;
+  }
+
   // When all rows of the step have been found: rows [begin, end) of its list that leave for their host rows leave for
   // slots, which become their targets, or stay there if one of the next `steps` steps uses them. Threads may take parts of
   // one step at once. upcoming: of those steps, of which it has seen none that is further away.

@@ -32,8 +32,10 @@ enum class RowDestination : std::uint8_t {
 // and written to the slot behind the cache.
 struct PlanFields {
   std::int64_t rows, target, published, source, leave, bytes;  // published: one number, that of the step plus one
+  // Of StepPlan::evicted; and one number, the step's first slot for values in flight. -1: there are none.
+  std::int64_t evicted = -1, first_in_flight = -1;
 
-  static constexpr PlanFields of(std::int64_t max_rows) {
+  static constexpr PlanFields of(std::int64_t max_rows, bool evicts) {
     PlanFields fields{};
     const auto place = [&fields](std::int64_t size) {
       const std::int64_t begin = fields.bytes;
@@ -45,6 +47,10 @@ struct PlanFields {
     fields.published = place(8);
     fields.source = place(max_rows * 4);
     fields.leave = place(max_rows);
+    if (evicts) {
+      fields.evicted = place(max_rows * 8);
+      fields.first_in_flight = place(8);
+    }
     return fields;
   }
 };
@@ -55,6 +61,10 @@ struct StepPlan {
   std::span<const std::int32_t> source;  // (U,) slot of this rank's cache or of a value in flight, or from host
   std::span<const RowDestination> leave;  // (U,)
   std::span<const std::int64_t> target;   // (U,) see RowDestination
+  // (U,), or empty where caches put out nothing or ask for write-backs. The row whose place in the cache row u takes, -1:
+  // none. When the step has read its rows, and before it writes any, that row's record goes from slot target[u] to the u-th
+  // slot for values in flight of the step, from where it leaves for its host row as of kInFlight.
+  std::span<const std::int64_t> evicted = {};
 };
 
 // A cached row that has to leave: copy its record from the slot to `target` (as RowDestination::kValue or

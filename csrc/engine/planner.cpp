@@ -52,6 +52,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       meets_(segment_->shape().meets),
       wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       keeps_reused_(segment_->shape().keeps_reused),
+      evicts_in_flight_(segment_->shape().evicts_in_flight),
       staging_floats_(segment_->shape().staging_floats),
       horizon_(std::clamp<std::int64_t>(config.horizon, hands_over(*segment_) ? 1 : 0, RowUses::kSteps - 1)),
       parts_(static_cast<std::size_t>(plans_)),
@@ -130,6 +131,11 @@ void Planner::start(std::int64_t step) {
     mine.source = segment_->plan_source(r, step);
     mine.leave = segment_->plan_leave(r, step);
     mine.target = segment_->plan_target(r, step);
+    if (evicts_in_flight_) {
+      mine.evicted = segment_->plan_evicted(r, step);
+      std::fill_n(mine.evicted, segment_->shape().max_rows, kNoRow);
+      segment_->plan_first_in_flight(r, step) = in_flight_.first_slot(step);
+    }
     mine.begin = mutated(Mutation::kSharedBuffer) ? 0 : mine.end;
     mine.end = mine.begin;
     mine.records = 0;
@@ -204,6 +210,9 @@ void Planner::in_shares() {
     for (const auto& [user, place, evicted] : share.admitted) {
       const Part& mine = part(user.rank);
       mine.plan(user.index, RowDestination::kCache, place - mine.first_place);
+      if (!evicts_in_flight_ || evicted == kNoRow) continue;
+      mine.evicted[user.index] = evicted;
+      in_flight_.hold(step_, user.index, evicted);
     }
   }
 }
@@ -485,15 +494,20 @@ void Planner::take_in(Share& share, Admitted& admitted) {
   if (slot.row != kNoRow) {
     if (slot.since == step_) throw std::logic_error("A cache policy evicted a row that the same step uses.");
     cells_.prefetch(slot.row);
-    write_back(share, user.rank, place, kNever);
+    if (!evicts_in_flight_) write_back(share, user.rank, place, kNever);
   }
   admitted.evicted = slot.row;
   slot = {mine.rows[user.index], step_};
   cells_.place(slot.row) = place;
 }
 
-// Its write-back changes the host row with this step: the row that took its slot lends it its entry.
+// Its value leaves with this step, in the slot for values in flight of the row that took its place; or its write-back
+// changes the host row with this step: that row lends it its entry.
 void Planner::put_out(const Admitted& admitted) {
+  if (evicts_in_flight_) {
+    cells_.place(admitted.evicted) = in_flight_.first_slot(step_) + static_cast<std::int32_t>(admitted.user.index);
+    return;
+  }
   cells_.place(admitted.evicted) = changed_place(admitted.user);
   if (meets_) recent_.set(step_, admitted.user.rank, admitted.user.index, admitted.evicted);
 }

@@ -86,7 +86,7 @@ class Planner {
     std::size_t head;                         // of their merge: the next one to visit
     std::int32_t* source;                     // the plan
     RowDestination* leave;
-    std::int64_t* target;
+    std::int64_t *target, *evicted;           // the latter only with evicts_in_flight_
     std::int64_t begin = 0, end = 0;  // positions in staging
     std::int64_t records = 0;
     std::int32_t first_place;          // of its cache slots
@@ -155,7 +155,7 @@ class Planner {
   const int plans_;  // ranks, or one for all
   // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
   const bool caching_, keeps_values_in_staging_, keeps_records_, plans_as_found_, settled_, meets_;
-  const bool wants_next_use_, keeps_reused_;
+  const bool wants_next_use_, keeps_reused_, evicts_in_flight_;
   const std::int64_t staging_floats_, horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone

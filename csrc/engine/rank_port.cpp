@@ -267,6 +267,7 @@ void RankPort::note_published(std::int64_t step) {
   add(area.host_reads, static_cast<std::int64_t>(rows) - counts.hits);  // values in flight, too: they belong there
   add(area.in_flight_reads, counts.in_flight);
   add(area.gradients, counts.gradients);
+  add(area.write_backs, counts.evicted);
   add(area.gradient_vectors, vectors);
   add(area.values, static_cast<std::int64_t>(rows) - counts.kept - counts.gradients);
   add(area.steps, 1);

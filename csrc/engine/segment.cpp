@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x46525547414C3036;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x46525547414C3037;  // changes with the layout
 constexpr std::int64_t kPage = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -67,6 +67,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   shape.in_flight_steps = shape.reads_follow_stores() ? config.in_flight_steps : 0;
   shape.poll_microseconds = config.poll_microseconds;
   shape.keeps_reused = config.keeps_reused && shape.plans == 1 && shape.in_flight_steps > 0;
+  shape.evicts_in_flight = config.evicts_in_flight && shape.plans == 1 && shape.in_flight_steps > 0 && !config.caches.empty();
   // A drain looks at the plans of the last steps, too, whose values may have stayed in flight.
   shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.in_flight_steps : 0);
   shape.block_ring = 4 * shape.window;
@@ -86,7 +87,8 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
           "The caches and the slots for values in flight have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a
   // step are served before the rank passes its gate, and at most lookahead + 1 steps are planned beyond that.
-  shape.request_ring = std::max<std::int64_t>(1, shape.window * std::min(slots, 2 * shape.plans * shape.max_rows));
+  const std::int64_t asked = shape.evicts_in_flight ? 0 : std::min(slots, 2 * shape.plans * shape.max_rows);
+  shape.request_ring = std::max<std::int64_t>(1, shape.window * asked);
   return shape;
 }
 
@@ -248,7 +250,8 @@ StepPlan Segment::plan(int rank, std::int64_t step) {
           {inbox_rows(rank, step), count},
           {plan_source(rank, step), count},
           {plan_leave(rank, step), count},
-          {plan_target(rank, step), count}};
+          {plan_target(rank, step), count},
+          {shape().evicts_in_flight ? plan_evicted(rank, step) : nullptr, shape().evicts_in_flight ? count : 0}};
 }
 char* Segment::plan_cell(int rank, std::int64_t step) {
   return in_plan<char>(rank, layout_->plans) + step % shape().window * shape().plan().bytes;
@@ -271,6 +274,12 @@ std::int64_t* Segment::plan_target(int rank, std::int64_t step) {
 }
 std::int64_t& Segment::plan_published(int rank, std::int64_t step) {
   return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().published);
+}
+std::int64_t* Segment::plan_evicted(int rank, std::int64_t step) {
+  return reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().evicted);
+}
+std::int64_t& Segment::plan_first_in_flight(int rank, std::int64_t step) {
+  return *reinterpret_cast<std::int64_t*>(plan_cell(rank, step) + shape().plan().first_in_flight);
 }
 std::span<WriteBack> Segment::requests(int rank, std::uint64_t sequence) {
   const auto ring = static_cast<std::uint64_t>(shape().request_ring), cell = sequence % ring;

@@ -30,7 +30,7 @@ struct SegmentShape {
   std::int64_t rows, max_rows, in_flight_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
   ValuePath value_path;
-  bool meets, keeps_reused;
+  bool meets, keeps_reused, evicts_in_flight;
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
@@ -41,7 +41,7 @@ struct SegmentShape {
     return (plans == 1 || meets) && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
   }
   bool same_steps() const { return plans < ranks; }
-  PlanFields plan() const { return PlanFields::of(max_rows); }
+  PlanFields plan() const { return PlanFields::of(max_rows, evicts_in_flight); }
 };
 
 // What one rank sends for one step (and the write-backs that the step's plan asks of it): a stretch of its staging.
@@ -111,6 +111,8 @@ class Segment {
   RowDestination* plan_leave(int rank, std::int64_t step);
   std::int64_t* plan_target(int rank, std::int64_t step);
   std::int64_t& plan_published(int rank, std::int64_t step);
+  std::int64_t* plan_evicted(int rank, std::int64_t step);  // with evicts_in_flight, as the next one
+  std::int64_t& plan_first_in_flight(int rank, std::int64_t step);
   std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
   WriteBack& request(int rank, std::uint64_t sequence) { return *requests(rank, sequence).begin(); }
   // The cell of that request and those behind it, as far as the ring's end.

@@ -19,9 +19,9 @@ inline bool is_hit(const StepPlan& plan, std::size_t i, std::int32_t cache_slots
 }
 
 // Of its rows those that are read in the cache, and in slots of values in flight; that stay on the device, and of them
-// those in such slots; and that leave as gradients.
+// those in such slots; that leave as gradients; and rows that it puts out of the cache.
 struct StepCounts {
-  std::int64_t hits, in_flight, kept, staying, gradients;
+  std::int64_t hits, in_flight, kept, staying, gradients, evicted;
 
   static StepCounts of(const StepPlan& plan, std::int64_t cache_slots) {
     // In 32 bits, of which compilers make the fastest code.
@@ -35,7 +35,8 @@ struct StepCounts {
             count([&](std::size_t i) { return plan.source[i] > slots; }),
             count([&](std::size_t i) { return plan.leave[i] == RowDestination::kCache; }),
             count([&](std::size_t i) { return stays_in_flight(plan, i, cache_slots); }),
-            count([&](std::size_t i) { return plan.leave[i] == RowDestination::kGradient; })};
+            count([&](std::size_t i) { return plan.leave[i] == RowDestination::kGradient; }),
+            plan.evicted.empty() ? 0 : count([&](std::size_t i) { return plan.evicted[i] >= 0; })};
   }
 };
 

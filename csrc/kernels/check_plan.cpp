@@ -58,9 +58,19 @@ void check_writes(const RowMemory& memory, const MemoryExtent& extent, const Row
 
 void check_returns(const MemoryExtent& extent, const RowReturns& returns) {
   for (std::int64_t u = 0; u < returns.count; ++u) {
-    if (returns.leave[u] != returns.wanted) continue;
-    require(within(returns.rows[u], extent.host_rows), u, "returns to a row outside the table");
-    require(within(returns.target[u], extent.slots), u, "returns from a slot outside the cache");
+    if (returns.leave[u] != returns.wanted && !returns.evictions.has(u)) continue;
+    const RowReturns::Way way = returns.of(u);
+    require(within(way.row, extent.host_rows), u, "returns to a row outside the table");
+    require(within(way.slot, extent.slots), u, "returns from a slot outside the cache");
+  }
+}
+
+void check_evictions(const MemoryExtent& extent, const RowEvictions& evictions, const std::int64_t* target,
+                     std::int64_t count) {
+  for (std::int64_t u = 0; u < count; ++u) {
+    if (!evictions.has(u)) continue;
+    require(within(target[u], extent.slots), u, "puts out what lies outside the cache");
+    require(within(evictions.slot(u), extent.slots), u, "puts a row aside outside the cache");
   }
 }
 

@@ -19,6 +19,8 @@ void check_reads(const RowMemory& memory, const MemoryExtent& extent, const RowR
 void check_writes(const RowMemory& memory, const MemoryExtent& extent, const RowWrites& writes,
                   const StepGradients& gradients);
 void check_returns(const MemoryExtent& extent, const RowReturns& returns);
+void check_evictions(const MemoryExtent& extent, const RowEvictions& evictions, const std::int64_t* target,
+                     std::int64_t count);
 void check_write_backs(const RowMemory& memory, const MemoryExtent& extent, const WriteBack* write_backs,
                        std::int64_t count);
 // offset: (rows + 1,) ascending from 0 to at most occurrences; order: null or numbers in [0, values).

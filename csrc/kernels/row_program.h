@@ -90,14 +90,33 @@ struct RowWrites {
   FRUGAL_HOST_DEVICE bool pads(std::int64_t u) const { return used && u >= *used; }
 };
 
+// Rows that a step puts out of the cache (StepPlan::evicted), which wait in slots for values in flight.
+struct RowEvictions {
+  const std::int64_t* rows = nullptr;   // by the row that takes the place, -1: none; null: there are none at all
+  const std::int64_t* first = nullptr;  // (1,) the slot of the first one
+
+  FRUGAL_HOST_DEVICE bool has(std::int64_t u) const { return rows != nullptr && rows[u] >= 0; }
+  FRUGAL_HOST_DEVICE std::int64_t slot(std::int64_t u) const { return *first + u; }
+};
+
 // Rows of a step whose records go from cache slots to their host rows: target is the slot of those that leave so
-// (`wanted`: RowDestination::kInFlight or kHandedOver).
+// (`wanted`: RowDestination::kInFlight or kHandedOver). With them go those that the step puts out.
 struct RowReturns {
   const std::int64_t* rows;
   const RowDestination* leave;
   const std::int64_t* target;
   std::int64_t count;
   RowDestination wanted = RowDestination::kInFlight;
+  RowEvictions evictions = {};
+
+  struct Way {
+    std::int64_t row, slot;  // slot < 0: it does not go
+  };
+  FRUGAL_HOST_DEVICE Way of(std::int64_t u) const {
+    if (leave[u] == wanted) return {rows[u], target[u]};
+    if (evictions.has(u)) return {evictions.rows[u], evictions.slot(u)};
+    return {0, -1};
+  }
 };
 
 // Records of a step for the ids that asked for them: id i has record inverse[i], or zeros where there is no row of that

@@ -26,8 +26,9 @@ NO_OCCURRENCES = np.empty(0, np.int32)
 
 class Plan(NamedTuple):
     """rows (n,) int64; where an engine plans also source int32, leave uint8 and target int64, each (n,), and published
-    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. Arrays of the
-    host or tensors of a device.
+    (1,) int64, what its counter says after the step: see csrc/engine/plan.h. step (1,) int64: its number. evicted (n,) int64
+    and first_in_flight (1,) int64: the rows that the step puts out of a cache, and where they wait, if they leave with it.
+    Arrays of the host or tensors of a device.
     """
 
     rows: object
@@ -36,10 +37,13 @@ class Plan(NamedTuple):
     target: object = None
     published: object = None
     step: object = None
+    evicted: object = None
+    first_in_flight: object = None
 
     def cut(self, count: int) -> "Plan":
         """Of the first `count` rows."""
-        return self._replace(**{name: getattr(self, name)[:count] for name in ("rows", "source", "leave", "target")})
+        by_row = ["rows", "source", "leave", "target"] + ["evicted"] * (self.evicted is not None)
+        return self._replace(**{name: getattr(self, name)[:count] for name in by_row})
 
 
 class PlanMemory(NamedTuple):

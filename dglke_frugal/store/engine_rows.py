@@ -20,7 +20,7 @@ from .device_rows import NO_OCCURRENCES, STEPS_ON_DEVICE, DeviceRows, Plan, Plan
 from .flush_config import SMALL_TABLE
 from .half_embeddings import Rounding
 from .plan_kernels import (FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes,
-                           pack_host_rows, prepare_arrival, prepare_return, write_back_rows)
+                           pack_host_rows, prepare_arrival, prepare_return, prepare_set_aside, write_back_rows)
 from .plans_ahead import PlansAhead
 
 STEPS_IN_FLIGHT = 3  # that the host may enqueue beyond the one that the device runs
@@ -193,10 +193,15 @@ class DirectWriteRows(MappedRows):
                                self._crossing(), self.state, self.table.element)
 
     def _gather(self, plan, records, part="cache"):
-        return super()._gather(plan, records, part)
+        gather = super()._gather(plan, records, part)
+        if plan.evicted is None:
+            return gather
+        # Behind it, since it still reads what the slots for values in flight have had.
+        return [*gather, prepare_set_aside(self.dim, self.cache, plan.target, plan.evicted, plan.first_in_flight,
+                                           self.state)]
 
     def reads(self, plan):
-        if self.rounding:
+        if self.rounding or plan.evicted is not None:
             return None
         return self.dim, self.cache, self.cache, plan.rows, plan.source, "cache"
 
@@ -215,8 +220,9 @@ class DirectWriteRows(MappedRows):
 
     def _return(self, plan, wanted, crossing, *publication):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
+        evictions = {} if plan.evicted is None else {"evicted": plan.evicted, "first_in_flight": plan.first_in_flight}
         return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
-                              self.state, wanted, *publication)
+                              self.state, wanted, *publication, **evictions)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""
@@ -270,6 +276,8 @@ class CopiedRows(EngineRows):
 
     def _amend(self, plan):
         rows, source, leave, target = self._port.plan(self._step)
+        if plan.evicted is not None:
+            self._put_out(plan.evicted[: len(rows)], target)
         count, gradients = len(rows), self._gradients.popleft()
         # Values in flight are at home, also those that would stay: here a step begins when the one before has ended.
         stays = (leave == TO_CACHE) & (target > self.scratch)
@@ -300,7 +308,17 @@ class CopiedRows(EngineRows):
     def _staging(self):
         return self._outbox.view(-1)
 
+    def _put_out(self, evicted, slots):
+        """Bring home the rows that the running step puts out, before it takes their slots."""
+        gone = np.flatnonzero(evicted >= 0)
+        rows = evicted[gone]
+        self._bring_home(_as_records(rows, slots[gone], np.full(len(gone), TO_HOST_ROW), rows))
+
     def _serve(self, write_backs):
+        self._bring_home(write_backs)
+        self._port.publish_write_backs(len(write_backs))
+
+    def _bring_home(self, write_backs: np.ndarray) -> None:
         for first in range(0, len(write_backs), len(self._outbox)):
             part = write_backs[first : first + len(self._outbox)].copy()
             leaving = part["leave"].copy(), part["target"].copy()
@@ -313,7 +331,6 @@ class CopiedRows(EngineRows):
 
             self.device.submit(work)
             self._take(*leaving)
-        self._port.publish_write_backs(len(write_backs))
 
     def _finish(self, step, event):
         self._take(*self._leaving)

@@ -29,7 +29,8 @@ class FlushConfig:
     that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
     poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
     behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if one of the
-    next steps uses its row again, which costs the planner a look at each row of a step. meets: the ranks' devices meet in each step
+    next steps uses its row again, which costs the planner a look at each row of a step. evicts_in_flight: what a cache puts out
+    leaves from such a slot, too, with the step that puts it out. meets: the ranks' devices meet in each step
     (meeting_rows.py), instead of waiting at gates; value_path is then "host_row", mode "p2f" and host_read "uva".
     carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and their tables are parts of one.
     """
@@ -51,6 +52,7 @@ class FlushConfig:
     poll_microseconds: int = 0
     in_flight_steps: int = 0
     keeps_reused: bool = False
+    evicts_in_flight: bool = False
     meets: bool = False
     carried: bool = False
 

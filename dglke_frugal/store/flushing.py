@@ -135,13 +135,14 @@ class FlushedRows(RankRows):
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
             in_flight = 0 if config.host_read == "copy" else STEPS_ON_DEVICE  # copies find all values at home
         keeps = config.keeps_reused and in_flight > 0
+        evicts = in_flight > 0 and config.policy != "static" and not (config.carried or config.meets)
         horizon = config.lookahead - 1 if config.policy == "next_use" else min(in_flight, config.lookahead - 1) * keeps
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
         for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
-                             keeps_reused=keeps, horizon=horizon)
+                             keeps_reused=keeps, evicts_in_flight=evicts, horizon=horizon)
         noise = (rounding.seed, rounding.table) if rounding else ()
         self._engine = _native.Engine(table.records, table.dim, table.state_floats,
                                       update or _native.RowAdagradUpdate(learning_rate), caches, for_engine,

@@ -12,11 +12,12 @@ import numpy as np
 
 from .. import _native
 from .._native import (gather_rows, pack_host_rows, prepare_arrival, prepare_gather, prepare_publish, prepare_return,
-                       prepare_update, segment_sums, write_back_rows)
+                       prepare_set_aside, prepare_update, segment_sums, write_back_rows)
 
 __all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "IN_FLIGHT", "HANDED_OVER",
            "WRITE_BACK", "as_bytes", "gather_rows", "pack_host_rows", "prepare_arrival", "prepare_gather",
-           "prepare_publish", "prepare_return", "prepare_update", "segment_sums", "update_tables", "with_squares", "write_back_rows"]
+           "prepare_publish", "prepare_return", "prepare_set_aside", "prepare_update", "segment_sums", "update_tables",
+           "with_squares", "write_back_rows"]
 
 FROM_HOST = -1  # source of a row that is read from host memory
 TO_CACHE, TO_VALUE, TO_GRADIENT, TO_HOST_ROW, IN_FLIGHT, HANDED_OVER = range(6)

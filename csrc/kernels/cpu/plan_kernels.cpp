@@ -73,10 +73,21 @@ void spread(const RowSpread& spread, float* out) {
 
 void return_rows(const RowMemory& memory, const RowReturns& returns) {
   default_pool().parallel_for(returns.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u) {
+      const RowReturns::Way way = returns.of(u);
+      if (way.slot >= 0)
+        std::copy_n(memory.cache + way.slot * memory.stride, memory.record_floats(),
+                    memory.host_rows + way.row * memory.stride);
+    }
+  });
+}
+
+void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count) {
+  default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u)
-      if (returns.leave[u] == returns.wanted)
-        std::copy_n(memory.cache + returns.target[u] * memory.stride, memory.record_floats(),
-                    memory.host_rows + returns.rows[u] * memory.stride);
+      if (evictions.has(u))
+        std::copy_n(memory.cache + target[u] * memory.stride, memory.record_floats(),
+                    memory.cache + evictions.slot(u) * memory.stride);
   });
 }
 

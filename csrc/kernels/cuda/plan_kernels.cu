@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kMostThreads)
   move_rows(
       by, returns.count, gridDim.x, 1, static_cast<int>(memory.record_floats() / 4),
       [&](std::int64_t u) {
-        const bool is_wanted = returns.leave[u] == returns.wanted;
-        return is_wanted ? Wanted{returns.rows[u], returns.target[u]} : Wanted{0, -1};
+        const RowReturns::Way way = returns.of(u);
+        return Wanted{way.row, way.slot};
       },
       [&](const Wanted& wanted, int, const Word*& from, float*& to) {
         from = reinterpret_cast<const Word*>(memory.cache + wanted.place * memory.stride);
@@ -60,6 +60,18 @@ __global__ void __launch_bounds__(kMostThreads)
       });
   if (publication.counter != nullptr && is_last_block(publication.turn) && threadIdx.x == 0)
     store_counter(publication.counter, publication.value);
+}
+
+// `lanes` threads per row.
+__global__ void __launch_bounds__(kThreads)
+    set_aside_kernel(RowMemory memory, RowEvictions evictions, const std::int64_t* target, std::int64_t count, int lanes) {
+  const int lane = threadIdx.x % lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * (kThreads / lanes);
+  for (std::int64_t u = static_cast<std::int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; u < count;
+       u += step)
+    if (evictions.has(u))
+      copy_record(memory.cache + evictions.slot(u) * memory.stride, memory.cache + target[u] * memory.stride, memory,
+                  lane, lanes);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -121,6 +133,15 @@ void return_rows(const RowMemory& memory, const RowReturns& returns, const Launc
   const auto kernel = moved.awaits ? return_kernel<true> : return_kernel<false>;
   kernel<<<moved.blocks, threads, bytes, stream_of(launch)>>>(memory, returns, publication, by);
   cuda_check(cudaGetLastError(), "launching the return of " + std::to_string(returns.count) + " rows");
+}
+
+void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
+               const Launch& launch) {
+  if (count == 0) return;
+  const int lanes = lanes_of(memory);
+  set_aside_kernel<<<blocks_for(count, lanes, kAllBlocks), kThreads, 0, stream_of(launch)>>>(memory, evictions, target,
+                                                                                       count, lanes);
+  cuda_check(cudaGetLastError(), "launching what puts out some of " + std::to_string(count) + " rows");
 }
 
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch) {

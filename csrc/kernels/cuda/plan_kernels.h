@@ -51,6 +51,8 @@ struct Publication {
 void gather(const RowMemory& memory, const RowReads& reads, float* records, const Launch& launch);
 void return_rows(const RowMemory& memory, const RowReturns& returns, const Launch& launch,
                  const Publication& publication = {});
+void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std::int64_t* target, std::int64_t count,
+               const Launch& launch);
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count, const Launch& launch);
 
 // out (count, spread.dim): each id's row of the step.

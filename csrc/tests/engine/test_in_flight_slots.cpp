@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "cache/named_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 
@@ -20,7 +22,7 @@ constexpr int kSteps = 150, kInFlight = 3;
 struct Setting {
   std::int64_t rows = 40, max_rows = 12, slots = 8;
   int ranks = 1, lookahead = 3, threads = 1, horizon = 0;
-  bool keeps_reused = false;
+  bool keeps_reused = false, evicts_in_flight = false;
   std::shared_ptr<CachePolicy> policy;
 };
 
@@ -48,6 +50,7 @@ Setting random_setting(std::uint64_t seed) {
       setting.policy = std::make_shared<ReuseWindow>(setting.slots, std::max(1, setting.horizon));
   }
   setting.keeps_reused = seed % 3 > 0;
+  setting.evicts_in_flight = seed / 4 % 2 > 0;
   const int ahead = std::min(static_cast<int>(random() % 5), setting.lookahead - 1);
   if (setting.keeps_reused) setting.horizon = std::max(setting.horizon, ahead);
   return setting;
@@ -75,6 +78,7 @@ class Machine {
   std::int64_t steps() const { return steps_; }
   std::int64_t stayed() const { return stayed_; }
   std::int64_t departed() const { return departed_; }
+  std::int64_t evicted() const { return evicted_; }
 
   void run(const std::vector<std::int64_t>& rows) {
     const std::int64_t step = steps_++;
@@ -89,6 +93,7 @@ class Machine {
     for (std::size_t i = 0; i < rows.size(); ++i)
       EXPECT_EQ(plan.source[i] == kFromHost ? home(rows[i]) : memory_.at(plan.source[i]), newest_[rows[i]])
           << "row " << rows[i] << " in step " << step;
+    put_out(step, plan);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       memory_[plan.target[i]] = newest_[rows[i]] = step + 1;
       if (plan.leave[i] == RowDestination::kInFlight) {
@@ -128,9 +133,30 @@ class Machine {
     }
   }
 
+  // Rows that leave the cache with the step, from slots in flight that its own rows do not need.
+  void put_out(std::int64_t step, const StepPlan& plan) {
+    EXPECT_EQ(plan.evicted.size(), setting_.evicts_in_flight && setting_.policy ? plan.rows.size() : 0);
+    for (std::size_t i = 0; i < plan.evicted.size(); ++i) {
+      if (plan.evicted[i] < 0) continue;
+      EXPECT_LT(plan.target[i], setting_.slots);
+      const std::int64_t slot = first_in_flight(step) + static_cast<std::int64_t>(i);
+      memory_[slot] = memory_.at(plan.target[i]);
+      left_.push_back({step, plan.evicted[i], slot});
+      ++evicted_;
+    }
+  }
+
+  std::int64_t first_in_flight(std::int64_t step) {
+    std::int64_t first;
+    std::memcpy(&first, port_.plan_cell(step).data() + port_.plan_fields().first_in_flight, sizeof(first));
+    EXPECT_EQ(first, setting_.slots + 1 + step % kInFlight * setting_.max_rows);
+    return first;
+  }
+
   // Behind all departures but the last step's.
   void serve_write_backs(std::int64_t step) {
     for (auto requests = port_.write_backs(step); !requests.empty(); requests = port_.write_backs(step)) {
+      EXPECT_FALSE(setting_.evicts_in_flight);
       depart(step - 2);
       for (const WriteBack& request : requests) home(request.row) = memory_.at(request.slot);
       port_.publish_write_backs(static_cast<std::int64_t>(requests.size()));
@@ -152,20 +178,21 @@ class Machine {
       EXPECT_EQ(at(fields.source, i, std::int32_t{}), setting_.slots);
       EXPECT_EQ(at(fields.leave, i, RowDestination{}), RowDestination::kCache);
       EXPECT_EQ(at(fields.target, i, std::int64_t{}), setting_.slots);
+      EXPECT_EQ(fields.evicted < 0 ? -1 : at(fields.evicted, i, std::int64_t{}), -1);
     }
   }
 
   RankPort& port_;
   const Setting setting_;
   std::mt19937_64 random_;
-  std::int64_t steps_ = 0, stayed_ = 0, departed_ = 0;  // the latter: rows, of all steps
+  std::int64_t steps_ = 0, stayed_ = 0, departed_ = 0, evicted_ = 0;  // all but the first: rows, of all steps
   std::vector<std::int64_t> home_;                       // versions of host rows
   std::map<std::int64_t, std::int64_t> memory_, newest_;  // versions by slot; the true ones by row
   std::deque<Left> left_;                                // on their way, in order
 };
 
 struct Rows {
-  std::int64_t stayed, departed;
+  std::int64_t stayed, departed, evicted;
 };
 
 // Ranks run the same steps one after the other, or some of them ahead of others. Returns what became of a rank's rows.
@@ -179,6 +206,7 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   config.planner_threads = setting.threads;
   config.horizon = setting.horizon;
   config.keeps_reused = setting.keeps_reused;
+  config.evicts_in_flight = setting.evicts_in_flight;
   config.value_path = ValuePath::kHostRow;
   config.in_flight_steps = kInFlight;
   config.layout = layout;
@@ -201,15 +229,36 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
     if (machines[r].steps() < registered[r]) machines[r].run(steps[static_cast<std::size_t>(machines[r].steps())]);
   }
   for (Machine& machine : machines) machine.drain();
-  return {machines[0].stayed(), machines[0].departed()};
+  const std::int64_t sent = engine.statistics().ranks[0].write_backs_sent;
+  EXPECT_EQ(setting.evicts_in_flight ? sent : 0, machines[0].evicted());
+  return {machines[0].stayed(), machines[0].departed(), machines[0].evicted()};
 }
 
 TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
+  std::int64_t evicted = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Setting setting = random_setting(seed);
-    train(setting, random_steps(setting, seed), seed);
+    evicted += train(setting, random_steps(setting, seed), seed).evicted;
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
+  EXPECT_GT(evicted, 1000);
+}
+
+// Of policies in parts, by threads.
+TEST(InFlightSlots, RowsThatLargeCachesPutOutLeaveWithTheStep) {
+  Setting setting;
+  setting.rows = 9000;
+  setting.max_rows = 5000;
+  setting.slots = 1000;
+  setting.evicts_in_flight = true;
+  for (const int threads : {1, 3})
+    for (const char* name : {"lru", "lfu", "next_use"}) {
+      setting.threads = threads;
+      setting.horizon = std::string(name) == "next_use" ? setting.lookahead - 1 : 0;
+      setting.policy = make_named_policy(name, setting.rows, setting.slots, 4);
+      EXPECT_GT(train(setting, random_steps(setting, 5), 5).evicted, 1000) << name;
+      ASSERT_FALSE(HasFailure()) << name;
+    }
 }
 
 TEST(InFlightSlots, RowsThatThreadsLookUp) {
@@ -239,7 +288,7 @@ TEST(InFlightSlots, ValuesStayUntilTheirRowIsUsedAgain) {
     setting.keeps_reused = true;
     setting.horizon = horizon;
     const auto steps = random_steps(setting, 7);
-    Rows expected{};
+    Rows expected{};  // without a cache
     for (std::size_t step = 0; step < steps.size(); ++step)
       for (const std::int64_t row : steps[step]) {
         bool again = false;
