@@ -5,8 +5,8 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    pack_host_rows, prepare_publish, segment_sums, update_tables, write_back_rows,
+    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
+    pack_host_rows, prepare_publish, prepare_return, prepare_set_aside, segment_sums, update_tables, write_back_rows,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -170,6 +170,48 @@ def test_write_back_copies_whole_records(machine, dim):
         np.testing.assert_array_equal(place[: dim + 1], cache[one["slot"], : dim + 1])
         expected[one["row"]] = expected[one["row"]] if i % 2 else table.records[one["row"]]
     np.testing.assert_array_equal(table.records, expected)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_rows_that_a_step_puts_out_go_home_with_it(machine, dim):
+    rng = np.random.default_rng(dim)
+    table, used = random_table(dim, rng), SLOTS // 2
+    cache, rows = random_cache(table, rng), rng.permutation(ROWS)
+    leave = np.where(rng.random(used) < 0.5, TO_CACHE, IN_FLIGHT).astype(np.uint8)
+    target = np.where(leave == TO_CACHE, rng.permutation(used), used + np.arange(used))
+    gone = np.flatnonzero((leave == TO_CACHE) & (rng.random(used) < 0.5))
+    evicted = np.full(used, -1)
+    evicted[gone] = rows[used : used + len(gone)]
+    expected, home = cache.copy(), table.records.copy()
+    expected[used + gone] = cache[target[gone]]
+    home[evicted[gone]] = expected[used + gone]
+    flying = leave == IN_FLIGHT
+    home[rows[:used][flying]] = expected[target[flying]]
+
+    device_cache, device_target, device_evicted = machine.put(cache), machine.put(target), machine.put(evicted)
+    first = machine.put(np.array([used]))
+    prepare_set_aside(dim, device_cache, device_target, device_evicted, first)(used, machine.stream)
+    np.testing.assert_array_equal(machine.get(device_cache), expected)
+    host = machine.shared(table)
+    prepare_return(dim, host, device_cache, machine.put(rows[:used]), machine.put(leave), device_target, evicted=device_evicted,
+                   first_in_flight=first)(used, machine.stream)
+    machine.get(device_cache)
+    np.testing.assert_array_equal(table.records, home)
+
+
+def test_rows_put_out_to_nowhere_are_refused():
+    table = random_table(7, np.random.default_rng(0))
+    cache, ids = np.zeros((4, table.stride), np.float32), np.array([0, 1])
+    for target, evicted, first, sentence in (([4, 0], [5, -1], 2, "puts out"), ([0, 1], [-1, 5], 3, "aside")):
+        with pytest.raises(IndexError, match=f"row .*{sentence}"):
+            prepare_set_aside(7, cache, np.array(target), np.array(evicted), np.array([first]))(2)
+    for evicted, first, sentence in ((ROWS, 2, "outside the table"), (5, 4, "outside the cache")):
+        with pytest.raises(IndexError, match=sentence):
+            prepare_return(7, table.records, cache, ids, np.zeros(2, np.uint8), ids, evicted=np.array([evicted, -1]),
+                           first_in_flight=np.array([first]))(2)
+    with pytest.raises(ValueError, match="an evicted row"):
+        prepare_set_aside(7, cache, ids, ids[:1], np.array([2]))
+    assert (cache == 0).all()
 
 
 def test_offsets_go_beyond_32_bits(machine):

@@ -1,6 +1,7 @@
 // Rows that cross the bus beside the computation, to the host and from there: kernels, run on a CPU, against the CPU's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -45,6 +46,53 @@ TEST(EmulatedReturns, StoreTheWantedRowsAndNoOthers) {
           ASSERT_NE(found, table);
         }
       }
+    }
+}
+
+// Behind the cache of `count` slots are as many for values in flight: rows are put out of one into the other, and go home.
+TEST(EmulatedReturns, TakeWithThemWhatTheStepPutsOut) {
+  std::mt19937 random(5);
+  for (const std::int64_t dim : {1, 30, 150, 400})
+    for (const std::int64_t count : {1, 31, 700}) {
+      const std::int64_t stride = (dim + 4) / 4 * 4;
+      std::vector<float> slots(2 * count * stride), table(3 * count * stride, -1.0f);
+      for (float& value : slots) value = static_cast<float>(random() % 1000);
+      std::vector<std::int64_t> rows(count), target(count), evicted(count);
+      std::vector<RowDestination> leave(count);
+      for (std::int64_t u = 0; u < count; ++u) {
+        rows[u] = u;
+        const bool stays = random() % 3 > 0;
+        leave[u] = stays ? RowDestination::kCache : RowDestination::kInFlight;
+        target[u] = stays ? count - 1 - u : count + u;
+        evicted[u] = stays && random() % 2 == 0 ? 3 * count - 1 - u : -1;
+      }
+      const RowEvictions evictions{evicted.data(), &count};
+      std::vector<float> aside = slots, expected = slots;
+      for (std::int64_t u = 0; u < count; ++u)
+        for (std::int64_t i = 0; evicted[u] >= 0 && i < stride; ++i)
+          expected[(count + u) * stride + i] = slots[target[u] * stride + i];
+      RowMemory memory{dim, stride, table.data(), aside.data()};
+      cuda::set_aside(memory, evictions, target.data(), count, {});
+      ASSERT_EQ(aside, expected) << dim << " floats, " << count << " rows";
+      aside = slots;
+      cpu::set_aside(memory, evictions, target.data(), count);
+      ASSERT_EQ(aside, expected);
+      const RowReturns returns{rows.data(), leave.data(), target.data(), count, RowDestination::kInFlight, evictions};
+      std::vector<float> home = table;
+      for (std::int64_t u = 0; u < count; ++u) {
+        const std::int64_t row = evicted[u] >= 0 ? evicted[u] : leave[u] == RowDestination::kInFlight ? u : -1;
+        if (row >= 0) std::copy_n(aside.begin() + (count + u) * stride, stride, home.begin() + row * stride);
+      }
+      for (const cuda::Crossing crossing : kCrossings) {
+        std::vector<float> found = table;
+        memory.host_rows = found.data();
+        cuda::return_rows(memory, returns, {0, crossing});
+        ASSERT_EQ(found, home) << dim << " floats, " << count << " rows, crossing " << static_cast<int>(crossing);
+      }
+      std::vector<float> found = table;
+      memory.host_rows = found.data();
+      cpu::return_rows(memory, returns);
+      ASSERT_EQ(found, home);
     }
 }
 
