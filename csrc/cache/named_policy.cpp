@@ -10,7 +10,7 @@
 namespace frugal {
 namespace {
 
-constexpr std::int64_t kLeastSlots = 1024;  // of a part: smaller caches are soon decided, and see more as a whole
+constexpr std::int64_t kLeastSlots = 128;  // of a part: some sets of rows that compete
 constexpr int kMostParts = 4;               // as many as a planner has threads
 
 template <class Policy, class... More>

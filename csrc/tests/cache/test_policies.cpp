@@ -177,7 +177,7 @@ TEST(PartedPolicy, RefusesNumbersThatAreNoneOfParts) {
 
 TEST(PartedPolicy, OnlyLargeCachesAreInParts) {
   EXPECT_EQ(make_named_policy("lfu", 100'000, 5'000)->parts(), 4);
-  EXPECT_EQ(make_named_policy("lfu", 100'000, 2'000)->parts(), 1);
+  EXPECT_EQ(make_named_policy("lfu", 100'000, 500)->parts(), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Evictions, PolicyTest, testing::ValuesIn(kNames));
