@@ -180,11 +180,9 @@ void bind_cache(nb::module_& module) {
             new (self) DigestIndex(capacity, policy_named(policy));
           },
           "capacity"_a, "policy"_a);
-  module.def(
-      "named_cache_policy",
-      [](const std::string& name, std::int64_t rows, std::int64_t slots) { return make_named_policy(name, rows, slots); },
-      "name"_a, "rows"_a, "slots"_a,
-             "The CachePolicy lru, lfu, epoch_lru, epoch_lfu or next_use, for a cache of `slots` of a table's `rows`.");
+  module.def("named_cache_policy", &make_named_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
+             "The CachePolicy lru, lfu, epoch_lru, epoch_lfu or next_use, for a cache of `slots` of a table's `rows`, in "
+             "`parts` that share nothing (0: as many as pay).");
   module.def(
       "replay_cache", &replay_cache, "policy"_a, "row_count"_a, "slots"_a, "hot_rows"_a, "offsets"_a, "rows"_a,
       "horizon"_a, "measured_from"_a,

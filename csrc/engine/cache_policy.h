@@ -1,10 +1,10 @@
 // Which rows a rank's cache takes in and which it gives up. One policy object per rank.
 //
 // The engine's planner is the only caller, in the order of steps and ahead of them, of each part from one thread at a
-// time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a policy only says which
-// slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each row it reads), so
-// each eviction becomes a write-back. Whatever a policy answers, the trained table has the same bits; only speed depends
-// on it.
+// time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a
+// policy only says which slot comes next, and keeps what it needs for that. Every cached row is dirty (a step writes each
+// row it reads), so whatever is evicted goes home. Whatever a policy answers, the trained table has the same bits; only
+// speed depends on it.
 //
 // Calls for one step t: first touch() for every row of t that this cache holds and keeps, then release() for those that
 // leave because another rank reads them, then admit() for every row of t that this rank alone uses and reads from host,

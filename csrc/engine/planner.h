@@ -55,6 +55,7 @@ class Planner {
     std::int32_t place;
     std::int64_t evicted;  // the row that lay there; -1: none did
   };
+  // A write-back.
   struct Leaving {
     WriteBack request;
     std::int64_t due, position;
@@ -68,7 +69,6 @@ class Planner {
     std::vector<User> candidates;      // rows that a cache may take in
     std::vector<Admitted> admitted;    // those of them that it takes in
     std::vector<Leaving> leaving, waiting;  // write-backs, and those for which steps have still to run
-    std::uint64_t first_request = 0;        // the number of the first one that is leaving
     std::exception_ptr error;
 
     // Those of a list of indices whose rows are of this part, until the next call.
@@ -130,7 +130,6 @@ class Planner {
   void write_back(Share& share, std::int32_t rank, std::int32_t place, std::int64_t due) FRUGAL_REQUIRES(thread_);
   void request_write_backs() FRUGAL_REQUIRES(thread_);
   void request(std::span<const Leaving> leaving) FRUGAL_REQUIRES(thread_);
-  void request_of_parts() FRUGAL_REQUIRES(thread_);
   void send_value(std::int32_t rank, std::int64_t index) FRUGAL_REQUIRES(thread_);
   void send_gradients(std::int64_t row, std::span<const User> users) FRUGAL_REQUIRES(thread_);
   void stage_gradients(std::span<const User> users) FRUGAL_REQUIRES(thread_);

@@ -35,31 +35,8 @@ void Planner::request_write_backs() {
   for (const Share& share : std::span(shares_).subspan(1))
     waiting.insert(waiting.end(), share.waiting.begin(), share.waiting.end());
   std::ranges::stable_sort(waiting, {}, [](const Leaving& leaving) { return leaving.request.after; });
-  if (plans_as_found_)
-    request_of_parts();
-  else
-    request(shares_[0].leaving);
+  for (const Share& share : shares_) request(share.leaving);
   request(waiting);
-}
-
-// By threads: these are many.
-void Planner::request_of_parts() {
-  Part& mine = part(0);
-  for (Share& share : shares_) {
-    share.first_request = mine.requested;
-    mine.requested += share.leaving.size();
-  }
-  Segment* const segment = segment_.get();  // for the threads, while this one waits for them
-  in_tasks(std::ssize(shares_), [segment, shares = shares_.data()](std::int64_t s) {
-    std::uint64_t sequence = shares[s].first_request;
-    for (std::span<const Leaving> left = shares[s].leaving; !left.empty();) {
-      const std::span<WriteBack> cells = segment->requests(0, sequence);
-      const std::size_t count = std::min(cells.size(), left.size());
-      std::ranges::transform(left.first(count), cells.begin(), &Leaving::request);
-      left = left.subspan(count);
-      sequence += count;
-    }
-  });
 }
 
 void Planner::request(std::span<const Leaving> leaving) {

@@ -246,12 +246,13 @@ StepCounts& Segment::counts(int rank, std::int64_t step) {
 }
 StepPlan Segment::plan(int rank, std::int64_t step) {
   const auto count = static_cast<std::size_t>(inbox_count(rank, step));
+  const bool evicts = shape().evicts_in_flight;
   return {step,
           {inbox_rows(rank, step), count},
           {plan_source(rank, step), count},
           {plan_leave(rank, step), count},
           {plan_target(rank, step), count},
-          {shape().evicts_in_flight ? plan_evicted(rank, step) : nullptr, shape().evicts_in_flight ? count : 0}};
+          evicts ? std::span<const std::int64_t>(plan_evicted(rank, step), count) : std::span<const std::int64_t>()};
 }
 char* Segment::plan_cell(int rank, std::int64_t step) {
   return in_plan<char>(rank, layout_->plans) + step % shape().window * shape().plan().bytes;

@@ -220,9 +220,9 @@ class DirectWriteRows(MappedRows):
 
     def _return(self, plan, wanted, crossing, *publication):
         """A kernel that brings home the rows of the plan that leave as `wanted`."""
-        evictions = {} if plan.evicted is None else {"evicted": plan.evicted, "first_in_flight": plan.first_in_flight}
         return prepare_return(self.dim, self.table.records, self.cache, plan.rows, plan.leave, plan.target, crossing,
-                              self.state, wanted, *publication, **evictions)
+                              self.state, wanted, *publication, evicted=plan.evicted,
+                              first_in_flight=plan.first_in_flight)
 
     def wait(self):
         """For nothing: no gate stands before reads that follow stores."""

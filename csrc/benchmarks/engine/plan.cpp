@@ -118,7 +118,8 @@ int main(int argc, char** argv) {
   config.rows = rows;
   config.host_rows = table.data();
   config.max_rows_per_step = max_rows;
-  config.in_flight_steps = 3;  // as with a device
+  config.in_flight_steps = 3;       // as with a device
+  config.evicts_in_flight = !meets;  // likewise
   config.update = std::make_shared<RowAdagradUpdate>(0.1f);
   for (int plan = 0; plan < plans; ++plan) config.caches.push_back(make_policy(policy, rows, hot));
   config.horizon = config.caches[0]->wants_next_use() ? config.lookahead - 1 : 0;
