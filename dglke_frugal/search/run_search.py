@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from ..errors import InputError
 from ..training.lock import held
@@ -20,6 +20,7 @@ from .trial_process import TrialProcess
 
 POLL_SECONDS = 0.2
 MOST_FAILURES = 3  # without any trial that did not fail
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ def run_search(config: SearchConfig, space: Space) -> Study:
         study = _open(config, space)
         if study.tried:
             print(f"{config.out} has {len(study.tried)} trials already", flush=True)
-        with _terminated_as_interrupted():
-            _Search(config, space, study).carry_out()
+        ending = _Ending()
+        with ending.listening():
+            _Search(config, space, study, ending).carry_out()
         write_results(config.out, space, study)
     return study
 
@@ -77,9 +79,44 @@ def _open(config: SearchConfig, space: Space) -> Study:
     return Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
 
 
+class _Ending:
+    """Whether a signal has asked the search to end, which it does between two looks at its trials.
+
+    In the middle of a write to the journal an exception would leave optuna's lock behind, for which the next write
+    waits half a minute. A second signal raises at once.
+    """
+
+    def __init__(self) -> None:
+        self._asked: Optional[int] = None
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        try:
+            before = {number: signal.signal(number, self._ask) for number in SIGNALS}
+        except ValueError:  # not in the main thread
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, number: int, _) -> None:
+        again, self._asked = self._asked is not None, number
+        if again:
+            self.look()
+
+    def look(self) -> None:
+        """Raises KeyboardInterrupt on SIGINT, SystemExit with a shell's exit code on SIGTERM and SIGHUP."""
+        if self._asked == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._asked is not None:
+            raise SystemExit(128 + self._asked)
+
+
 class _Search:
-    def __init__(self, config: SearchConfig, space: Space, study: Study):
-        self._config, self._space, self._study = config, space, study
+    def __init__(self, config: SearchConfig, space: Space, study: Study, ending: _Ending):
+        self._config, self._space, self._study, self._ending = config, space, study, ending
         self._running: Dict[int, tuple] = {}  # by number: the optuna.Trial, its process
         self._threads = max(1, len(os.sched_getaffinity(0)) // config.parallel)
 
@@ -94,6 +131,7 @@ class _Search:
                 if not self._running:
                     return
                 time.sleep(POLL_SECONDS)
+                self._ending.look()
                 for number in list(self._running):
                     self._look_at(number)
         finally:
@@ -142,23 +180,3 @@ class _Search:
         leads = f"; best {best.mrr:.4f} (trial {best.number})" if best else ""
         print(f"trial {tried.number} ({ended} of {self._config.trials}): {said} in {tried.seconds:.0f} s: "
               f"{', '.join(listed(tried.params))}{leads}", flush=True)
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted():
-    """SIGTERM and SIGHUP end the search as Ctrl-C does, with a shell's exit code."""
-
-    def end(number, _):
-        raise SystemExit(128 + number)
-
-    try:
-        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:  # not in the main thread
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-

@@ -14,6 +14,7 @@ from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
 from dglke_frugal.search import study as studies
+from dglke_frugal.search.run_search import SearchConfig, run_search
 from dglke_frugal.search.space import Space
 from dglke_frugal.search.study import Study
 
@@ -166,6 +167,26 @@ def test_a_search_that_was_ended_goes_on(search, number, code):
     assert len(found) == 5 and all(trial["state"] == "complete" for trial in found)
     assert {0.2, 1e-5} <= {trial["params"]["lr"] for trial in found}  # none was lost
     assert len({json.dumps(trial["params"]) for trial in found}) == 5  # and none drawn twice
+
+
+@pytest.mark.parametrize("number, raised", [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_a_signal_in_the_middle_of_a_write_leaves_no_lock_behind(search, monkeypatch, number, raised):
+    """What locks the journal is a link; the next write would wait for it."""
+    link, taken, left = os.symlink, [], []
+
+    def interrupted(target, lock, **options):
+        link(target, lock, **options)
+        taken.append(lock)
+        if len(taken) == 12:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(os, "symlink", interrupted)
+    monkeypatch.setattr(Study, "interrupt", lambda self, trial: left.append(os.path.lexists(taken[-1])))
+    handler = signal.getsignal(number)
+    with pytest.raises(raised):
+        run_search(SearchConfig(search.out, trials=50, arguments=search.arguments[1:-2]),
+                   Space.read(search.arguments[0]))
+    assert left == [False] and signal.getsignal(number) is handler
 
 
 def test_two_searches_in_one_folder_are_refused(search, capsys):
