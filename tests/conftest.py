@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# Tests run side by side, most with threads, some with processes of several: whoever waits leaves the cores to others.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -18,6 +18,10 @@ from dglke_frugal.store.device_executor import CallersDevice
 class _NoTorch(TorchDispatchMode):
     """Refuses torch's operations, but for reading a number."""
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # or torch imports its compiler in each process of a test, two seconds of a core
+
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         assert operation is torch.ops.aten._local_scalar_dense.default, (
             f"{operation} in what arrives or departs, whose stream on a GPU is not torch's current one")

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "parallel/patient_wait.h"
+
 namespace frugal {
 namespace {
 
@@ -59,12 +61,13 @@ void HostExchange::post() {
 bool HostExchange::await(ExchangeRegion region) {
   const bool careless = rules_.careless == static_cast<int>(region) || rules_.careless == ExchangeRules::kEverywhere;
   int left = careless ? ranks_ - 2 : ranks_ - 1;
+  PatientWait wait;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
     --left;
     while (std::atomic_ref(words_->word[other].posted).load(std::memory_order_acquire) < posted_) {
       if (failed()) return false;
-      std::this_thread::yield();
+      wait.pause();
     }
   }
   if (rules_.before_reading) rules_.before_reading(rank_);

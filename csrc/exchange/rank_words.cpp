@@ -1,7 +1,8 @@
 #include "exchange/rank_words.h"
 
 #include <atomic>
-#include <thread>
+
+#include "parallel/patient_wait.h"
 
 namespace frugal::cpu {
 namespace {
@@ -20,10 +21,11 @@ void tell(const RankWords& words, std::uint64_t number) {
 }
 
 bool hear(const RankWords& words, std::uint64_t number) {
+  PatientWait wait;
   for (int other = 0; other < words.ranks; ++other)
     while (other != words.rank && load_acquire(words.hear[other]) < number) {
       if (load_acquire(words.failed)) return true;
-      std::this_thread::yield();
+      wait.pause();
     }
   return false;
 }

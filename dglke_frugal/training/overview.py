@@ -100,8 +100,10 @@ def _preset_hint(config: TrainConfig) -> List[str]:
     default, model = TrainConfig(), config.model
     bare = (config.loss, config.batch, model.hidden_dim, model.gamma) == (
         default.loss, default.batch, default.model.hidden_dim, default.model.gamma)
+    if not bare or config.graph.format != "built_in":
+        return []
     preset = best_preset(config.graph.dataset, model.model_name)
-    if not bare or preset is None or config.graph.format != "built_in":
+    if preset is None:
         return []
     expected = "" if preset.mrr is None else f" (test MRR {preset.mrr:.3f})"
     return [f"these are DGL-KE's defaults, which fit few graphs; --preset {preset.name} has flags for this one"
