@@ -34,6 +34,11 @@ on_both = pytest.mark.parametrize("gpu_ranks", ["queued", CUDA], indirect=True)
 on_gpu = pytest.mark.parametrize("gpu_ranks", [CUDA], indirect=True)
 
 
+def cases_on(device, *values):
+    """Cases on a device. In the place of a GPU there are fewer: each of their processes imports torch, on two cores."""
+    return [pytest.param(device, value, marks=[pytest.mark.cuda] if device == "cuda" else []) for value in values]
+
+
 def losses(output):
     """Everything that the ranks said of losses, in a fixed order."""
     lines = re.findall(r"(\[proc \d+\]\[Train\]\(\d+/\d+\) average \w+): (\S+?)(?=\[|\n|$)", output)
@@ -64,8 +69,7 @@ def test_no_setting_changes_a_bit(gpu_ranks, count, given, settings):
         assert_same(trained(folder), expected)
 
 
-@on_both
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("gpu_ranks, count", cases_on("queued", 3) + cases_on("cuda", 2, 3), indirect=["gpu_ranks"])
 def test_devices_that_meet_change_nothing(gpu_ranks, count):
     """With delays, a validation, and a resumed run that waits at gates again."""
     expected = trained(gpu_ranks.run("--num_proc", count, "--max_step", STEPS)[0])
@@ -89,8 +93,9 @@ def test_a_gpu_for_each_rank(gpu_ranks):
         assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags, *more)[0]), expected)
 
 
-@on_both
-@pytest.mark.parametrize("given", [["RESCAL"], ["RESCAL", "--score_rule", "dglke"], ["TransR"]], ids=str)
+@pytest.mark.parametrize("gpu_ranks, given", cases_on("queued", ["RESCAL", "--score_rule", "dglke"], ["TransR"]) +
+                         cases_on("cuda", ["RESCAL"], ["RESCAL", "--score_rule", "dglke"], ["TransR"]),
+                         indirect=["gpu_ranks"], ids=str)
 def test_matrices_are_near_the_cpus_and_no_setting_changes_a_bit(gpu_ranks, given):
     flags = ["--model_name", *given, "--hidden_dim", 6, "--max_step", STEPS]
     on_cpu = trained(gpu_ranks.run("--num_proc", 2, *flags)[0])
@@ -112,8 +117,8 @@ def test_matrices_on_a_gpu_for_each_rank(gpu_ranks, model):
         assert_same(trained(gpu_ranks.run("--gpu", 0, 1, *flags, *more)[0]), expected)
 
 
-@on_both
-@pytest.mark.parametrize("element", ["fp32", "fp16"])
+@pytest.mark.parametrize("gpu_ranks, element", cases_on("queued", "fp16") + cases_on("cuda", "fp32", "fp16"),
+                         indirect=["gpu_ranks"])
 def test_a_validation_and_a_resumed_run_change_nothing(gpu_ranks, element):
     given = ["--gpu", 0, 0, "--checkpoint_interval", 7, "--row_dtype", element]
     expected = trained(gpu_ranks.run(*given, "--max_step", 17)[0])
