@@ -5,8 +5,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "parallel/patient_wait.h"
-
 namespace frugal {
 namespace {
 
@@ -61,13 +59,12 @@ void HostExchange::post() {
 bool HostExchange::await(ExchangeRegion region) {
   const bool careless = rules_.careless == static_cast<int>(region) || rules_.careless == ExchangeRules::kEverywhere;
   int left = careless ? ranks_ - 2 : ranks_ - 1;
-  PatientWait wait;
   for (int other = 0; other < ranks_ && left > 0; ++other) {
     if (other == rank_) continue;
     --left;
     while (std::atomic_ref(words_->word[other].posted).load(std::memory_order_acquire) < posted_) {
       if (failed()) return false;
-      wait.pause();
+      std::this_thread::yield();
     }
   }
   if (rules_.before_reading) rules_.before_reading(rank_);

@@ -1,8 +1,7 @@
 #include "exchange/rank_words.h"
 
 #include <atomic>
-
-#include "parallel/patient_wait.h"
+#include <thread>
 
 namespace frugal::cpu {
 namespace {
@@ -21,11 +20,10 @@ void tell(const RankWords& words, std::uint64_t number) {
 }
 
 bool hear(const RankWords& words, std::uint64_t number) {
-  PatientWait wait;
   for (int other = 0; other < words.ranks; ++other)
     while (other != words.rank && load_acquire(words.hear[other]) < number) {
       if (load_acquire(words.failed)) return true;
-      wait.pause();
+      std::this_thread::yield();
     }
   return false;
 }
