@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, List, Optional
 
 from ..errors import InputError
+from ..training.interrupt import Interrupt
 from ..training.lock import held
 from .results import write_results
 from .space import Space, listed, plain
@@ -20,7 +20,6 @@ from .trial_process import TrialProcess
 
 POLL_SECONDS = 0.2
 MOST_FAILURES = 3  # without any trial that did not fail
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,8 @@ def run_search(config: SearchConfig, space: Space) -> Study:
         study = _open(config, space)
         if study.tried:
             print(f"{config.out} has {len(study.tried)} trials already", flush=True)
-        ending = _Ending()
-        with ending.listening():
-            _Search(config, space, study, ending).carry_out()
+        with Interrupt("ending the trials that run") as interrupt:
+            _Search(config, space, study, interrupt).carry_out()
         write_results(config.out, space, study)
     return study
 
@@ -79,44 +77,9 @@ def _open(config: SearchConfig, space: Space) -> Study:
     return Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
 
 
-class _Ending:
-    """Whether a signal has asked the search to end, which it does between two looks at its trials.
-
-    In the middle of a write to the journal an exception would leave optuna's lock behind, for which the next write
-    waits half a minute. A second signal raises at once.
-    """
-
-    def __init__(self) -> None:
-        self._asked: Optional[int] = None
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        try:
-            before = {number: signal.signal(number, self._ask) for number in SIGNALS}
-        except ValueError:  # not in the main thread
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _ask(self, number: int, _) -> None:
-        again, self._asked = self._asked is not None, number
-        if again:
-            self.look()
-
-    def look(self) -> None:
-        """Raises KeyboardInterrupt on SIGINT, SystemExit with a shell's exit code on SIGTERM and SIGHUP."""
-        if self._asked == signal.SIGINT:
-            raise KeyboardInterrupt
-        if self._asked is not None:
-            raise SystemExit(128 + self._asked)
-
-
 class _Search:
-    def __init__(self, config: SearchConfig, space: Space, study: Study, ending: _Ending):
-        self._config, self._space, self._study, self._ending = config, space, study, ending
+    def __init__(self, config: SearchConfig, space: Space, study: Study, interrupt: Interrupt):
+        self._config, self._space, self._study, self._interrupt = config, space, study, interrupt
         self._running: Dict[int, tuple] = {}  # by number: the optuna.Trial, its process
         self._threads = max(1, len(os.sched_getaffinity(0)) // config.parallel)
 
@@ -131,7 +94,7 @@ class _Search:
                 if not self._running:
                     return
                 time.sleep(POLL_SECONDS)
-                self._ending.look()
+                self._end_if_asked()
                 for number in list(self._running):
                     self._look_at(number)
         finally:
@@ -140,6 +103,14 @@ class _Search:
             for trial, process in self._running.values():
                 process.stop()
                 self._study.interrupt(trial)
+
+    def _end_if_asked(self) -> None:
+        # Here, not where the signal comes: in the middle of a write to the journal an exception would leave optuna's
+        # lock behind, for which the next write waits half a minute.
+        if not self._interrupt:
+            return
+        by_hand = self._interrupt.signal == signal.SIGINT
+        raise KeyboardInterrupt if by_hand else SystemExit(self._interrupt.exit_code)
 
     def _start(self) -> None:
         config = self._config

@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals as a request that the training loop meets between two steps."""
+"""Ctrl-C and other signals as a request that a loop meets between two of its rounds: training between two steps."""
 from __future__ import annotations
 
 import contextlib
@@ -19,10 +19,12 @@ class Interrupt:
             while step < max_step and not interrupt:
                 ...
 
-    signal: which one came, or None. Handlers belong to the main thread; entered in another thread, nothing is caught.
+    what_follows: what the first signal is answered with. signal: which one came, or None. Handlers belong to the main
+    thread; entered in another thread, nothing is caught.
     """
 
-    def __init__(self):
+    def __init__(self, what_follows: str = "stopping after this step"):
+        self._what_follows = what_follows
         self.signal: Optional[signal.Signals] = None
         self._by_hand = False  # whether a SIGINT or SIGTERM has come
         self._previous = {}
@@ -61,4 +63,4 @@ class Interrupt:
         # Not print: the signal may have come in the middle of one, and buffered output cannot be entered twice.
         again = "; once more to stop at once" if self._by_hand else ""
         with contextlib.suppress(OSError):
-            os.write(2, f"\n{self.signal.name}: stopping after this step{again}\n".encode())
+            os.write(2, f"\n{self.signal.name}: {self._what_follows}{again}\n".encode())
