@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from halves_oracle import ELEMENTS
 from ranks.columns_oracle import ColumnsOracle
 from ranks.conftest import Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
 from shared_memory import nothing_left
@@ -110,7 +111,8 @@ def oracle(columns, ranks, element, *given, steps):
     return found.arrays()
 
 
-@pytest.mark.parametrize("model, element", [(["TransE_l2"], "fp16"), (["RotatE", "-de"], "bf16")])
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("model", [["TransE_l2"], ["RotatE", "-de"]])
 def test_rows_in_halves_are_those_of_plain_loops(columns, model, element):
     given = ["--model_name", *model, "-adv"]
     expected = oracle(columns, 2, element, *given, steps=11)
