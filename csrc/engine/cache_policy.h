@@ -34,8 +34,8 @@ class CachePolicy {
   // Number of slots of the cache; slots are 0 .. slots() - 1. Constant.
   virtual std::int64_t slots() const = 0;
 
-  // Parts that share nothing, a power of two of them: a row's part is its remainder by their number, and a row only ever
-  // comes into slots of its part. Constant.
+  // Parts that share nothing, a power of two of them: a row's part is its remainder by their number, and no slot is for
+  // rows of two parts. Constant.
   virtual int parts() const { return 1; }
 
   // Whether RowUse::next_use (EngineConfig::horizon says how far) or RowUse::count should be worked out. Constant.

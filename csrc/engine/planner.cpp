@@ -195,7 +195,11 @@ void Planner::decide(std::int64_t step) {
 
 // The rows that each rank has alone, and what its cache does.
 void Planner::in_shares() {
-  in_tasks(std::ssize(shares_), [&](std::int64_t s) FRUGAL_REQUIRES(thread_) {
+  std::size_t undecided = 0;
+  for (const Part& mine : parts_)
+    for (const LocatedRows& located : mine.located)
+      undecided += located.missed.size() + (plans_ > 1 || !settled_ ? located.found.size() : 0);
+  const auto decide_share = [&](std::int64_t s) FRUGAL_REQUIRES(thread_) {
     Share& share = shares_[static_cast<std::size_t>(s)];
     try {
       for (int r = 0; r < plans_; ++r) visit_rank(share, r);
@@ -203,7 +207,12 @@ void Planner::in_shares() {
     } catch (...) {
       share.error = std::current_exception();
     }
-  });
+  };
+  if (std::cmp_greater_equal(undecided, kGrain)) {
+    in_tasks(std::ssize(shares_), decide_share);
+  } else {  // as when a cache that keeps rows for good has nearly all of them: too few to wake threads for
+    for (std::int64_t s = 0; s < std::ssize(shares_); ++s) decide_share(s);
+  }
   for (const Share& share : shares_) {
     if (share.error) std::rethrow_exception(share.error);
     // Here, since threads would write into each other's lines.

@@ -1,49 +1,35 @@
 // Cache policies that need no index: a static hot set, a window of short reuse, and a random one for tests.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <span>
 #include <vector>
 
 #include "engine/cache_policy.h"
-#include "engine/row_map.h"
-#include "engine/row_set.h"
+#include "engine/numbered_rows.h"
 
 namespace frugal {
 
 // A fixed set of rows, each with its own slot: taken in when first used, never evicted.
 class StaticHotSet final : public CachePolicy {
  public:
-  explicit StaticHotSet(std::span<const std::int64_t> rows)
-      : end_(rows.empty() ? 0 : *std::ranges::max_element(rows) + 1),
-        hot_(end_),
-        slot_of_(rows.size()),
-        slots_(static_cast<std::int64_t>(rows.size())) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      hot_.insert(rows[i]);
-      slot_of_[rows[i]] = static_cast<std::int32_t>(i);
-    }
-  }
+  // rows: distinct.
+  explicit StaticHotSet(std::span<const std::int64_t> rows) : hot_(rows), slots_(std::ssize(rows)) {}
   std::int64_t slots() const override { return slots_; }
+  int parts() const override { return kParts; }  // each row has a slot of its own, so any division will do
   bool keeps_for_good() const override { return true; }
-  bool wants(std::int64_t row) const override { return row < end_ && hot_.has(row); }
+  bool wants(std::int64_t row) const override { return hot_.has(row); }
   void touch(const RowUse&, std::int32_t) override {}
-  void prefetch_wants(std::int64_t row) const override {
-    if (row < end_) hot_.prefetch(row);
-  }
-  void prefetch(std::int64_t row) const override { slot_of_.prefetch(row); }
-  std::int32_t admit(const RowUse& use) override {
-    const std::int32_t* const slot = slot_of_.find(use.row);
-    return slot != nullptr ? *slot : kRejected;
-  }
+  void prefetch_wants(std::int64_t row) const override { hot_.prefetch(row); }
+  std::int32_t admit(const RowUse& use) override { return hot_.has(use.row) ? hot_.number_of(use.row) : kRejected; }
   void release(std::int64_t, std::int32_t) override {}
 
  private:
-  std::int64_t end_;  // hot rows are below
-  RowSet hot_;
-  RowMap<std::int32_t> slot_of_;
+  static constexpr int kParts = 4;
+
+  NumberedRows hot_;
   std::int64_t slots_;
 };
 

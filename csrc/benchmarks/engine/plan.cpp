@@ -2,11 +2,12 @@
 // computes: a rank sleeps between its calls, so that planner and flush threads have the cores. Prints one JSON object.
 //
 //   engine_plan [--rows 20000000] [--path host_row|staging] [--policy NAME] [--share 5] [--steps 1000]
-//               [--pause 150] [--ranks 1] [--executors RANKS] [--threads 0]
+//               [--pause 150] [--ranks 1] [--executors RANKS] [--threads 0] [--cold 0]
 //
 // --policy: static, lru, lfu, epoch_lru, epoch_lfu or next_use. --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
 // batches a step joins. --executors: threads that run the steps by one plan (the first one's times are printed).
-// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count.
+// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count; with --cold
+// 1 none do, so that the cache takes rows in.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -95,9 +96,10 @@ int main(int argc, char** argv) {
   const std::int64_t max_rows = std::min(rows, joined * kMaxRows);
   std::vector<std::int64_t> hot(static_cast<std::size_t>(slots));
   for (std::size_t rank = 0; rank < hot.size(); ++rank) hot[rank] = zipf_row(rank, rows);
+  const bool cold = number(argc, argv, "--cold", 0) != 0;
   std::vector<RowTrace> traces;
   for (int plan = 0; plan < plans; ++plan) {
-    RowTrace& trace = traces.emplace_back(filling_trace(hot, max_rows));
+    RowTrace& trace = traces.emplace_back(cold ? RowTrace() : filling_trace(hot, max_rows));
     // Not the same rows at a time, which no cache would take in.
     std::ranges::rotate(trace, trace.begin() + std::ssize(trace) * plan / plans);
     std::ranges::move(zipf_trace(rows, kExponent, number(argc, argv, "--steps", 1000), joined,
@@ -105,7 +107,7 @@ int main(int argc, char** argv) {
   }
   const RowTrace& trace = traces[0];
   const auto steps = static_cast<std::int64_t>(trace.size());
-  const auto filled = steps - number(argc, argv, "--steps", 1000), warm = filled + (steps - filled) / 2;
+  const auto filled = steps - number(argc, argv, "--steps", 1000), warm = cold ? 0 : filled + (steps - filled) / 2;
   const RowLayout layout = RowLayout::for_dim(1);  // what is planned does not depend on it
   const SparseTable table(rows, layout);
   EngineConfig config;

@@ -87,7 +87,8 @@ std::vector<std::int64_t> hot_rows() {  // some of the rows that come again, som
 TEST(PlannerThreads, AStaticCacheIsPlannedAsAPlainLoopSays) {
   const auto hot = hot_rows();
   std::map<std::int64_t, std::int32_t> slot_of;
-  for (std::size_t i = 0; i < hot.size(); ++i) slot_of[hot[i]] = static_cast<std::int32_t>(i);
+  for (const std::int64_t row : hot) slot_of[row] = 0;
+  for (std::int32_t next = 0; auto& [row, slot] : slot_of) slot = next++;
   for (unsigned seed = 0; seed < 2; ++seed) {
     const auto steps = random_steps(seed);
     std::set<std::int64_t> cached;

@@ -1,12 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <unordered_map>
 
+#include "engine/numbered_rows.h"
 #include "engine/planner.h"
 #include "engine/row_cells.h"
 #include "engine/row_map.h"
-#include "engine/row_set.h"
 
 namespace frugal {
 namespace {
@@ -51,20 +52,23 @@ TEST(RowMap, MovesIntoHugePagesWithItsRows) {
   for (std::int64_t row = 0; row < kRows; ++row) ASSERT_EQ(*map.find(row * 31), row);
 }
 
-TEST(RowSet, HoldsWhatCameInAndHasNotLeft) {
+TEST(NumberedRows, KnowWhichRowsTheyHaveAndCountThemInAscendingOrder) {
   std::mt19937_64 random(2);
-  for (const std::int64_t rows : {1, 64, 130}) {
-    RowSet set(rows);
-    std::vector<bool> expected(static_cast<std::size_t>(rows));
-    for (int i = 0; i < 2000; ++i) {
-      const auto row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows));
-      const bool in = random() % 2;
-      in ? set.insert(row) : set.erase(row);
-      expected[static_cast<std::size_t>(row)] = in;
-      for (std::int64_t other = 0; other < rows; ++other)
-        ASSERT_EQ(set.has(other), expected[static_cast<std::size_t>(other)]);
+  for (const std::int64_t rows : {1, 64, 130, 384, 385, 5000})
+    for (const unsigned one_of : {1u, 3u, 200u}) {
+      std::vector<std::int64_t> ids;
+      for (std::int64_t row = 0; row < rows; ++row)
+        if (random() % one_of == 0) ids.push_back(row);
+      const std::vector<std::int64_t> ascending = ids;
+      std::ranges::shuffle(ids, random);
+      const NumberedRows set(ids);
+      std::int32_t number = 0;
+      for (std::int64_t row = 0; row < rows + 500; ++row) {
+        const bool in = std::ranges::binary_search(ascending, row);
+        ASSERT_EQ(set.has(row), in) << row;
+        if (in) ASSERT_EQ(set.number_of(row), number++);
+      }
     }
-  }
 }
 
 // Steps that use rows at random, seen up to 15 ahead: against a list of all uses, over many rounds of the bits.
