@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "engine/row_map.h"
 #include "engine/testing.h"
 #include "tests/engine/process_ranks.h"
 

@@ -50,7 +50,7 @@ struct Tiles {
 };
 template <typename P, int kPasses>
 struct Tiles<TensorPairs<P, kPasses>> {
-  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 2>, false, false>;
+  using Compare = TensorTile<kPasses, TensorShape<2, 4, 1, 1, 4, 64, 3, 3>, false, false>;
   template <bool kOfNegatives>
   using Pull = TensorTile<kPasses, TensorShape<2, 5, 2, 1, 2, 32, 3, 3>, kOfNegatives, true>;
 };
