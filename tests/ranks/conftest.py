@@ -3,12 +3,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import Forks
 from ranks.ranks_oracle import Oracle
 
 from dglke_frugal.cli import flags
@@ -30,9 +32,9 @@ FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train
 
 # Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
 SUFFERING = """
-import os, random, signal, time
-words = open("/proc/self/cmdline").read().split("\\0")
-rank = int(words[-2]) if any("rank_process" in word for word in words) else 0
+import os, random, signal, sys, time
+words = sys.orig_argv if hasattr(sys, "orig_argv") else open("/proc/self/cmdline").read().split("\\0")[:-1]
+rank = int(words[-1]) if any("rank_process" in word for word in words) else 0
 {first}
 from dglke_frugal.training.tables import Tables
 begin = Tables.begin
@@ -58,10 +60,11 @@ class Ranks:
     """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones.
 
     gpu: an expression for what --gpu means, see DEVICE; by default a GPU.
+    interpreter: of runs to the end with such a device (tests/forks.py).
     """
 
-    def __init__(self, data, folder):
-        self.data, self.folder, self.gpu = data, folder, None
+    def __init__(self, data, folder, interpreter=sys.executable):
+        self.data, self.folder, self.interpreter, self.gpu = data, folder, interpreter, None
         self._count = 0
 
     def arguments(self, *given):
@@ -71,7 +74,8 @@ class Ranks:
         return ([*FLAGS, "--data_path", str(self.data), "--save_path", str(parent), *map(str, given)],
                 parent / f"{model}_small_0")
 
-    def start(self, arguments, suffering="pass", first="pass", module=("dglke_frugal", "train"), **environment):
+    def start(self, arguments, suffering="pass", first="pass", module=("dglke_frugal", "train"),
+              interpreter=sys.executable, **environment):
         """The command in a session of its own, its output in one pipe.
 
         suffering, first: Python that each rank runs before a step, and before anything else.
@@ -83,7 +87,7 @@ class Ranks:
         (hurt / "sitecustomize.py").write_text(SUFFERING.format(what=suffering, first=first))
         paths = [str(hurt), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
-        return subprocess.Popen([sys.executable, "-m", *module, *map(str, arguments)], stdout=subprocess.PIPE,
+        return subprocess.Popen([interpreter, "-m", *module, *map(str, arguments)], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
 
     def run(self, *given, resume=None, **options):
@@ -91,7 +95,7 @@ class Ranks:
         arguments, folder = self.arguments(*given)
         if resume:
             arguments, folder = ["--resume", resume, *given], resume
-        process = self.start(arguments, **options)
+        process = self.start(arguments, interpreter=self.interpreter if self.gpu else sys.executable, **options)
         output, _ = process.communicate(timeout=180)
         assert process.returncode == 0, output
         return folder, output
@@ -200,6 +204,15 @@ def small(graphs, tmp_path_factory):
 @pytest.fixture(scope="session")
 def fb15k(graphs, tmp_path_factory):
     return linked(graphs / "FB15k", tmp_path_factory.mktemp("FB15k"))
+
+
+@pytest.fixture(scope="session")
+def interpreter():
+    """Of processes that need torch (tests/forks.py)."""
+    with tempfile.TemporaryDirectory() as folder:  # whose path is short
+        forks = Forks(Path(folder))
+        yield forks.interpreter
+        forks.close()
 
 
 @pytest.fixture

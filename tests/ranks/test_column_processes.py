@@ -31,9 +31,9 @@ DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 
 
 @pytest.fixture
-def columns(small, tmp_path):
+def columns(small, tmp_path, interpreter):
     """Runs on the CPU as a device (tests/devices.py), with several of them as several GPUs."""
-    found = Ranks(small, tmp_path)
+    found = Ranks(small, tmp_path, interpreter)
     found.gpu = "devices.Device()"
     return found
 

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from devices import CUDA
-from ranks.conftest import assert_gone, assert_same, followers, trained, wait_for
+from ranks.conftest import Ranks, assert_gone, assert_same, followers, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
@@ -24,8 +24,9 @@ SETTINGS = {
 
 
 @pytest.fixture
-def gpu_ranks(ranks, request):
+def gpu_ranks(small, tmp_path, interpreter, request):
     """Runs on the device that the test names: "queued", or "cuda"."""
+    ranks = Ranks(small, tmp_path, interpreter)
     ranks.gpu = None if request.param == "cuda" else f"devices.make_device({request.param!r})"
     return ranks
 

@@ -1,0 +1,188 @@
+"""Interpreters that have imported torch already: to import it takes a process two or three seconds of a core.
+
+A server imports what runs need and forks for each of them. `Forks.interpreter` stands for sys.executable in a command:
+a small script that hands its arguments, environment, folder and open files to the server, and ends as the forked process
+does; what it is sent by signal the process gets, too. A process starts others by the same script. For runs of which a test
+wants the result: its process id is the script's, /proc shows the server's command line, and what libraries read from the
+environment when they are loaded is as it was for the server.
+"""
+import atexit
+import fcntl
+import gc
+import importlib
+import marshal
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.cuda_device", "dglke_frugal.training.run_training",
+            "dglke_frugal.training.ranks.train_ranks", "dglke_frugal.training.columns.column_run",
+            "dglke_frugal.training.step.device_step", "dglke_frugal.training.columns.device_columns", "devices")
+START_SECONDS = 60.0
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+# Run by an interpreter with nothing imported, since it is started for each process.
+SCRIPT = """#!{python} -SE
+import marshal, os, signal, sys, socket
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({path!r})
+files = [0, 1, 2]
+for name in os.listdir("/proc/self/fd"):
+    if int(name) > 2 and int(name) != connection.fileno() and os.path.exists("/proc/self/fd/" + name):
+        files.append(int(name))
+request = marshal.dumps((sys.argv, dict(os.environ), os.getcwd(), files))
+socket.send_fds(connection, [len(request).to_bytes(8, "little")], files)
+connection.sendall(request)
+for number in {forwarded!r}:
+    signal.signal(number, lambda number, frame: connection.send(bytes([number])))
+status = int.from_bytes(connection.recv(4), "little")
+if os.WIFSIGNALED(status):
+    if os.WTERMSIG(status) in {forwarded!r}:
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    os.kill(os.getpid(), os.WTERMSIG(status))
+os._exit(os.WEXITSTATUS(status))
+"""
+
+
+class Forks:
+    """A server, started here.
+
+    Attributes:
+        interpreter: the script.
+    """
+
+    def __init__(self, folder: Path):
+        """folder: for the script and the server's socket, whose path must be short."""
+        path = str(folder / "forks")
+        self.interpreter = str(folder / "interpreter")
+        with open(self.interpreter, "w", encoding="utf-8") as script:
+            script.write(SCRIPT.format(python=sys.executable, path=path, forwarded=tuple(map(int, FORWARDED))))
+        os.chmod(self.interpreter, 0o755)
+        self._server = subprocess.Popen([sys.executable, __file__, path, self.interpreter], stdin=subprocess.PIPE,
+                                        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # it would start threads
+        deadline = time.monotonic() + START_SECONDS
+        while not os.path.exists(path):
+            assert self._server.poll() is None and time.monotonic() < deadline, "the server of forks did not start"
+            time.sleep(0.01)
+
+    def close(self):
+        self._server.stdin.close()  # it ends then
+        self._server.wait()
+
+
+def serve(path, interpreter):
+    """Fork for each connection, until stdin ends."""
+    sys.path.insert(1, str(Path(__file__).parents[1]))
+    for name in IMPORTED:
+        importlib.import_module(name)
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who attend to one process each
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path + ".new")
+        listening.listen()
+        os.rename(path + ".new", path)
+        while True:
+            ready, _, _ = select.select([listening, sys.stdin], [], [])
+            if sys.stdin in ready:
+                return
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _attend(connection, interpreter)
+            connection.close()
+
+
+def _attend(connection, interpreter):
+    """Fork the process that a script asks for, and tell it how that ended. Does not return."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        size, received, _, _ = socket.recv_fds(connection, 8, 64)
+        request = b""
+        while len(request) < int.from_bytes(size, "little"):
+            request += connection.recv(1 << 20)
+        argv, environment, folder, files = marshal.loads(request)
+        process = os.fork()
+        if process == 0:
+            connection.close()
+            _become([interpreter, *argv[1:]], environment, folder, dict(zip(files, received)))
+        for each in received:
+            os.close(each)
+        ended = os.pidfd_open(process)
+        while True:
+            ready, _, _ = select.select([connection, ended], [], [])
+            if ended in ready:
+                break
+            number = connection.recv(1)
+            os.kill(process, number[0] if number else signal.SIGKILL)  # the script is gone
+        connection.sendall(os.waitpid(process, 0)[1].to_bytes(4, "little"))
+    except BrokenPipeError:
+        pass
+    finally:
+        os._exit(0)
+
+
+def _become(argv, environment, folder, files):
+    """An interpreter with this command line. files: what is open under which number. Does not return."""
+    _number(files)
+    for number in FORWARDED:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    random.seed()
+    sys.executable, sys.orig_argv = argv[0], argv
+    own = str(Path(__file__).parent)
+    paths = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    sys.path[:] = [folder if argv[1] == "-m" else "", *paths, *(entry for entry in sys.path[1:] if entry != own)]
+    code = 0
+    try:
+        importlib.invalidate_caches()
+        sys.modules.pop("sitecustomize", None)
+        importlib.import_module("sitecustomize")
+        if argv[1] == "-m":
+            sys.argv = argv[2:]
+            runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = ["-c", *argv[3:]]
+            exec(compile(argv[2], "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        if code and not isinstance(ending.code, int):
+            print(ending.code, file=sys.stderr)
+    except BaseException:  # as an interpreter does
+        traceback.print_exc()
+        code = 1
+    try:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _number(files):
+    """Give open files the numbers that they are to have: {number: as which it is open}."""
+    above = max(*files, *files.values()) + 1
+    moved = {number: fcntl.fcntl(given, fcntl.F_DUPFD, above) for number, given in files.items()}  # out of their way
+    for given in files.values():
+        os.close(given)
+    for number, given in moved.items():
+        os.dup2(given, number)
+        os.close(given)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
