@@ -19,7 +19,7 @@ test:
 	@$(MAKE) --keep-going test-cpp sanitize test-python || { csrc/tests/packages.sh; exit 1; }
 
 test-python: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -q --durations=10 -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile
 
 # GoogleTest, oneTBB, clang: installed where that can be done, named where not.
 packages:

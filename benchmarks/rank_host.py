@@ -97,8 +97,9 @@ class _Steps:
     def _announce(self, last):
         for step in range(self._announced, last + 1):
             batch = self._batches[step % BATCHES]
-            for rows, ids in zip(self._tables, (batch.entities, batch.relations)):
-                rows.announce(step, ids)
+            entities, relations = self._tables
+            entities._port.register_entities(entities._next(step), batch)  # announce_entities of the batch of another step
+            relations.announce(step, batch.relations)
         self._announced = last + 1
 
     def _time(self, name, work):

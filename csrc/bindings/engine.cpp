@@ -13,6 +13,7 @@
 #include "bindings/row_elements.h"
 #include "engine/segment.h"
 #include "engine/simple_policies.h"
+#include "sampler/batch.h"
 
 namespace frugal {
 namespace {
@@ -239,7 +240,7 @@ void bind_engine(nb::module_& module) {
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())
       .def(
           "port",
-          [](const EngineHandle& self, int rank) { return std::make_shared<RankPort>(self.open().segment(), rank); },
+          [](const EngineHandle& self, int rank) { return std::shared_ptr<RankPort>(self.open().make_port(rank)); },
           "rank"_a)
       .def("statistics", &statistics)
       .def(
@@ -258,6 +259,13 @@ void bind_engine(nb::module_& module) {
             self.register_step(step, {rows.data(), rows.size()}, {occurrences.data(), occurrences.size()});
           },
           "step"_a, "rows"_a, "occurrences"_a)
+      .def(
+          "register_entities",
+          [](RankPort& self, std::int64_t step, const std::shared_ptr<Batch>& batch) {
+            nb::gil_scoped_release release;
+            self.register_step(step, batch->entities, {}, batch);
+          },
+          "step"_a, "batch"_a, "Those of a batch, by a rank that sends no gradients: the planner copies them.")
       .def("count_from", &RankPort::count_from, "step"_a,
            "Before the first step: its number in the run, which the engine counts as 0.")
       .def("plan", &plan_arrays, "step"_a,

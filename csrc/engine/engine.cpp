@@ -93,6 +93,7 @@ struct Engine::Parts {
   EngineConfig config;
   std::shared_ptr<Segment> segment;
   std::vector<std::unique_ptr<Flusher>> flushers;
+  std::shared_ptr<GivenRows> given;  // of rank 0, if there is one plan
   std::unique_ptr<Planner> planner;
   std::unique_ptr<RankWatch> watch;
   std::vector<std::unique_ptr<RankPort>> ports;
@@ -136,7 +137,8 @@ Engine::Engine(EngineConfig config, bool shared) : parts_(std::make_unique<Parts
       parts.flushers.push_back(std::make_unique<FlushWorker>(parts.config, parts.segment, i));
     inboxes.push_back(&parts.flushers.back()->inbox());
   }
-  parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes);
+  if (parts.segment->shape().plans == 1) parts.given = std::make_shared<GivenRows>(parts.segment->shape().window);
+  parts.planner = std::make_unique<Planner>(parts.config, parts.segment, inboxes, parts.given);
   parts.watch = std::make_unique<RankWatch>(parts.segment, parts.config.attach_seconds);
   parts.ports.resize(static_cast<std::size_t>(parts.config.ranks));
   try {
@@ -159,8 +161,12 @@ RankPort& Engine::port(int rank) {
     throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
                                 std::to_string(parts_->config.ranks) + " ranks.");
   std::unique_ptr<RankPort>& port = parts_->ports[static_cast<std::size_t>(rank)];
-  if (!port) port = std::make_unique<RankPort>(parts_->segment, rank);
+  if (!port) port = make_port(rank);
   return *port;
+}
+
+std::unique_ptr<RankPort> Engine::make_port(int rank) const {
+  return std::make_unique<RankPort>(parts_->segment, rank, rank == 0 ? parts_->given : nullptr);
 }
 
 std::shared_ptr<Segment> Engine::segment() const { return parts_->segment; }

@@ -43,7 +43,8 @@ class Engine {
   const EngineConfig& config() const;
   // The port of a rank that lives in this process.
   RankPort& port(int rank);
-  // For a RankPort that should outlive the engine, or be owned elsewhere: RankPort(engine.segment(), rank).
+  // One that may outlive the engine, and is owned elsewhere; there may be no other of this rank.
+  std::unique_ptr<RankPort> make_port(int rank) const;
   std::shared_ptr<Segment> segment() const;
   // For RankPorts in other processes: RankPort(Segment::attach(path), rank).
   std::string segment_path() const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/row_list.h"
 #include "engine/testing.h"
 #include "parallel/thread_pool.h"
 
@@ -38,10 +39,12 @@ bool hands_over(Segment& segment) { return segment.shape().meets && segment.shap
 
 }  // namespace
 
-Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes)
+Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes,
+                 std::shared_ptr<GivenRows> given)
     : config_(config),
       segment_(std::move(segment)),
       inboxes_(std::move(inboxes)),
+      given_(std::move(given)),
       plans_(segment_->shape().plans),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
       keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
@@ -119,8 +122,31 @@ bool Planner::ready(std::int64_t step) const {
          std::all_of(inboxes_.begin(), inboxes_.end(), [](const Inbox* inbox) { return inbox->has_room(); });
 }
 
+// Rows that lie where the rank has registered them come into the segment, of all steps that are registered.
+void Planner::take_given() {
+  const auto registered =
+      static_cast<std::int64_t>(segment_->rank(0).registered.value.load(std::memory_order_acquire));
+  for (; taken_ < registered; ++taken_) {
+    const std::int64_t* const rows = given_ ? given_->rows(taken_) : nullptr;
+    if (rows == nullptr) continue;
+    const std::int64_t count = segment_->inbox_count(0, taken_), table_rows = segment_->shape().rows;
+    std::int64_t* const to = segment_->inbox_rows(0, taken_);
+    std::atomic<bool> wrong{false};
+    in_list(rows, count, [&](std::span<const std::int64_t> part) {
+      std::ranges::copy(part, to + (part.data() - rows));
+      const bool with_one_before = part.data() > rows;  // which a part begins behind
+      if (!is_row_list({part.data() - with_one_before, part.size() + with_one_before}, table_rows))
+        wrong.store(true, std::memory_order_relaxed);
+    });
+    if (wrong.load(std::memory_order_relaxed))
+      refuse_row_list({rows, static_cast<std::size_t>(count)}, table_rows);
+    given_->let_go(taken_);
+  }
+}
+
 void Planner::start(std::int64_t step) {
   step_ = step;
+  if (plans_ == 1) take_given();
   for (Inbox* inbox : inboxes_) inbox->next().clear(step);
   recent_.begin(step, plans_);
   for (int r = 0; r < plans_; ++r) {
@@ -154,9 +180,8 @@ void Planner::start(std::int64_t step) {
 // The steps by which values in flight stay: as far ahead as their slots are theirs, and the horizon, whatever else is
 // registered.
 void Planner::see_upcoming() {
-  const std::uint64_t registered = segment_->rank(0).registered.value.load(std::memory_order_acquire);
   const std::int64_t ahead = std::min(horizon_, segment_->shape().in_flight_steps);
-  for (std::int64_t next; (next = upcoming_.next()) < std::min(static_cast<std::int64_t>(registered), step_ + ahead + 1);) {
+  for (std::int64_t next; (next = upcoming_.next()) < std::min(taken_, step_ + ahead + 1);) {
     UpcomingRows* const upcoming = &upcoming_;  // for the threads, while this one waits for them
     in_list(segment_->inbox_rows(0, next), segment_->inbox_count(0, next),
             [upcoming](std::span<const std::int64_t> rows) { upcoming->see(rows); });
@@ -167,8 +192,10 @@ void Planner::see_upcoming() {
 // Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
 void Planner::see_registered(std::int32_t rank) {
   Part& mine = part(rank);
-  const std::uint64_t registered = segment_->rank(rank).registered.value.load(std::memory_order_acquire);
-  const std::int64_t end = std::min(static_cast<std::int64_t>(registered), step_ + horizon_ + 1);
+  const std::int64_t registered =
+      plans_ == 1 ? taken_
+                  : static_cast<std::int64_t>(segment_->rank(rank).registered.value.load(std::memory_order_acquire));
+  const std::int64_t end = std::min(registered, step_ + horizon_ + 1);
   for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
     RowCells* const cells = &cells_;  // for the threads, while this one waits for them
     in_list(segment_->inbox_rows(rank, mine.seen), segment_->inbox_count(rank, mine.seen),

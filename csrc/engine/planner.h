@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/given_rows.h"
 #include "engine/in_flight_slots.h"
 #include "engine/inbox.h"
 #include "engine/recent_changes.h"
@@ -32,7 +33,9 @@ namespace frugal {
 
 class Planner {
  public:
-  Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes);
+  // given: of a rank whose steps alone are planned; nullptr: all rows are copied when they are registered.
+  Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, std::vector<Inbox*> inboxes,
+          std::shared_ptr<GivenRows> given = nullptr);
   ~Planner();
 
   // The planner's thread: until `stopping`, or until the engine fails.
@@ -143,6 +146,7 @@ class Planner {
   std::int32_t rank_of(std::int32_t place) const FRUGAL_REQUIRES(thread_);
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
+  void take_given() FRUGAL_REQUIRES(thread_);
   void see_registered(std::int32_t rank) FRUGAL_REQUIRES(thread_);
   void see_upcoming() FRUGAL_REQUIRES(thread_);
   RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
@@ -151,6 +155,7 @@ class Planner {
   const EngineConfig config_;
   const std::shared_ptr<Segment> segment_;
   const std::vector<Inbox*> inboxes_;
+  const std::shared_ptr<GivenRows> given_;
   const int plans_;  // ranks, or one for all
   // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
   const bool caching_, keeps_values_in_staging_, keeps_records_, plans_as_found_, settled_, meets_;
@@ -161,6 +166,7 @@ class Planner {
 
   ThreadRole thread_;  // the thread in run()
   std::int64_t step_ FRUGAL_GUARDED_BY(thread_) = 0;
+  std::int64_t taken_ FRUGAL_GUARDED_BY(thread_) = 0;  // steps whose rows are in the segment, with one plan
   RowCells cells_ FRUGAL_GUARDED_BY(thread_);
   LargeArray<Slot> slots_ FRUGAL_GUARDED_BY(thread_);                // by place: of all caches, one behind the other
   std::vector<Part> parts_ FRUGAL_GUARDED_BY(thread_);               // per rank

@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <utility>
 
+#include "engine/given_rows.h"
+#include "engine/row_list.h"
 #include "engine/segment.h"
 #include "engine/step_counts.h"
 #include "engine/testing.h"
@@ -36,8 +39,8 @@ struct RankPort::Executed {
   std::int64_t drains = 0;
 };
 
-RankPort::RankPort(std::shared_ptr<Segment> segment, int rank)
-    : segment_(std::move(segment)), rank_(rank), executed_(std::make_unique<Executed>()) {
+RankPort::RankPort(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given)
+    : segment_(std::move(segment)), rank_(rank), given_(std::move(given)), executed_(std::make_unique<Executed>()) {
   if (rank < 0 || rank >= segment_->shape().ranks)
     throw std::invalid_argument("Rank " + std::to_string(rank) + " is none of the engine's " +
                                 std::to_string(segment_->shape().ranks) + " ranks.");
@@ -58,7 +61,7 @@ bool RankPort::reads_follow_stores() const { return segment_->shape().reads_foll
 void RankPort::count_from(std::int64_t step) { segment_->first_step().store(step, std::memory_order_relaxed); }
 
 void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> rows,
-                             std::span<const std::int32_t> occurrences) {
+                             std::span<const std::int32_t> occurrences, std::shared_ptr<const void> owner) {
   check();
   const SegmentShape& shape = segment_->shape();
   RankArea& area = segment_->rank(rank_);
@@ -77,15 +80,8 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
                                 ".");
   // Of ranks that run the same steps one says which rows; the others' need not even be read.
   const bool says_rows = !shape.same_steps() || rank_ == 0;
-  const auto is_wrong = [&](std::int64_t i) {
-    return (rows[i] < 0) | (rows[i] >= shape.rows) | (i > 0 && rows[i] <= rows[i - 1]);
-  };
-  bool wrong = says_rows && count > 0 && is_wrong(0);
-  for (std::int64_t i = 1; says_rows && i < count; ++i) wrong |= (rows[i] >= shape.rows) | (rows[i] <= rows[i - 1]);
-  for (std::int64_t i = 0; wrong && i < count; ++i)
-    if (is_wrong(i))
-      throw std::invalid_argument("Row " + std::to_string(rows[i]) + " at position " + std::to_string(i) +
-                                  " is out of range or not in ascending order.");
+  const bool copies_rows = says_rows && (given_ == nullptr || owner == nullptr);
+  if (copies_rows && !is_row_list(rows, shape.rows)) refuse_row_list(rows, shape.rows);
   const bool needs_occurrences = shape.plans > 1;
   if (needs_occurrences && occurrences.size() != rows.size() * static_cast<std::size_t>(shape.entries))
     throw std::invalid_argument("A step needs the number of occurrences of each row in each of the " +
@@ -96,7 +92,10 @@ void RankPort::register_step(std::int64_t step, std::span<const std::int64_t> ro
   if (shape.same_steps()) wait_for_peers(step - shape.lookahead);
   if (says_rows) {
     segment_->inbox_count(rank_, step) = count;
-    std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
+    if (copies_rows)
+      std::copy(rows.begin(), rows.end(), segment_->inbox_rows(rank_, step));
+    else
+      given_->give(step, rows.data(), std::move(owner));
   }
   if (needs_occurrences) std::copy(occurrences.begin(), occurrences.end(), segment_->inbox_occurrences(rank_, step));
   area.registered.value.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);

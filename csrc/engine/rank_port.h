@@ -25,6 +25,7 @@
 
 namespace frugal {
 
+class GivenRows;
 class Segment;
 struct RankArea;
 
@@ -51,7 +52,8 @@ RankStatistics statistics_of(const RankArea& area);
 
 class RankPort {
  public:
-  RankPort(std::shared_ptr<Segment> segment, int rank);
+  // given: of the planner, if that is in this process and plans for this rank's steps alone.
+  RankPort(std::shared_ptr<Segment> segment, int rank, std::shared_ptr<GivenRows> given = nullptr);
   ~RankPort();
   RankPort(const RankPort&) = delete;
   RankPort& operator=(const RankPort&) = delete;
@@ -66,11 +68,13 @@ class RankPort {
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
-  // empty with one rank, which never sends gradients. Copies both. The step is decided when all ranks have registered
-  // it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
+  // empty with one rank, which never sends gradients. Copies both; but where the engine is in this process and all its ranks
+  // run the same steps, rows that have an owner are copied, and looked at, by the planner, who then lets go of the owner:
+  // a wrong list is an EngineError then. The step is decided when all ranks have registered it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
   // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
   // std::logic_error beyond the lookahead.
-  void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences);
+  void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences,
+                     std::shared_ptr<const void> owner = nullptr);
 
   // Waits until the step is decided. Valid until publish(step).
   StepPlan plan(std::int64_t step);
@@ -131,6 +135,7 @@ class RankPort {
 
   std::shared_ptr<Segment> segment_;
   int rank_;
+  std::shared_ptr<GivenRows> given_;
   std::unique_ptr<Executed> executed_;  // what this rank has run so far; its own
 };
 

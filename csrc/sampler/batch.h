@@ -10,7 +10,7 @@
 
 namespace frugal {
 
-struct Batch {
+struct Batch : std::enable_shared_from_this<Batch> {  // so that Python's are shared with C++
   std::int64_t step = -1;         // from 0; unbounded
   bool corrupt_head = false;      // whether the negatives replace heads (else tails)
   std::int64_t chunk_size = 0;

@@ -56,13 +56,17 @@ class EngineRows(DeviceRows):
         return self._sends_gradients
 
     def announce(self, step, rows, occurrences=NO_OCCURRENCES):
+        self._port.register_step(self._next(step), rows, occurrences)
+
+    def _next(self, step: int) -> int:
+        """The engine's number of a step that is announced, for which there is room when this returns."""
         if self._first < 0:
             self._first = step
             self._port.count_from(step)
         step -= self._first
         while self._events and self._events[0][0] < step - self._window:
             self._finish(*self._events.popleft())
-        self._port.register_step(step, rows, occurrences)
+        return step
 
     def begin(self, step):
         self._step = step - self._first
@@ -126,6 +130,12 @@ class MappedRows(EngineRows):
         super().__init__(table, port, slots, lookahead, device, more, rounding)
         self._published_counter = _counter(port.published_counter)
         self._write_backs_counter = _counter(port.write_backs_counter)
+
+    def announce_entities(self, batch):
+        if self.sends_gradients:
+            super().announce_entities(batch)
+        else:
+            self._port.register_entities(self._next(batch.step), batch)
 
     def _staging(self):
         return self._staging_floats

@@ -78,11 +78,11 @@ def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
     """What columns gained where they were measured last (docs/ranks_measured.md). peer: whether devices reach each
     other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
     if carried:
-        return ("two H100 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as one on 20 "
-                "million rows behind caches of 5 %, by machine")
+        return ("two H100 or H200 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as one "
+                "on 20 million rows behind caches of 5 %, by machine")
     if not peer:
-        return ("without peer access two H200 trained 1.0 times as many triples/s as one on 20 million rows, and 0.8 "
-                "times as many on FB15k: one GPU is faster alone")
+        return ("without peer access two H100 or H200 trained 0.8 to 1.1 times as many triples/s as one on 20 million "
+                "rows, by machine, and 0.8 times as many on FB15k: one GPU alone is as good or better")
     times = "1.4 to 1.9" if resident else "1.2 (FB15k) to 1.8 (20 million rows)"
     where = "with all rows on them" if resident else "behind caches"
     return f"two H100 or H200 {where} trained {times} times as many triples/s as one"

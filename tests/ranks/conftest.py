@@ -59,13 +59,17 @@ dglke_frugal.store.cuda_device.CudaDevice = lambda index, graphs=True: {expressi
 class Ranks:
     """Starts runs below `folder` on the graph in `data`; flags given here go before the common ones.
 
-    gpu: an expression for what --gpu means, see DEVICE; by default a GPU.
-    interpreter: of runs to the end with such a device (tests/forks.py).
+    gpu: an expression for what --gpu means, see DEVICE; None: a GPU.
+    interpreter: of runs to the end (tests/forks.py).
     """
 
     def __init__(self, data, folder, interpreter=sys.executable):
         self.data, self.folder, self.interpreter, self.gpu = data, folder, interpreter, None
         self._count = 0
+
+    def use_gpus(self):
+        """From now on --gpu means GPUs."""
+        self.gpu, self.interpreter = None, sys.executable
 
     def arguments(self, *given):
         self._count += 1
@@ -95,7 +99,7 @@ class Ranks:
         arguments, folder = self.arguments(*given)
         if resume:
             arguments, folder = ["--resume", resume, *given], resume
-        process = self.start(arguments, interpreter=self.interpreter if self.gpu else sys.executable, **options)
+        process = self.start(arguments, interpreter=self.interpreter, **options)
         output, _ = process.communicate(timeout=180)
         assert process.returncode == 0, output
         return folder, output
@@ -208,7 +212,7 @@ def fb15k(graphs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def interpreter():
-    """Of processes that need torch (tests/forks.py)."""
+    """Of processes on the CPU (tests/forks.py): what forks from one that has looked for GPUs cannot use them."""
     with tempfile.TemporaryDirectory() as folder:  # whose path is short
         forks = Forks(Path(folder))
         yield forks.interpreter
@@ -216,5 +220,5 @@ def interpreter():
 
 
 @pytest.fixture
-def ranks(small, tmp_path):
-    return Ranks(small, tmp_path)
+def ranks(small, tmp_path, interpreter):
+    return Ranks(small, tmp_path, interpreter)

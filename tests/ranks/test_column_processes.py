@@ -265,7 +265,7 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     given = ["--model_name", model, *MODELS[model], "-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus,
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
-    columns.gpu = None
+    columns.use_gpus()
     for more in ([], ["--flush", "none"], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
                  [*CARRY, "--cache_policy", "lru", "--cuda_graphs", "off"]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
@@ -277,7 +277,7 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
 def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     """Near the tables of fp32, not the same, and the same whatever way rows and scores take."""
     given = ["-adv", "--parallel", "dims", "--max_step", 12, "--gpu", *gpus]
-    columns.gpu = None
+    columns.use_gpus()
     exact, found = (trained(columns.run(*given, *more)[0]) for more in ([], ["--matmul", matmul]))
     assert any((found[name] != exact[name]).any() for name in exact)
     for name, array in exact.items():
@@ -290,7 +290,7 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
 @pytest.mark.cuda
 @pytest.mark.parametrize("given", [[], CARRY])
 def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, given):
-    columns.gpu = None
+    columns.use_gpus()
     process, _, others = running(*given)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))

@@ -26,8 +26,10 @@ SETTINGS = {
 @pytest.fixture
 def gpu_ranks(small, tmp_path, interpreter, request):
     """Runs on the device that the test names: "queued", or "cuda"."""
+    if request.param == "cuda":
+        return Ranks(small, tmp_path)
     ranks = Ranks(small, tmp_path, interpreter)
-    ranks.gpu = None if request.param == "cuda" else f"devices.make_device({request.param!r})"
+    ranks.gpu = f"devices.make_device({request.param!r})"
     return ranks
 
 

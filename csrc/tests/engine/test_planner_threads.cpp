@@ -1,9 +1,12 @@
 // Plans of steps that several threads look up: what a plain simulation says, to the bit, for any number of threads.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -37,8 +40,11 @@ std::vector<std::vector<std::int64_t>> random_steps(unsigned seed) {
   return steps;
 }
 
-std::vector<Plan> plans_of(const std::vector<std::vector<std::int64_t>>& steps, std::shared_ptr<CachePolicy> policy,
-                           int threads, ValuePath path = ValuePath::kHostRow) {
+using Rows = std::vector<std::int64_t>;
+
+// given: rows are registered where they lie, each step's in memory of its own, which must be let go once it is planned.
+std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<CachePolicy> policy, int threads,
+                           ValuePath path = ValuePath::kHostRow, bool given = false) {
   std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
   EngineConfig config;
   config.layout = RowLayout::for_dim(1);
@@ -54,11 +60,17 @@ std::vector<Plan> plans_of(const std::vector<std::vector<std::int64_t>>& steps, 
   Engine engine(config);
   RankPort& port = engine.port(0);
   std::vector<Plan> plans(steps.size());
+  std::vector<std::weak_ptr<const Rows>> owners;
   std::int64_t registered = 0;
   for (std::int64_t s = 0; s < kSteps; ++s) {
-    for (; registered < kSteps && registered <= s + kLookahead; ++registered)
-      port.register_step(registered, steps[static_cast<std::size_t>(registered)], {});
+    for (; registered < kSteps && registered <= s + kLookahead; ++registered) {
+      const Rows& rows = steps[static_cast<std::size_t>(registered)];
+      const auto owner = given ? std::make_shared<const Rows>(rows) : nullptr;
+      owners.push_back(owner);
+      port.register_step(registered, owner ? *owner : rows, {}, owner);
+    }
     const StepPlan plan = port.plan(s);
+    EXPECT_TRUE(owners[static_cast<std::size_t>(s)].expired());
     Plan& made = plans[static_cast<std::size_t>(s)];
     EXPECT_TRUE(std::ranges::equal(plan.rows, steps[static_cast<std::size_t>(s)]));
     made.source.assign(plan.source.begin(), plan.source.end());
@@ -108,6 +120,46 @@ TEST(PlannerThreads, AStaticCacheIsPlannedAsAPlainLoopSays) {
     for (const int threads : {1, 2, 3, 5})
       EXPECT_TRUE(plans_of(steps, std::make_shared<StaticHotSet>(hot), threads) == expected) << threads << " threads";
   }
+}
+
+TEST(PlannerThreads, RowsThatAreGivenArePlannedAsThoseThatAreCopied) {
+  const auto steps = random_steps(4);
+  const auto hot = hot_rows();
+  const std::function<std::shared_ptr<CachePolicy>()> policies[] = {
+      [&] { return std::make_shared<StaticHotSet>(hot); },
+      [] { return make_named_policy("next_use", kRows, 5000); },  // which sees rows of later steps
+      [] { return make_named_policy("lru", kRows, 5000); }};
+  for (const auto& policy : policies)
+    for (const int threads : {1, 3})
+      EXPECT_TRUE(plans_of(steps, policy(), threads, ValuePath::kHostRow, true) == plans_of(steps, policy(), 1));
+}
+
+TEST(PlannerThreads, AGivenListThatIsNoneStopsTheEngine) {
+  for (const std::size_t position : {0, 1, 511, 512, 513, 1500, 2999})  // ranges of threads begin and end there
+    for (const std::int64_t row : {std::int64_t{-1}, std::int64_t{kRows}, std::int64_t{0}}) {
+      if (position == 0 && row == 0) continue;
+      auto rows = std::make_shared<Rows>(3000);
+      std::iota(rows->begin(), rows->end(), 7);
+      (*rows)[position] = row;
+      std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
+      EngineConfig config;
+      config.layout = RowLayout::for_dim(1);
+      config.rows = kRows;
+      config.host_rows = table.data();
+      config.max_rows_per_step = kMost;
+      config.planner_threads = 3;
+      config.update = std::make_shared<SgdUpdate>(0.1f);
+      config.caches = {std::make_shared<StaticHotSet>(hot_rows())};
+      Engine engine(config);
+      engine.port(0).register_step(0, *rows, {}, rows);
+      try {
+        engine.port(0).plan(0);
+        FAIL() << "planned with row " << row << " at position " << position;
+      } catch (const EngineError& error) {
+        const std::string where = " at position " + std::to_string(position) + " is out of range or not in ascending order.";
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("Row " + std::to_string(row) + where));
+      }
+    }
 }
 
 TEST(PlannerThreads, WithoutACacheAllRowsComeFromHost) {
