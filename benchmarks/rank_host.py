@@ -98,7 +98,7 @@ class _Steps:
         for step in range(self._announced, last + 1):
             batch = self._batches[step % BATCHES]
             entities, relations = self._tables
-            entities._port.register_entities(entities._next(step), batch)  # announce_entities of the batch of another step
+            entities._port.register_entities(entities._next(step), batch)  # announce_entities, but for its own step
             relations.announce(step, batch.relations)
         self._announced = last + 1
 

@@ -1,10 +1,10 @@
 """Interpreters that have imported torch already: to import it takes a process two or three seconds of a core.
 
 A server imports what runs need and forks for each of them. `Forks.interpreter` stands for sys.executable in a command:
-a small script that hands its arguments, environment, folder and open files to the server, and ends as the forked process
-does; what it is sent by signal the process gets, too. A process starts others by the same script. For runs of which a test
-wants the result: its process id is the script's, /proc shows the server's command line, and what libraries read from the
-environment when they are loaded is as it was for the server.
+a small script that hands its arguments, environment, folder and open files to the server, and ends as the forked
+process does; what it is sent by signal the process gets, too. A process starts others by the same script. For runs of
+which a test wants the result: their process id is the script's, /proc shows the server's command line, and what
+libraries read from the environment when they are loaded is as it was for the server.
 """
 import atexit
 import fcntl
@@ -24,9 +24,10 @@ import time
 import traceback
 from pathlib import Path
 
-IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.cuda_device", "dglke_frugal.training.run_training",
-            "dglke_frugal.training.ranks.train_ranks", "dglke_frugal.training.columns.column_run",
-            "dglke_frugal.training.step.device_step", "dglke_frugal.training.columns.device_columns", "devices")
+IMPORTED = ("torch", "dglke_frugal.cli.main", "dglke_frugal.cli.train", "dglke_frugal.store.cuda_device",
+            "dglke_frugal.training.run_training", "dglke_frugal.training.ranks.train_ranks",
+            "dglke_frugal.training.columns.column_run", "dglke_frugal.training.columns.device_columns",
+            "dglke_frugal.training.step.device_step", "devices")
 START_SECONDS = 60.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 

@@ -36,7 +36,9 @@ class NumberedRows {
   void prefetch(std::int64_t row) const {
     if (row < end_) __builtin_prefetch(&lines_[line_of(row)]);
   }
-  bool has(std::int64_t row) const { return row < end_ && (lines_[line_of(row)].words[word_of(row)] & bit_of(row)) != 0; }
+  bool has(std::int64_t row) const {
+    return row < end_ && (lines_[line_of(row)].words[word_of(row)] & bit_of(row)) != 0;
+  }
   // Of a row that is in the set: how many with smaller ids are.
   std::int32_t number_of(std::int64_t row) const {
     const Line& line = lines_[line_of(row)];

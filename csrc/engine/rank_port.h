@@ -68,11 +68,12 @@ class RankPort {
 
   // Step `step` of this rank uses `rows` (ascending, distinct, at most max_rows_per_step). Steps come in order, each
   // once. occurrences: for each entry, for each row, how many gradients it has there (entries * rows numbers); may be
-  // empty with one rank, which never sends gradients. Copies both; but where the engine is in this process and all its ranks
-  // run the same steps, rows that have an owner are copied, and looked at, by the planner, who then lets go of the owner:
-  // a wrong list is an EngineError then. The step is decided when all ranks have registered it. Of ranks that run the same steps, rank 0 says which rows, and waits until the others have come as far as the
-  // lookahead needs; what the others say is not looked at. Throws std::invalid_argument for a wrong list,
-  // std::logic_error beyond the lookahead.
+  // empty with one rank, which never sends gradients. Copies both; but a port that the engine has made for a rank whose
+  // steps alone are planned leaves rows that have an owner to the planner, which copies them, looks at them, and then lets
+  // go of the owner: a wrong list is an EngineError there. The step is decided when all ranks have registered it. Of ranks
+  // that run the same steps, rank 0 says which rows, and waits until the others have come as far as the lookahead needs;
+  // what the others say is not looked at. Throws std::invalid_argument for a wrong list, std::logic_error beyond the
+  // lookahead.
   void register_step(std::int64_t step, std::span<const std::int64_t> rows, std::span<const std::int32_t> occurrences,
                      std::shared_ptr<const void> owner = nullptr);
 

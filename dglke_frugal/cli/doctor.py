@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import shutil
 import sys
 from importlib import metadata
@@ -14,6 +15,10 @@ from .errors import reports_input_errors
 
 COMMANDS = ("dglke_train", "dglke_eval", "dglke_predict", "dglke_emb_sim")
 PACKAGES = ("dglke-frugal", "torch", "numpy", "scipy", "dgl", "dglke", "ogb")
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
+# Whose tables, the file that says whether they may lie in huge pages, the words for yes, and what root may write there.
+ASKED = {"one process": ("enabled", ("always", "madvise"), "madvise"),
+         "several": ("shmem_enabled", ("always", "within_size", "advise", "force"), "advise")}
 
 
 def _version(package):
@@ -45,6 +50,18 @@ def _cuda():
     return {"compiled": _native.has_cuda, "devices": devices, "reason": reason or None}
 
 
+def _huge_pages():
+    """Whether tables of one process and of several lie in huge pages, as they ask for; None where nobody says."""
+    found = {}
+    for whose, (name, granting, _) in ASKED.items():
+        try:
+            chosen = re.search(r"\[(\w+)\]", (HUGE_PAGES / name).read_text())
+        except OSError:
+            chosen = None
+        found[whose] = chosen and chosen[1] in granting
+    return found
+
+
 def diagnose() -> dict:
     """All findings as plain data."""
     from .. import _native
@@ -54,6 +71,7 @@ def diagnose() -> dict:
         "platform": platform.platform(),
         "packages": {package: _version(package) for package in PACKAGES},
         "threads": _native.num_threads(),
+        "huge_pages": _huge_pages(),
         "cuda": _cuda(),
         "commands": {command: _owner(command) for command in COMMANDS},
     }
@@ -64,6 +82,7 @@ def _text(facts):
     lines += [f"{name:<14}{version or 'not installed'}" for name, version in facts["packages"].items()]
     cuda = facts["cuda"]
     lines.append(f"{'threads':<14}{facts['threads']}")
+    lines += [_huge_page_line(whose, granted) for whose, granted in facts["huge_pages"].items() if granted is not None]
     lines.append(f"{'CUDA kernels':<14}{'compiled' if cuda['compiled'] else 'not compiled'}")
     for i, device in enumerate(cuda["devices"]):
         lines.append(f"{f'GPU {i}':<14}{device['name']}, {device['total_bytes'] / 2**30:.1f} GiB")
@@ -71,6 +90,12 @@ def _text(facts):
         lines.append(f"{'GPUs':<14}none used: {cuda['reason']}")
     lines += [_command_line(name, found) for name, found in facts["commands"].items()]
     return "\n".join(lines)
+
+
+def _huge_page_line(whose, granted):
+    name, _, word = ASKED[whose]
+    return f"{'huge pages':<14}for tables of {whose}: " + ("yes" if granted else (
+        f"no, so that large ones take longer to fill and to give back; root can echo {word} > {HUGE_PAGES / name}"))
 
 
 def _command_line(name, found):

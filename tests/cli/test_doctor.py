@@ -38,3 +38,22 @@ def test_the_same_for_programs(capsys):
     assert facts["threads"] >= 1 and facts["packages"]["dglke-frugal"]
     assert facts["cuda"]["devices"] or facts["cuda"]["reason"]
     assert os.path.isabs(facts["commands"]["dglke_train"]["path"] or "/")
+
+
+@pytest.mark.parametrize("private, shared, said", [
+    ("always [madvise] never", "always within_size [advise] never deny force", {"one process": True, "several": True}),
+    ("always madvise [never]", "always within_size advise [never] deny force", {"one process": False, "several": False}),
+    ("[always] madvise never", None, {"one process": True, "several": None}),
+])
+def test_huge_pages_are_those_that_the_system_grants(private, shared, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "HUGE_PAGES", tmp_path)
+    (tmp_path / "enabled").write_text(private + "\n")
+    if shared:
+        (tmp_path / "shmem_enabled").write_text(shared + "\n")
+    assert doctor.diagnose()["huge_pages"] == said
+    doctor.main([])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("huge pages")]
+    assert len(lines) == sum(granted is not None for granted in said.values())
+    assert [line.endswith("yes") for line in lines] == [granted for granted in said.values() if granted is not None]
+    if said["several"] is False:
+        assert f"echo advise > {tmp_path / 'shmem_enabled'}" in lines[1]

@@ -212,7 +212,7 @@ def fb15k(graphs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def interpreter():
-    """Of processes on the CPU (tests/forks.py): what forks from one that has looked for GPUs cannot use them."""
+    """Of processes on the CPU (tests/forks.py)."""
     with tempfile.TemporaryDirectory() as folder:  # whose path is short
         forks = Forks(Path(folder))
         yield forks.interpreter

@@ -6,8 +6,8 @@
 //
 // --policy: static, lru, lfu, epoch_lru, epoch_lfu or next_use. --share: percent of the rows that the cache holds. --pause: microseconds that a step sleeps. --ranks: whose
 // batches a step joins. --executors: threads that run the steps by one plan (the first one's times are printed).
-// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count; with --cold
-// 1 none do, so that the cache takes rows in.
+// --threads: of the planner. Steps that fill the cache, and half of the others, come before those that count; with
+// --cold 1 none do, so that the cache takes rows in.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>

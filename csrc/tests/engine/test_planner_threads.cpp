@@ -156,8 +156,8 @@ TEST(PlannerThreads, AGivenListThatIsNoneStopsTheEngine) {
         engine.port(0).plan(0);
         FAIL() << "planned with row " << row << " at position " << position;
       } catch (const EngineError& error) {
-        const std::string where = " at position " + std::to_string(position) + " is out of range or not in ascending order.";
-        EXPECT_THAT(error.what(), ::testing::HasSubstr("Row " + std::to_string(row) + where));
+        const std::string which = "Row " + std::to_string(row) + " at position " + std::to_string(position);
+        EXPECT_THAT(error.what(), ::testing::HasSubstr(which + " is out of range or not in ascending order."));
       }
     }
 }
