@@ -26,11 +26,14 @@ struct BatchStream::Pool : std::enable_shared_from_this<BatchStream::Pool> {
         unused.reserve(++batches);
       }
     }
-    return {batch.release(), [pool = shared_from_this()](Batch* used) {
+    // The batch keeps what this pointer shares, and with it the deleter, until it has another pointer: so the deleter
+    // gives up the pool, which would else hold itself by the batches in it.
+    return {batch.release(), [pool = shared_from_this()](Batch* used) mutable {
+              const std::shared_ptr<Pool> mine = std::move(pool);
               std::unique_ptr<Batch> owned(used);
               owned->packed.reset();
-              const std::lock_guard lock(pool->mutex);
-              pool->unused.push_back(std::move(owned));
+              const std::lock_guard lock(mine->mutex);
+              mine->unused.push_back(std::move(owned));
             }};
   }
 };
