@@ -208,7 +208,8 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
         cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
         host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
-        host["cache index"] = 16 * slots + graph.entities // 6 if policy == "static" else 21 * slots
+        # What lies in each slot, as planner and rank know it; and the static policy's csrc/engine/numbered_rows.h.
+        host["cache index"] = 24 * slots + graph.entities // 6 if policy == "static" else 21 * slots
         (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row
     on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
     if on_gpu:
