@@ -42,10 +42,12 @@ std::vector<std::vector<std::int64_t>> random_steps(unsigned seed) {
 
 using Rows = std::vector<std::int64_t>;
 
-// given: rows are registered where they lie, each step's in memory of its own, which must be let go once it is planned.
-std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<CachePolicy> policy, int threads,
-                           ValuePath path = ValuePath::kHostRow, bool given = false) {
-  std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
+// A table of kRows rows.
+std::vector<float> host_table() {
+  return std::vector<float>(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
+}
+
+EngineConfig config_of(std::vector<float>& table, std::shared_ptr<CachePolicy> policy, int threads) {
   EngineConfig config;
   config.layout = RowLayout::for_dim(1);
   config.rows = kRows;
@@ -53,10 +55,18 @@ std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<Cache
   config.max_rows_per_step = kMost;
   config.lookahead = kLookahead;
   config.planner_threads = threads;
-  config.value_path = path;
   config.update = std::make_shared<SgdUpdate>(0.1f);
   if (policy) config.caches = {policy};
   if (policy && policy->wants_next_use()) config.horizon = kHorizon;
+  return config;
+}
+
+// given: rows are registered where they lie, each step's in memory of its own, which must be let go once it is planned.
+std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<CachePolicy> policy, int threads,
+                           ValuePath path = ValuePath::kHostRow, bool given = false) {
+  std::vector<float> table = host_table();
+  EngineConfig config = config_of(table, policy, threads);
+  config.value_path = path;
   Engine engine(config);
   RankPort& port = engine.port(0);
   std::vector<Plan> plans(steps.size());
@@ -141,16 +151,8 @@ TEST(PlannerThreads, AGivenListThatIsNoneStopsTheEngine) {
       auto rows = std::make_shared<Rows>(3000);
       std::iota(rows->begin(), rows->end(), 7);
       (*rows)[position] = row;
-      std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
-      EngineConfig config;
-      config.layout = RowLayout::for_dim(1);
-      config.rows = kRows;
-      config.host_rows = table.data();
-      config.max_rows_per_step = kMost;
-      config.planner_threads = 3;
-      config.update = std::make_shared<SgdUpdate>(0.1f);
-      config.caches = {std::make_shared<StaticHotSet>(hot_rows())};
-      Engine engine(config);
+      std::vector<float> table = host_table();
+      Engine engine(config_of(table, std::make_shared<StaticHotSet>(hot_rows()), 3));
       engine.port(0).register_step(0, *rows, {}, rows);
       try {
         engine.port(0).plan(0);
