@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
-constexpr int kVectors = 4;  // of kWarpLanes columns of a row in halves that a warp works on together
 constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences (docs/step.md: 256 and 1024 took longer)
 
@@ -78,33 +77,28 @@ __device__ void touch(const float* row, std::int64_t floats) {
 
 __device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
 
-__device__ void store_half(const TableUpdate& s, float* to, std::int64_t column, float value, std::uint32_t noise) {
-  reinterpret_cast<std::uint16_t*>(to)[column] = s.memory.element == RowElement::kFloat16
-                                                     ? Half<RowElement::kFloat16>::round(value, noise)
-                                                     : Half<RowElement::kBfloat16>::round(value, noise);
+// kElement: of the tables in halves.
+template <RowElement kElement>
+__device__ void store_half(float* to, std::int64_t column, float value, std::uint32_t noise) {
+  reinterpret_cast<std::uint16_t*>(to)[column] = Half<kElement>::round(value, noise);
 }
 
-// Columns first + lane + 32 v of a row in halves. In a whole row they share a block of noise; of a rank that has some
-// columns they may begin within one and go on in another.
-__device__ void store_halves(const TableUpdate& s, float* to, std::int64_t first, const float (&values)[kVectors],
-                             std::int64_t u) {
-  const int own = static_cast<int>(first) + DeviceWarp::lane();
+// By what columns first + lane + 32 k of a row in halves are rounded: calls take(column, 16 bits) for each, below `end`. In
+// a whole row eight of them share a block of noise; of a rank that has some columns they may begin within one and go on in
+// another.
+template <typename Take>
+__device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int end, Take take) {
   std::uint32_t block = ~0u;
-  std::uint64_t bits = 0;
   PhiloxWords words;
 #pragma unroll 1
-  for (int column = own; column < own + kVectors * kWarpLanes; column += kWarpLanes) {
+  for (int column = first + DeviceWarp::lane(); column < end; column += kWarpLanes) {
     const std::uint32_t whole = s.rounding.by.columns.of(column);
     if (RoundingNoise::block_of(whole) != block) {
       block = RoundingNoise::block_of(whole);
       words = s.rounding.of(u).block(block);
     }
-    bits = bits >> 16 | std::uint64_t{RoundingNoise::of_vector(words, RoundingNoise::vector_of(whole))} << 48;
+    take(column, RoundingNoise::of_vector(words, RoundingNoise::vector_of(whole)));
   }
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v)
-    if (own + v * kWarpLanes < s.memory.dim)
-      store_half(s, to, own + v * kWarpLanes, values[v], static_cast<std::uint32_t>(bits >> 16 * v) & 0xffffu);
 }
 
 // A lane's columns of those that a warp has in registers at once: four neighbours of each 128. Rows begin at 16 bytes,
@@ -118,6 +112,21 @@ struct LaneColumns {
       const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
       const float4 word = at < left ? *reinterpret_cast<const float4*>(from + at) : float4{};
       x[4 * w] = word.x, x[4 * w + 1] = word.y, x[4 * w + 2] = word.z, x[4 * w + 3] = word.w;
+    }
+  }
+  // noise: by what they are rounded, 16 bits for each of the warp's columns.
+  template <RowElement kElement>
+  static __device__ void store_halves(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int at = 4 * (w * kWarpLanes + DeviceWarp::lane());
+      if (at >= left) continue;
+      const uint2 by = *reinterpret_cast<const uint2*>(noise + at);
+      const auto round = [&](int k, std::uint32_t bits) -> std::uint32_t {
+        return Half<kElement>::round(x[4 * w + k], bits);
+      };
+      *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(to) + at) = {
+          round(0, by.x & 0xffffu) | round(1, by.x >> 16) << 16, round(2, by.y & 0xffffu) | round(3, by.y >> 16) << 16};
     }
   }
   static __device__ void store(float* to, int left, const float (&x)[kCount]) {
@@ -178,39 +187,41 @@ __device__ __noinline__ void update_row_anyhow(const TableUpdate& s, std::int64_
                          s.gradients, u, -negative_rate, 0);
 }
 
-// A row in halves, by a warp.
-__device__ void update_half_row(const TableUpdate& s, std::int64_t u, const FewOccurrences& few, const RowMove& move) {
-  const std::int64_t dim = s.memory.dim;
-  for (std::int64_t first = 0; first < dim; first += kVectors * kWarpLanes) {
-    const auto load = [&](const float* from, float (&x)[kVectors]) {
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v)
-        x[v] = DeviceWarp::load(from + first + v * kWarpLanes, active_lanes(dim - first, v * kWarpLanes));
-    };
-    float values[kVectors];
-    load(move.record, values);
+// The same of a row in halves.
+template <RowElement kElement>
+__device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::int64_t u, float negative_rate) {
+  const int dim = static_cast<int>(s.memory.dim);
+  RowMove row(s, u, s.memory.record_stride(), negative_rate);
+  const FewOccurrences few(Occurrences(s.gradients, u));
+  row.add_squares(few);
+  for (int first = 0; first < dim; first += kWarpLanes) {
+    const int active = active_lanes(dim, first);
+    float value[1] = {DeviceWarp::load(row.record + first, active)};
 #pragma unroll 1
     for (int k = 0; k < few.count; ++k) {
-      float step[kVectors];
-      load(few.gradient(k), step);
-#pragma unroll
-      for (float& each : step) each = move.negative_rate * each;
-      divide(step, k < few.of_first ? move.first : move.last);
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) values[v] += step[v];
+      float step[1] = {negative_rate * DeviceWarp::load(few.gradient(k) + first, active)};
+      divide(step, k < few.of_first ? row.first : row.last);
+      value[0] += step[0];
     }
-    store_halves(s, move.to, first, values, u);
+    make_noise(s, u, first, first + active,
+               [&](int column, std::uint32_t noise) { store_half<kElement>(row.to, column, value[0], noise); });
   }
-  if (DeviceWarp::lane() == 0) move.to[s.memory.embedding_floats()] = move.state;
+  if (DeviceWarp::lane() == 0) row.to[s.memory.embedding_floats()] = row.state;
 }
 
 // By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be of no usual size the
-// row is moved once more, from its record, which no row leaves to.
-template <bool kHalves>
+// row is moved once more, from its record, which no row leaves to. noise: the warp's own, of kOfWarp columns.
+template <RowElement kElement>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
-                                 float negative_rate) {
+                                 float negative_rate, std::uint16_t* noise) {
+  constexpr bool kHalves = kElement != RowElement::kFloat32;
   const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalves && s.memory.in_halves();
+  const auto anyhow = [&] {
+    if constexpr (kHalves)
+      if (rounds) return update_half_row_anyhow<kElement>(s, u, negative_rate);
+    update_row_anyhow(s, u, negative_rate);
+  };
   RowMove row(s, u, kHalves ? s.memory.record_stride() : s.memory.stride, negative_rate);
   const FewOccurrences few(occurrences);
   if (s.writes.leave[u] == RowDestination::kGradient) {
@@ -219,17 +230,19 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
       copy_row<DeviceWarp>(row.to + k * s.memory.record_stride(), few.gradient(k), dim);
     return;
   }
-  if (rounds) {
-    row.add_squares(few);
-    return update_half_row(s, u, few, row);
-  }
-  if (!aligned) return update_row_anyhow(s, u, negative_rate);
+  if (!aligned) return anyhow();
   float values[LaneColumns::kCount], step[LaneColumns::kCount];  // on their way while mean squares are
   LaneColumns::load(row.record, dim, values);
   LaneColumns::load(few.gradient(0), few.count > 0 ? dim : 0, step);
   row.add_squares(few);
   bool plain = true;
   for (int first = 0;;) {
+    if (rounds) {  // while the row's words are on their way
+      const int end = dim < first + LaneColumns::kOfWarp ? dim : first + LaneColumns::kOfWarp;
+      __syncwarp();  // the last one's noise has been used
+      make_noise(s, u, first, end, [&](int column, std::uint32_t bits) { noise[column - first] = bits; });
+      __syncwarp();
+    }
 #pragma unroll 1
     for (int k = 0; k < few.count; ++k) {
       if (k > 0) LaneColumns::load(few.gradient(k) + first, dim - first, step);
@@ -239,19 +252,23 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
 #pragma unroll
       for (int v = 0; v < LaneColumns::kCount; ++v) values[v] += step[v];
     }
-    if (!__all_sync(DeviceWarp::kAll, plain)) return update_row_anyhow(s, u, negative_rate);
-    LaneColumns::store(row.to + first, dim - first, values);
+    if (!__all_sync(DeviceWarp::kAll, plain)) return anyhow();
+    if (!rounds)
+      LaneColumns::store(row.to + first, dim - first, values);
+    else if constexpr (kHalves)
+      LaneColumns::store_halves<kElement>(row.to + first / 2, dim - first, values, noise);
     first += LaneColumns::kOfWarp;
     if (first >= dim) break;
     LaneColumns::load(row.record + first, dim - first, values);
     LaneColumns::load(few.gradient(0) + first, few.count > 0 ? dim - first : 0, step);
   }
-  if (DeviceWarp::lane() == 0) row.to[dim] = row.state;
+  if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
 }
 
 // As update_row_alone, by a block for each slice, a thread for each column.
-template <bool kHalves>
+template <RowElement kElement>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
+  constexpr bool kHalves = kElement != RowElement::kFloat32;
   __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
   const Occurrences occurrences(s.gradients, u);
@@ -298,6 +315,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     const std::int64_t column = start + threadIdx.x;
     const bool mine = column < dim;
     float value = mine ? record[column] : 0.0f;
+    const std::uint32_t noise = mine && rounds ? s.rounding.of(u).at(s.rounding.by.columns.of(column)) : 0;
     const auto move = [&](int i, int end, const Divisor& deviation) {
       for (; mine && i < end; i += kAhead) {
         float step[kAhead];
@@ -322,19 +340,21 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
       for (int entry = 0; entry < kMaxEntries; ++entry)
         move(entry == 0 ? 0 : turn, entry == 0 ? turn : there, entry == 0 ? first_deviation : last_deviation);
     }
-    if (mine && rounds)
-      store_half(s, to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));
-    else if (mine)
+    if (!mine) continue;
+    if (!rounds)
       to[column] = value;
+    else if constexpr (kHalves)
+      store_half<kElement>(to, column, value, noise);
   }
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
 // The first blocks each take a slice of the rows with many occurrences in a share, the others a row per warp.
-// kHalves: whether a table has rows in halves.
-template <bool kHalves>
+// kElement: of the tables in halves, if there are any.
+template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
+  __shared__ uint2 noise[kWarps][kElement == RowElement::kFloat32 ? 1 : LaneColumns::kOfWarp / 4];
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
   if (blockIdx.x >= work.many_blocks()) {
@@ -343,7 +363,8 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
     if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-      update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate);
+      update_row_alone<kElement>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
+                                 reinterpret_cast<std::uint16_t*>(noise[warp]));
     return;
   }
   const int slice = static_cast<int>(blockIdx.x / work.shares);
@@ -361,7 +382,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
       for (unsigned left = many[w]; left != 0; left &= left - 1) {
         const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
         const RowOfTable at = find_row(work, first + thread * work.shares);
-        update_row_together<kHalves>(*at.table, at.row, slice, work.slices, work.negative_rate);
+        update_row_together<kElement>(*at.table, at.row, slice, work.slices, work.negative_rate);
       }
     __syncthreads();  // before `many` is written again
   }
@@ -409,8 +430,12 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   }
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
-  const auto in_halves = [](const TableUpdate& each) { return each.memory.in_halves(); };
-  const auto kernel = std::any_of(tables.begin(), tables.end(), in_halves) ? update_kernel<true> : update_kernel<false>;
+  RowElement element = RowElement::kFloat32;
+  for (const TableUpdate& each : tables)
+    if (each.memory.in_halves()) element = each.memory.element;
+  const auto kernel = element == RowElement::kFloat32   ? update_kernel<RowElement::kFloat32>
+                      : element == RowElement::kFloat16 ? update_kernel<RowElement::kFloat16>
+                                                        : update_kernel<RowElement::kBfloat16>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   const unsigned blocks = static_cast<unsigned>(work.many_blocks()) + blocks_of_warps(rows);

@@ -71,7 +71,8 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
   const std::pair<std::int64_t, WholeColumns> kinds[] = {
       {1, {}},     {7, {}},    {127, {}},         {256, {}},           {400, {}},           {600, {}},         {1, {401}},
       {127, {50}}, {200, {200}}, {256, {128}}, {400, {256 + 31}}, {133, {133}}, {1001, {77}}, {2, {3, 1, 11}},
-      {100, {100, 50, 300}}, {400, {57, 200, 1003}}, {401, {13, 130, 250}}};
+      {100, {100, 50, 300}}, {400, {57, 200, 1003}}, {401, {13, 130, 250}},
+      {1200, {64, 600, 3000}}};
   for (const RowElement element : {RowElement::kFloat16, RowElement::kBfloat16})
     for (const auto& [dim, columns] : kinds) {
       HalfTable device(dim, element, random), host = device;
@@ -87,6 +88,9 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
         offset.push_back(offset.back() + (u >= used ? 0 : u % 5 == 0 ? 9 : static_cast<int>(u % 4)));
       std::vector<float> values(offset.back() * dim), squares(offset.back());
       for (float& value : values) value = normal(random);
+      // Some of no usual size, in the last columns, before which others may have been stored; large ones have an infinite
+      // square.
+      for (std::int64_t i = 0; i < offset.back(); i += 3) values[(i + 1) * dim - 1] *= i % 2 == 0 ? 1e-25f : 1e25f;
       for (std::int32_t i = 0; i < offset.back(); ++i) squares[i] = mean_square(&values[i * dim], dim);
       const EntryGradients entry{values.data(), dim, offset.data(), nullptr, squares.data()};
       const StepGradients gradients{{entry, entry}, 2};
