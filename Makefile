@@ -9,14 +9,18 @@ CPP_BUILD = build/extension-$(shell $(BIN)/python -c 'import sys; print(sys.impl
 # cmake and ninja are those of the virtual environment.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: quickstart test test-python test-cpp packages sanitize clean
+.PHONY: quickstart test test-python test-cpp packages sanitize sanitize-and-install clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m recipes.quickstart
 
 # All of them, also after some have failed or could not be built; what is missing is said once more at the end.
 test:
-	@$(MAKE) --keep-going test-cpp sanitize test-python || { csrc/tests/packages.sh; exit 1; }
+	@$(MAKE) --keep-going test-cpp sanitize-and-install test-python || { csrc/tests/packages.sh; exit 1; }
+
+# pip keeps one processor busy, and so does the longest of the tests under sanitizers.
+sanitize-and-install:
+	@$(MAKE) --keep-going --jobs=2 sanitize $(VENV)/installed-for-tests
 
 test-python: $(VENV)/installed-for-tests
 	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile
@@ -32,7 +36,7 @@ test-cpp: packages $(VENV)/installed
 
 # The engine's tests under the thread and address sanitizers, and clang's thread-safety analysis.
 sanitize: packages $(VENV)/installed
-	csrc/tests/run_sanitizers.sh build/sanitizers
+	env -u MAKEFLAGS csrc/tests/run_sanitizers.sh build/sanitizers  # ninja would share two jobs with pip
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
