@@ -107,7 +107,7 @@ def test_fb15k(graphs, tmp_path):
             [sys.executable, "-m", "dglke_frugal", "train", *BACKENDS[backend], "--seed", "3", "--data_path",
              str(graphs), "--dataset", "FB15k", "--model_name", "TransE_l2", "--hidden_dim", "400", "--batch_size",
              "1000", "--neg_sample_size", "200", "--gamma", "19.9", "--lr", "0.25", "-adv", "-rc", "1e-9", "--max_step",
-             "150", "--log_interval", "50", "--test", "--eval_percent", "0.005", "--batch_size_eval", "16",
+             "150", "--log_interval", "50", "--test", "--eval_percent", "0.001", "--batch_size_eval", "16",
              "--save_path", str(tmp_path / backend)],
             env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
         printed[backend] = metrics(done.stdout)
