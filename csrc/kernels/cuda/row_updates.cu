@@ -83,9 +83,9 @@ __device__ void store_half(float* to, std::int64_t column, float value, std::uin
   reinterpret_cast<std::uint16_t*>(to)[column] = Half<kElement>::round(value, noise);
 }
 
-// By what columns first + lane + 32 k of a row in halves are rounded: calls take(column, 16 bits) for each, below `end`. In
-// a whole row eight of them share a block of noise; of a rank that has some columns they may begin within one and go on in
-// another.
+// By what columns first + lane + 32 k of a row in halves are rounded: calls take(column, 16 bits) for each, below
+// `end`. In a whole row eight of them share a block of noise; of a rank that has some columns they may begin within one
+// and go on in another.
 template <typename Take>
 __device__ void make_noise(const TableUpdate& s, std::int64_t u, int first, int end, Take take) {
   std::uint32_t block = ~0u;
@@ -210,7 +210,8 @@ __device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::i
 }
 
 // By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be of no usual size the
-// row is moved once more, from its record, which no row leaves to. noise: the warp's own, of kOfWarp columns.
+// row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of kOfWarp
+// columns.
 template <RowElement kElement>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
                                  float negative_rate, std::uint16_t* noise) {

@@ -88,8 +88,8 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
         offset.push_back(offset.back() + (u >= used ? 0 : u % 5 == 0 ? 9 : static_cast<int>(u % 4)));
       std::vector<float> values(offset.back() * dim), squares(offset.back());
       for (float& value : values) value = normal(random);
-      // Some of no usual size, in the last columns, before which others may have been stored; large ones have an infinite
-      // square.
+      // Some of no usual size, in the last columns, before which others may have been stored; large ones have an
+      // infinite square.
       for (std::int64_t i = 0; i < offset.back(); i += 3) values[(i + 1) * dim - 1] *= i % 2 == 0 ? 1e-25f : 1e25f;
       for (std::int32_t i = 0; i < offset.back(); ++i) squares[i] = mean_square(&values[i * dim], dim);
       const EntryGradients entry{values.data(), dim, offset.data(), nullptr, squares.data()};
