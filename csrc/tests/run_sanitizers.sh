@@ -17,9 +17,15 @@ else
 fi
 
 export TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
+half() {  # of the tests of a program: sanitizer, program, which half
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 400 "$build/$1/csrc/tests/$2" --gtest_brief=1 --gtest_filter="-$broken"
+}
 run() {
   for test in engine/test_engine sampler/test_batch_threads exchange/test_exchange carried/test_carried test_parallel; do
-    timeout 400 "$build/$1/csrc/tests/$test" --gtest_brief=1 --gtest_filter="-$broken" || return 1
+    half "$1" $test 0 &
+    first=$!
+    half "$1" $test 1 || return 1
+    wait $first || return 1
   done
   echo "$1 sanitizer: clean"
 }
@@ -29,6 +35,7 @@ for sanitizer in thread address,undefined; do
     -DFRUGAL_SANITIZE="$sanitizer" > /dev/null
   cmake --build "$build/$sanitizer" --target test_engine test_batch_threads test_exchange test_carried test_parallel > /dev/null
 done
-run thread & # beside the other one: each keeps about one core busy
+run thread & # beside the other one
+threads=$!
 run address,undefined
-wait $!
+wait $threads
