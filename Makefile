@@ -18,7 +18,7 @@ quickstart: $(VENV)/installed
 test:
 	@$(MAKE) --keep-going test-cpp sanitize-and-install test-python || { csrc/tests/packages.sh; exit 1; }
 
-# pip keeps one processor busy, and so does the longest of the tests under sanitizers.
+# pip keeps but one processor busy.
 sanitize-and-install:
 	@$(MAKE) --keep-going --jobs=2 sanitize $(VENV)/installed-for-tests
 

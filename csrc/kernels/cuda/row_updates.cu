@@ -1,6 +1,7 @@
 #include "kernels/cuda/row_updates.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "device/cuda_check.h"
@@ -432,8 +433,12 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
   RowElement element = RowElement::kFloat32;
-  for (const TableUpdate& each : tables)
-    if (each.memory.in_halves()) element = each.memory.element;
+  for (const TableUpdate& each : tables) {
+    if (!each.memory.in_halves()) continue;
+    if (element != RowElement::kFloat32 && element != each.memory.element)
+      throw std::invalid_argument("one update takes tables in halves of one kind, not of two");
+    element = each.memory.element;
+  }
   const auto kernel = element == RowElement::kFloat32   ? update_kernel<RowElement::kFloat32>
                       : element == RowElement::kFloat16 ? update_kernel<RowElement::kFloat16>
                                                         : update_kernel<RowElement::kBfloat16>;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/cpu/plan_kernels.h"
@@ -133,6 +134,25 @@ TEST(EmulatedHalves, AreUpdatedInFloatsAndRoundedAsOnTheCpu) {
         ASSERT_EQ(sent[target[u] + dim - 1], values[(offset[u] + 1) * dim - 1]);
       ASSERT_EQ(std::memcmp(plain.data(), plain_wanted.data(), plain.size() * sizeof(float)), 0) << dim;
     }
+}
+
+TEST(EmulatedHalves, OfTwoKindsAreRefused) {
+  std::mt19937 random(3);
+  HalfTable one(8, RowElement::kFloat16, random), other(8, RowElement::kBfloat16, random);
+  const std::vector<float> before = one.records;
+  const RowDestination leave = RowDestination::kHostRow;
+  const std::int64_t target = 0, step = 1;
+  const std::int32_t offset[] = {0, 0};
+  const std::vector<float> record(RowLayout::for_dim(8).stride, 0.5f);
+  const StepGradients none{{{record.data(), 8, offset, nullptr, record.data()}}, 1};
+  const auto update_of = [&](HalfTable& table) {
+    return TableUpdate{table.memory(), {&leave, &target, 1}, record.data(), none, {{1, 1, {}}, &step, &target}};
+  };
+  const TableUpdate both[] = {update_of(one), update_of(other)};
+  EXPECT_THROW(cuda::update(both, 0.1f, {}), std::invalid_argument);
+  EXPECT_EQ(one.records, before);
+  cuda::update({both, 1}, 0.1f, {});
+  EXPECT_NE(one.records, before);
 }
 
 }  // namespace
