@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -30,9 +32,22 @@ class Measured:
         return statistics.median(self.steps_per_second)
 
 
+@contextlib.contextmanager
+def _stopped_as_an_error():
+    """In here SIGTERM is an exception: the run that was started ends, too, and not with its last step."""
+    def stop(number, frame):
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, processes: int = 1) -> Measured:
     """Train until the intervals after the first add up to `seconds`. With several processes, their rates are added."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _stopped_as_an_error():
         command = [
             sys.executable,
             "-m",
