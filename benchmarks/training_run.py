@@ -32,22 +32,38 @@ class Measured:
         return statistics.median(self.steps_per_second)
 
 
-@contextlib.contextmanager
-def _stopped_as_an_error():
-    """In here SIGTERM is an exception: the run that was started ends, too, and not with its last step."""
-    def stop(number, frame):
-        raise SystemExit(128 + number)
+class _Training:
+    """A run of the command, which SIGTERM ends before it ends this process: it has a session of its own, and would go on
+    for ever. Whenever the signal comes: it is never an exception between two steps of starting or ending the run."""
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def __init__(self, command: List[str], environment: Dict[str, str]):
+        self.process, self._stopped_by = None, 0
+        self._before = signal.signal(signal.SIGTERM, self._stop)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        env=environment, start_new_session=True)
+        if self._stopped_by:
+            self._kill()
+
+    def _stop(self, number, frame):
+        self._stopped_by = number
+        if self.process is not None:
+            self._kill()
+
+    def _kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        self._kill()
+        self.process.communicate()
+        signal.signal(signal.SIGTERM, self._before)
+        if self._stopped_by:
+            raise SystemExit(128 + self._stopped_by)
 
 
 def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, processes: int = 1) -> Measured:
     """Train until the intervals after the first add up to `seconds`. With several processes, their rates are added."""
-    with tempfile.TemporaryDirectory() as folder, _stopped_as_an_error():
+    with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,
             "-m",
@@ -64,19 +80,11 @@ def run(flags: Sequence[str], threads: int, seconds: float, log_interval: int, p
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         began = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
+        training = _Training(command, environment)
         try:
-            intervals, first, said = _watch(process, seconds, processes, began)
+            intervals, first, said = _watch(training.process, seconds, processes, began)
         finally:
-            os.killpg(process.pid, 9)
-            process.communicate()
+            training.end()
         if not intervals:
             raise RuntimeError(f"{' '.join(command)} ended early:\n{said}")
         return Measured(intervals, first, _metrics(Path(folder)))

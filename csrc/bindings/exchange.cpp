@@ -52,7 +52,8 @@ void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintp
 }  // namespace
 
 void bind_exchange(nb::module_& module) {
-  module.attr("MOST_COLUMN_RANKS") = kMostRanks;
+  module.attr("MOST_DEVICE_RANKS") = kMostRanks;
+  module.attr("MOST_HOST_RANKS") = kMostHostRanks;
   module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,
              "Whether two CUDA devices read each other's memory.");
   module.def(

@@ -32,8 +32,8 @@ HostExchange::HostExchange(std::byte* segment, std::size_t bytes, int rank, int 
       ranks_(ranks),
       floats_{whole_lines(floats.scores), whole_lines(floats.weights), whole_lines(floats.squares)},
       rules_(rules) {
-  if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
-    throw std::invalid_argument("an exchange is for 1 to " + std::to_string(kMostRanks) + " ranks");
+  if (ranks < 1 || ranks > kMostHostRanks || rank < 0 || rank >= ranks)
+    throw std::invalid_argument("an exchange is for 1 to " + std::to_string(kMostHostRanks) + " ranks");
   if (std::min({floats.scores, floats.weights, floats.squares}) < 1 || bytes < bytes_needed(ranks, floats) ||
       reinterpret_cast<std::uintptr_t>(segment) % kExchangeLine)
     throw std::invalid_argument("the segment of an exchange is too small, or not aligned");

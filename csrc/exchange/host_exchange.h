@@ -38,7 +38,7 @@ struct ExchangeWords {
   struct alignas(kExchangeLine) Word {
     std::uint64_t posted;
   };
-  Word word[kMostRanks];
+  Word word[kMostHostRanks];
 };
 
 enum class ExchangeRegion { kScores, kWeights, kSquares };

@@ -20,6 +20,10 @@ def settle(config: TrainConfig, say: Callable[[str], None] = print) -> TrainConf
     """The configuration with --parallel auto decided, which `say` hears. InputError for a mode that the run cannot
     have."""
     device = config.device
+    most = _native.MOST_HOST_RANKS if device.gpu[0] < 0 else _native.MOST_DEVICE_RANKS
+    if device.ranks > most:
+        raise InputError(f"{device.ranks} ranks are more than the {most} that meet on one machine; use fewer with "
+                         f"{'--num_proc' if device.num_proc == device.ranks else '--gpu'}")
     if device.gpu[0] < 0 and device.ranks > 1:
         say(slow_processes(device.ranks))
         if config.store.flush is None and config.flush_mode == "sync":

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,7 +89,9 @@ class Ranks:
         hurt.mkdir(exist_ok=True)
         if self.gpu:
             first += DEVICE.format(tests=str(Path(__file__).parents[1]), expression=self.gpu)
-        (hurt / "sitecustomize.py").write_text(SUFFERING.format(what=suffering, first=first))
+        written = hurt / f"{uuid.uuid4().hex}.new"
+        written.write_text(SUFFERING.format(what=suffering, first=first))
+        written.rename(hurt / "sitecustomize.py")  # which others that have been started may be reading
         paths = [str(hurt), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
         return subprocess.Popen([interpreter, "-m", *module, *map(str, arguments)], stdout=subprocess.PIPE,

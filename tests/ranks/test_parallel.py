@@ -28,6 +28,15 @@ def test_several_processes_on_the_cpu_are_told_of_threads(mode):
     assert "leave --num_proc out" in line and "OMP_NUM_THREADS=48" in line
 
 
+@pytest.mark.parametrize("given, sentence", [
+    ({"num_proc": 129}, "129 ranks are more than the 128 that meet on one machine; use fewer with --num_proc"),
+    ({"gpu": [*range(9)]}, "9 ranks are more than the 8 that meet on one machine; use fewer with --gpu"),
+    ({"gpu": [0, 1, 2], "num_proc": 9}, "9 ranks are more than the 8 that meet on one machine; use fewer with --num_proc")])
+def test_more_ranks_than_can_meet_are_refused(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        parallel.settle(config(**given), print)
+
+
 @pytest.mark.parametrize("cores, processes, flush, expected",
                          [(2, 2, None, "sync"), (2, 4, None, "sync"), (8, 4, None, "p2f"), (2, 1, None, "p2f"),
                           (2, 2, "p2f", "p2f"), (8, 4, "sync", "sync"), (2, 2, "none", "none")])

@@ -45,6 +45,8 @@ float* PeerMemory::part_in(char* memory, ExchangeRegion region, int rank) const 
 void PeerMemory::connect(const std::vector<std::string>& handles) {
   const int rank = host_.rank(), ranks = host_.ranks();
   char* const here = memory_.data();
+  if (ranks > kMostRanks)
+    throw std::invalid_argument("devices of at most " + std::to_string(kMostRanks) + " ranks meet");
   if (!handles.empty() && static_cast<int>(handles.size()) != ranks)
     throw std::invalid_argument("one handle for each rank");
   DeviceExchange x{};

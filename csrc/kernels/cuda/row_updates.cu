@@ -18,7 +18,7 @@ namespace {
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
-constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences (docs/step.md: 256 and 1024 took longer)
+constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {

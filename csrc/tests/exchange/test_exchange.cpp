@@ -104,7 +104,7 @@ int wrong_numbers(int ranks, int steps, const ExchangeRules& rules, Pause pause)
 void no_pause(int, int) {}
 
 class Ranks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Exchange, Ranks, testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Exchange, Ranks, testing::Values(1, 2, 3, 4, 8, 11));
 
 TEST_P(Ranks, SumsAreThoseOfRankOrderAndSharesReachAll) { EXPECT_EQ(wrong_numbers(GetParam(), 60, {}, no_pause), 0); }
 
@@ -180,6 +180,8 @@ TEST(Exchange, SizesThatDoNotFitAreRefused) {
   Segment segment(2, kFloats);
   EXPECT_THROW(HostExchange(segment.data(), segment.bytes(), 2, 2, kFloats), std::invalid_argument);
   EXPECT_THROW(HostExchange(segment.data(), 1024, 0, 2, kFloats), std::invalid_argument);
+  Segment crowded(kMostHostRanks + 1, kFloats);
+  EXPECT_THROW(HostExchange(crowded.data(), crowded.bytes(), 0, kMostHostRanks + 1, kFloats), std::invalid_argument);
   EXPECT_THROW(HostExchange(segment.data() + 4, segment.bytes(), 0, 2, kFloats), std::invalid_argument);
   HostExchange exchange = segment.exchange(0);
   std::vector<float> values(1000);

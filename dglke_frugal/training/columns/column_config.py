@@ -63,8 +63,8 @@ def refusal(config: TrainConfig) -> Optional[str]:
         return f"does not go with {model.model_name}, whose score mixes all columns of a row"
     if device.matmul not in KERNEL_MATMULS:
         return f"does not go with --matmul {device.matmul}"
-    if ranks > _native.MOST_COLUMN_RANKS:
-        return f"is for at most {_native.MOST_COLUMN_RANKS} ranks"
+    if ranks > _native.MOST_DEVICE_RANKS:
+        return f"is for at most {_native.MOST_DEVICE_RANKS} ranks"
     if device.partition is not None or device.rel_part:
         return "trains on the batches of all ranks everywhere: leave --partition and --rel_part out"
     halves = 2 if described.complex_rows else 1  # the other models' double their rows
