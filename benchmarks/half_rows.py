@@ -3,7 +3,7 @@
     python -m benchmarks.half_rows --json FILE --data_path P [--runs fb15k/transe_l2 ...] [--dtypes fp32 fp16 bf16]
                                    [--seeds 1 2 3] [--gpu N] [--at_once N]
 
-Each run is `dglke_train --config recipes/FOLDER/NAME.yaml --row_dtype DTYPE --seed SEED`; metrics are of all test
+Each run is `dglke_train --preset FOLDER/NAME --row_dtype DTYPE --seed SEED`; metrics are of all test
 triples, filtered, against all entities, ties pessimistic. [mean_mrr] by run and dtype; [mrr_below_fp32] the mean of
 fp32 less that of a dtype, and [spread] the largest less the smallest MRR of fp32's seeds.
 """

@@ -235,8 +235,8 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what one GPU has room for
-    (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
+    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what a GPU has room for, also one
+    of several by columns (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
     process suggest. flush: p2f, sync, or none, which updates the host
     table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which has
     nothing to cache, and otherwise goes by cores (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its

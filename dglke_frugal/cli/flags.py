@@ -144,8 +144,9 @@ def new_flags() -> argparse.ArgumentParser:
     store = parser.add_argument_group("store (never changes a bit of the result)")
     default = StoreConfig()
     store.add_argument("--cache_ratio", type=cache_share, default=default.cache_ratio, metavar="auto|SHARE",
-                       help="share of the entity rows that a device caches; auto: as many as one GPU has room for, all "
-                            f"of them where they fit, with several GPUs {DEFAULT_CACHE_RATIO}, and by rows none (%(default)s)")
+                       help="share of the entity rows that a device caches; auto: as many as a GPU has room for, all of "
+                            f"them where they fit; of several GPUs by rows none where they meet, else {DEFAULT_CACHE_RATIO} "
+                            "(%(default)s)")
     store.add_argument("--cache_size", type=byte_count, help="the same in bytes, for instance 8GiB")
     store.add_argument("--cache_policy", choices=CACHE_POLICIES, default=default.cache_policy,
                        help="which rows are cached (%(default)s)")
@@ -170,8 +171,8 @@ def new_flags() -> argparse.ArgumentParser:
         choices=HOST_WRITES,
         default=default.host_write,
         help="how new values of such rows come home: direct, stored into the host row by the step itself, "
-        "or staged, brought there by flush threads; auto: direct for GPUs, but for rows that are read by copies, in halves, "
-        "or flushed by sync, with several of them (%(default)s)",
+        "or staged, brought there by flush threads; auto: direct for GPUs, but for rows that several of them share by "
+        "rows and read by copies, in halves, or flush by sync (%(default)s)",
     )
     store.add_argument(
         "--bus_rows",
