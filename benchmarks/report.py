@@ -29,8 +29,8 @@ NO_CLEAN_ORIGIN = (
 )
 ABOUT = (
     "Written by `python -m benchmarks.report benchmarks/results/*.json --out docs/performance.md`: every figure is in "
-    "the JSON file named with it, and was put there by the command on its page. Rates are medians of several runs; "
-    "peers ran on the same machine in the same run. DGL-KE's published figures are in the recipes."
+    "the JSON file named with it, and was put there by the command on its page. Rates are medians, of several runs or of "
+    "the intervals of one; peers ran on the same machine in the same run. DGL-KE's published figures are in the recipes."
 )
 
 
