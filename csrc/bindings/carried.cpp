@@ -31,7 +31,8 @@ class Carrier {
           const std::vector<std::uintptr_t>& buffers, std::int64_t slots, bool is_cuda)
       : host_rows_(static_cast<std::int64_t>(host.shape(0))), slots_(slots), is_cuda_(is_cuda) {
     const int rank = exchange.host().rank(), ranks = exchange.host().ranks();
-    require(static_cast<int>(buffers.size()) == ranks, "one buffer for each rank");
+    require(static_cast<int>(buffers.size()) == ranks && ranks <= kMostRanks,
+            "one buffer for each rank, of eight at most");
     require(host.shape(1) % ranks == 0 && host.shape(1) / ranks % 4 == 0,
             "host rows must have as many columns for each rank, a multiple of 4 floats");
     for (const std::uintptr_t each : buffers) {

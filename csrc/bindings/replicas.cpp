@@ -94,7 +94,8 @@ class SharedTable {
       : exchange_(exchange), part_(part), staging_(std::move(staging)) {
     require(part.rows >= 1 && part.entries >= 1 && part.entries <= kMaxEntries && part.floats() <= host().floats().scores,
             "the exchange has too little room for the rows of a step");
-    require(static_cast<int>(staging_.size()) == host().ranks(), "there is a staging of each rank");
+    require(static_cast<int>(staging_.size()) == host().ranks() && host().ranks() <= kMostRanks,
+            "there is a staging of each rank, of eight at most");
   }
 
   HostExchange& host() { return exchange_.host(); }

@@ -11,7 +11,7 @@
 // always give the same cache.
 //
 // When to use which: DirectIndex where keys are dense (4 bytes per possible key, one load to find), DigestIndex where
-// they are not or where 4 bytes per key are too much. Not thread-safe: one thread (registration) owns an index.
+// they are not or where 4 bytes per key are too much. Not thread-safe: one thread owns an index.
 #pragma once
 
 #include <algorithm>

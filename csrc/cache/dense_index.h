@@ -15,7 +15,7 @@ namespace frugal {
 class DenseIndex : public CacheIndex {
  public:
   // Sets matter for evictions alone here, so they are small: looking for the lowest of 32 scores is four times cheaper
-  // than of 128, and the hit share is nearly the same (docs/cache.md).
+  // than of 128, and the hit share is nearly the same.
   static constexpr Slot kDenseWays = 32;
 
  protected:

@@ -11,7 +11,7 @@ namespace frugal {
 namespace {
 
 constexpr std::int64_t kLeastSlots = 128;  // of a part: some sets of rows that compete
-constexpr int kMostParts = 4;              // as many as a planner has threads
+constexpr int kMostParts = 4;              // as many as a planner has threads by default, at most
 
 template <class Policy, class... More>
 std::shared_ptr<CachePolicy> in_parts(std::int64_t rows, std::int64_t slots, int parts, const More&... more) {

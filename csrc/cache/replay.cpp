@@ -21,7 +21,7 @@ std::vector<std::int64_t> next_uses(std::int64_t row_count, std::span<const std:
 }
 
 constexpr std::int64_t kNoRow = -1;
-constexpr std::size_t kPrefetch = 8;  // rows ahead, as the planner does
+constexpr std::size_t kPrefetch = 8;  // rows ahead
 
 std::int64_t thread_nanoseconds() {
   timespec now{};

@@ -11,7 +11,7 @@ namespace frugal {
 struct ReplayResult {
   std::int64_t reads = 0, hits = 0;  // rows, counted once per step
   std::int64_t evictions = 0, rejections = 0;
-  std::int64_t nanoseconds = 0;  // of this thread in calls of the policy (processor time)
+  std::int64_t nanoseconds = 0;  // of this thread (processor time), with finding the rows
 };
 
 // Step s uses rows[offsets[s] .. offsets[s + 1]), ascending and distinct; one rank. Calls the policy as the engine's

@@ -27,7 +27,7 @@ struct EngineStatistics {
   std::vector<FlushWorkerStatistics> workers;
   std::int64_t planned_steps = 0;
   std::int64_t planning_nanoseconds = 0;
-  std::int64_t engine_bytes = 0;  // all memory of the engine beyond table and caches
+  std::int64_t engine_bytes = 0;  // of the segment, the planner's cells and what flush workers keep
 };
 
 class Engine {

@@ -45,7 +45,7 @@ class RowCells {
   void prefetch(std::int64_t row) const { __builtin_prefetch(&words_[at(row)], 1); }
 
   // A cache slot, or the slot behind the cache where the row's value waits on its way home (in_flight_slots.h), or
-  // kFromHost.
+  // kFromHost; of ranks that meet, also an entry of recent_changes.h.
   std::int32_t& place(std::int64_t row) { return words_[at(row)]; }
 
   RowUses uses(std::int64_t row, int rank) const { return std::bit_cast<RowUses>(words_[at(row, rank)]); }

@@ -1,7 +1,6 @@
 // A hash map from row ids to small values: open addressing, linear probing, no tombstones (erase shifts back).
 //
-// When to use: few of very many rows have a value, and one thread owns the map. Grows at 3/4 load; reserve() first
-// where growing in the middle of a run would hurt. Pointers are valid until the next insert or erase.
+// When to use: few of very many rows have a value, and one thread owns the map. Grows at 3/4 load. Pointers are valid until the next insert or erase.
 #pragma once
 
 #include <bit>
@@ -27,9 +26,6 @@ class RowMap {
 
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
-  void reserve(std::size_t expected) {
-    if (capacity_for(expected) > cells_.size()) rebuild(capacity_for(expected));
-  }
 
   void prefetch(std::int64_t row) const { __builtin_prefetch(&cells_[home(row)]); }
 

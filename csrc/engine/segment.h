@@ -113,7 +113,7 @@ class Segment {
   std::int64_t& plan_published(int rank, std::int64_t step);
   std::int64_t* plan_evicted(int rank, std::int64_t step);  // with evicts_in_flight, as the next one
   std::int64_t& plan_first_in_flight(int rank, std::int64_t step);
-  std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one rank
+  std::int32_t* inbox_occurrences(int rank, std::int64_t step);  // entries * max_rows; nullptr with one plan
   WriteBack& request(int rank, std::uint64_t sequence) { return *requests(rank, sequence).begin(); }
   // The cell of that request and those behind it, as far as the ring's end.
   std::span<WriteBack> requests(int rank, std::uint64_t sequence);

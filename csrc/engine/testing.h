@@ -10,7 +10,7 @@
 
 namespace frugal {
 
-// Named after the broken variants of the executable model of the protocol; see docs/p2f.md for the test of each.
+// Broken variants of the protocol; docs/p2f.md has the test of each, test_meeting_ranks.cpp that of the last two.
 enum class Mutation {
   kNone,
   kRandomOrder,  // not broken: any order of flushing is correct

@@ -35,7 +35,7 @@ inline constexpr int kMaxEntries = 2;  // a step's entries: positives, negatives
 // gradients that leave it.
 struct RowMemory {
   std::int64_t dim;
-  std::int64_t stride;         // >= dim + state, a multiple of 4; of 32 for whole lines
+  std::int64_t stride;         // >= embedding_floats() + state, a multiple of 4; of 32 for whole lines
   float* host_rows = nullptr;  // the table, or in `copy` mode the rows that were packed for this step
   float* cache = nullptr;      // the device's cache, slot after slot
   float* staging = nullptr;    // the rank's staging, which targets of RowDestination::kValue and kGradient point into

@@ -2,7 +2,8 @@
 //
 // Rounded at random a number goes to one of its two neighbours, to the nearer one more often: its expectation is the
 // number itself, so that updates smaller than the distance of the neighbours are not lost. What a half holds stays as
-// it is. Integers alone decide, so that all machines have the same bits.
+// it is. Integers decide, and float operations that all machines round alike, so that all have the
+// same bits.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ void all_or_nothing(std::size_t bytes, std::size_t chunk, Add add, Remove remove
   }
 }
 
-// "the memlock limit of this process is 8 MiB (ulimit -l)".
+// "the memlock limit of this process is 8192 KiB (ulimit -l)", or that there is none.
 std::string memlock_limit_sentence();
 
 }  // namespace frugal

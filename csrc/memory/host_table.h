@@ -25,8 +25,8 @@ struct TablePart {
 // Rows are zero at first. The mapping goes with the last table that has a part of it. Not copyable.
 class HostTable {
  public:
-  // rows >= 1, dim >= 1 elements, state >= 0 floats of optimizer state behind each row. Throws std::bad_alloc-free
-  // std::runtime_error with sizes if the system refuses the mapping, std::invalid_argument for a part that is none.
+  // rows >= 1, dim >= 1 elements, state >= 0 floats of optimizer state behind each row. Throws std::runtime_error
+  // with sizes if the system refuses the mapping, std::invalid_argument for a part that is none.
   HostTable(std::int64_t rows, std::int64_t dim, Sharing sharing, std::int64_t state = 1,
             RowElement element = RowElement::kFloat32, TablePart part = {});
   // A shared table that is there already, of this process or another, which must still live; path and all else but the
@@ -56,8 +56,8 @@ class HostTable {
   void write(std::int64_t id, const float* values);
 
   // Sets every embedding to uniform numbers in [low, high), as write does, and all state to 0. Element (i, j) depends
-  // on seed, stream, i and j alone, so neither the number of threads nor the flush worker that a process fills changes
-  // it.
+  // on seed, stream, i and j alone, so the number of threads does not change it, nor which part of the table a process
+  // fills.
   void init_uniform(float low, float high, std::uint64_t seed, std::uint64_t stream);
   // The same where this table has some columns of rows that are whole_dim long: those of `ranges` (first, count), one
   // behind the other. Throws std::invalid_argument unless they fill a row.

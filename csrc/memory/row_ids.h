@@ -1,4 +1,4 @@
-// From row ids to memory: the one check that stands between a caller's ids and raw pointers.
+// From row ids to memory: a check that stands between a caller's ids and raw pointers.
 #pragma once
 
 #include <cstdint>

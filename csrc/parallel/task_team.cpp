@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "parallel/spin.h"
+#include "parallel/start_thread.h"
 
 namespace frugal {
 namespace {
@@ -14,10 +15,17 @@ constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
 
 TaskTeam::TaskTeam(int threads) {
   if (threads < 1) throw std::invalid_argument("a team needs at least one thread");
-  for (int i = 1; i < threads; ++i) helpers_.emplace_back([this] { help(); });
+  try {
+    for (int i = 1; i < threads; ++i) helpers_.push_back(start_thread([this] { help(); }));
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-TaskTeam::~TaskTeam() {
+TaskTeam::~TaskTeam() { end(); }
+
+void TaskTeam::end() {
   stopping_.store(true, std::memory_order_relaxed);
   runs_.fetch_add(1, std::memory_order_release);
   runs_.notify_all();

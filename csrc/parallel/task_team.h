@@ -28,6 +28,7 @@ class TaskTeam {
 
  private:
   void help();
+  void end();
   // Works on the run that `next_` tells of until no task of it is left to begin.
   void work();
 

@@ -29,7 +29,7 @@ class ThreadPool {
   // rethrown here. One caller at a time (others wait); body must not call run on the same pool.
   void run(const std::function<void(int worker)>& body);
 
-  // Splits [0, count) into contiguous ranges of at least `grain` and calls body(begin, end) for each, in parallel.
+  // Splits [0, count) into contiguous ranges of about `grain` or more and calls body(begin, end) for each, in parallel.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     const std::function<void(std::int64_t begin, std::int64_t end)>& body);
 
@@ -48,7 +48,7 @@ class ThreadPool {
   std::exception_ptr error_;                              // guarded by error_mutex_
 };
 
-// The pool that kernels use when none is given. Sized by set_num_threads, at first by the cores this process may use.
+// The pool of all that is given none. Sized by set_num_threads, at first by the cores this process may use.
 ThreadPool& default_pool();
 void set_num_threads(int threads);  // throws std::invalid_argument if threads < 1; not while kernels run
 int num_threads();

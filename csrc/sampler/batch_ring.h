@@ -49,7 +49,7 @@ class BatchRing {
   void leave(int rank);
 
   // Rank maker(step): hands the batch to all ranks, if all have read what was in the cell. Its steps from first_step on
-  // come each once, and no step may be written by one thread while another one writes.
+  // come each once, and no step may be written by two threads.
   bool try_write(std::int64_t step, std::int64_t first_step, const Batch& batch);
   // The batch of the step cannot be made: whoever reads it gets the error.
   bool try_write_error(std::int64_t step, std::int64_t first_step, const std::exception& error);
@@ -57,7 +57,7 @@ class BatchRing {
   bool try_read(int rank, std::int64_t step, Batch& batch);
 
   // The same, waiting. They return false once `stopping` (call wake() after setting it), and throw RankLost, with a
-  // sentence, if a rank that they wait for has ended, has left, or has not come for `attach_seconds`.
+  // sentence, if the process of a rank has ended, or the step's maker has left or has not come for `attach_seconds`.
   bool write(std::int64_t step, std::int64_t first_step, const Batch& batch, const std::atomic<bool>& stopping);
   bool write_error(std::int64_t step, std::int64_t first_step, const std::exception& error,
                    const std::atomic<bool>& stopping);

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/start_thread.h"
+
 namespace frugal {
 
 SharedBatches::SharedBatches(std::shared_ptr<const BatchSource> source, std::shared_ptr<BatchRing> ring, int rank,
@@ -16,8 +18,8 @@ SharedBatches::SharedBatches(std::shared_ptr<const BatchSource> source, std::sha
   while (ring_->maker(first) != rank) ++first;
   next_.store(first, std::memory_order_relaxed);
   try {
-    for (int i = 0; i < makers; ++i) makers_.emplace_back([this] { make(); });
-  } catch (...) {  // the system gives no more threads
+    for (int i = 0; i < makers; ++i) makers_.push_back(start_thread([this] { make(); }));
+  } catch (...) {
     close();
     throw;
   }
@@ -54,7 +56,8 @@ void SharedBatches::close() const {
   stopping_.store(true, std::memory_order_release);
   ring_->wake();
   const std::lock_guard lock(closing_);
-  if (makers_.empty()) return;
+  if (has_left_) return;
+  has_left_ = true;
   for (std::thread& maker : makers_) maker.join();
   makers_.clear();
   ring_->leave(rank_);

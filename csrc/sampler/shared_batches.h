@@ -40,7 +40,8 @@ class SharedBatches final : public BatchSource {
   mutable std::atomic<std::int64_t> next_;  // step of this rank that nobody makes yet
   mutable std::atomic<bool> stopping_{false};
   mutable std::mutex closing_;
-  mutable std::vector<std::thread> makers_;  // guarded by closing_
+  mutable std::vector<std::thread> makers_;  // guarded by closing_, as the next one
+  mutable bool has_left_ = false;
 };
 
 }  // namespace frugal

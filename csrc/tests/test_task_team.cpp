@@ -1,9 +1,20 @@
 #include "parallel/task_team.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <stdexcept>
+
+#include "parallel/start_thread.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FRUGAL_SANITIZED  // which needs address space of its own
+#endif
+#endif
 
 namespace frugal {
 namespace {
@@ -36,6 +47,28 @@ TEST(TaskTeam, RefusesWhatItCannotDo) {
   TaskTeam team(1);
   EXPECT_THROW(team.run(TaskTeam::kMostTasks + 1, [](std::int64_t) {}), std::invalid_argument);
 }
+
+#if !defined(FRUGAL_SANITIZED)
+// Ends this process: 0 if a team for whose threads there is no room is refused, and those that have begun end.
+[[noreturn]] void make_a_team_without_room() {
+  constexpr rlim_t kRoom = 100 << 20;  // for some threads' stacks
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kRoom;
+  const rlimit limit{most, most};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    const TaskTeam team(1000);
+  } catch (const ThreadShortage&) {
+    _exit(0);
+  }
+  _exit(1);
+}
+
+TEST(TaskTeamDeathTest, ThreadsThatCannotBeHadAreAnError) {
+  EXPECT_EXIT(make_a_team_without_room(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace frugal

@@ -353,7 +353,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
   for (int i = 0; i < kMicroRows; ++i) {
     const int row = first_row + ProductTile::row(i);
-    float* const of_row = to + row / width * height * width + row % width;
+    float* const of_row = to + std::int64_t{row / width} * height * width + row % width;
 #pragma unroll
     for (int j = 0; j < kMicroColumns; ++j) {
       const int column = ProductTile::column(j);

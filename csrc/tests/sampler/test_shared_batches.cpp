@@ -2,18 +2,27 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
 
+#include "parallel/start_thread.h"
 #include "sampler/batch_stream.h"
 #include "sampler/joined_sampler.h"
 #include "tests/sampler/graph.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FRUGAL_SANITIZED  // which needs address space of its own
+#endif
+#endif
 
 namespace frugal {
 namespace {
@@ -150,6 +159,41 @@ TEST(SharedBatches, CloseEndsWhoWaitsForARankThatNeverComes) {
   stream.close();
   consumer.join();
 }
+
+#if !defined(FRUGAL_SANITIZED)
+// Ends this process: 0 if others hear of a rank that could not start the first of its threads.
+[[noreturn]] void make_batches_without_room() {
+  const auto source = make_source(2);
+  const auto ring = std::make_shared<BatchRing>(2, source->limits());
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  limit.rlim_cur = (pages + 256) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));  // too little for a stack
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    const SharedBatches batches(source, ring, 0, 0, 1);
+    _exit(1);
+  } catch (const ThreadShortage&) {
+  }
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_AS, &limit);
+  alarm(30);
+  Batch batch;
+  const std::atomic<bool> stopping{false};
+  try {
+    ring->read(1, 0, batch, stopping);
+  } catch (const RankLost&) {
+    _exit(0);
+  }
+  _exit(2);
+}
+
+TEST(SharedBatchesDeathTest, ARankWithoutThreadsHasLeft) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, without stacks to use again
+  EXPECT_EXIT(make_batches_without_room(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(SharedBatches, ARankThatNeverComesIsNamed) {
   const auto source = make_source(2);
