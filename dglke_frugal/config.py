@@ -32,7 +32,8 @@ LABELS = ("1vsall", "kvsall")
 SUBSAMPLINGS = ("none", "base", "uniq")
 ALL = "all"  # entities, instead of a number of negatives
 AUTO = "auto"
-DEFAULT_CACHE_RATIO = 0.05  # where auto has nothing to go by: several ranks, or a cache that plays one on the CPU
+# Where auto has nothing to go by: ranks by rows that do not meet, a GPU whose memory is not known, and the CPU.
+DEFAULT_CACHE_RATIO = 0.05
 
 
 @dataclass(frozen=True)
@@ -235,11 +236,12 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what a GPU has room for, also one
-    of several by columns (training/cache_choice.py), and elsewhere DEFAULT_CACHE_RATIO. sampler_threads: 0 for as many as the cores of each
-    process suggest. flush: p2f, sync, or none, which updates the host
-    table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which has
-    nothing to cache, and otherwise goes by cores (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its
+    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
+    by columns, no row for several by rows that meet, and elsewhere DEFAULT_CACHE_RATIO (training/cache_choice.py).
+    sampler_threads: 0 for as many as the cores of each process suggest. flush: p2f, sync, or none, which updates the
+    host table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which
+    has nothing to cache, and with an auto cache for a GPU where the table fits, and otherwise goes by cores
+    (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its
     cache does not hold (store/host_read.py).
     host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
     through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
@@ -287,7 +289,8 @@ class TrainConfig:
 
     @property
     def uses_engine(self) -> bool:
-        """Whether rows go through cache and flush engine, rather than being updated in the host table in place."""
+        """Whether rows of one process go through cache and flush engine, rather than being updated where they lie, in
+        the host table or a GPU's. Several by rows always have an engine, on the CPU too (ranks/rank_tables.py)."""
         if self.computes_on_device:
             return False  # every step reads every row, or updates rows where they lie
         return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)

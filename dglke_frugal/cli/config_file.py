@@ -38,7 +38,12 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
         text = Path(path).read_text(encoding="utf-8")
         loader = yaml.SafeLoader(text)
         try:
-            content = loader.get_single_node()
+            try:
+                content = loader.get_single_node()
+            except (ValueError, OverflowError) as error:  # an escape of a character that there is not
+                raise InputError(
+                    f"{path} line {loader.line + 1} is not YAML; write one 'flag: value' per line"
+                ) from error
             if content is None:
                 return
             if not isinstance(content, yaml.MappingNode):
@@ -62,6 +67,8 @@ def _entries(path) -> Iterator[Tuple[int, Any, Any]]:
     except ValueError as error:  # an integer of thousands of digits, or a date that there is not
         reason = str(error).partition("; use sys.")[0]
         raise InputError(f"{path}, line {line}: {reason}; give another value") from error
+    except (LookupError, AttributeError, TypeError, OverflowError) as error:  # a !!tag that its text does not fit
+        raise InputError(f"{path} line {line} is not YAML; write one 'flag: value' per line") from error
 
 
 def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:

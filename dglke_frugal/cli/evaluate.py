@@ -8,7 +8,7 @@ import math
 import time
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
@@ -120,7 +120,7 @@ def main(argv):
         compat.run("eval", rest, seed=own.seed)
         return
     given = vars(dglke_flags().parse_args(rest))
-    _check(given)
+    _check(given, own.seed)
     from .. import _native
     from ..config import check_dataset
     from ..data import load_graph
@@ -160,10 +160,13 @@ def main(argv):
         _run(model, graph, own, given)
 
 
-def _check(given):
+def _check(given, seed):
+    if not 0 <= seed < 2**32:
+        raise InputError(f"--seed is {shown(seed)}; give a number in [0, 2**32)")
     if not 0 < given["eval_percent"] <= 1:
         raise InputError(f"--eval_percent is {given['eval_percent']}; give a share in (0, 1]")
-    if given["neg_sample_size_eval"] == 0 or given["batch_size_eval"] < 1:
+    size = given["neg_sample_size_eval"]
+    if (size < 1 and size != -1) or given["batch_size_eval"] < 1:
         raise InputError(
             "--neg_sample_size_eval must be -1 (all entities) or at least 1, and --batch_size_eval at least 1"
         )

@@ -113,7 +113,8 @@ def new_flags() -> argparse.ArgumentParser:
                        help="off: GPUs meet through host memory even if they reach each other (%(default)s)")
     softmax = parser.add_argument_group("softmax over all entities (--loss_genre Softmax --neg_sample_size all)")
     softmax.add_argument("--optimizer", choices=OPTIMIZERS, default="row_adagrad",
-                         help="row_adagrad: one number of state per row; adagrad: one per element; adam (%(default)s)")
+                         help="row_adagrad: one number of state per row; adagrad: one per element; adam; all of them "
+                              "with sampled negatives, too (%(default)s)")
     softmax.add_argument("--regularizer", choices=REGULARIZERS, default="lp",
                          help="of the rows of a batch, by how often they occur in it: lp, coefficient / (p B) sum "
                               "|x|^p; n3, coefficient / (3 B) sum |z|^3 of complex numbers; -rc is the coefficient, -rn p "
@@ -154,9 +155,11 @@ def new_flags() -> argparse.ArgumentParser:
     store.add_argument("--sampler_threads", type=int, default=default.sampler_threads,
                        help="threads that sample, of each process; 0: by its cores (%(default)s)")
     store.add_argument("--flush", choices=FLUSH_MODES,
-                       help="p2f: in the background, by next use (default on a GPU, and for several processes); sync: before "
-                            "the next step (default for processes that leave the CPU no core to flush on); none: update "
-                            "the host table in place (default on the CPU)")
+                       help="p2f: in the background, by next use (default for several processes, and on a GPU that the "
+                            "table does not fit on); sync: before the next step (default for processes that leave the "
+                            "CPU no core to flush on); none: update rows where they lie, in the host table (default "
+                            "for one process on the CPU) or, with the whole table there, in the memory of a GPU or of "
+                            "several by columns (default where it fits and the cache is auto)")
     store.add_argument("--flush_threads", type=int,
                        help="threads that flush (2; for several processes up to 8, by cores)")
     store.add_argument(
@@ -263,7 +266,7 @@ def dglke_flags() -> argparse.ArgumentParser:
     switch(model, "-dr", "--double_rel", help="relations of twice the hidden size (SimplE)")
 
     loss = parser.add_argument_group("loss and optimiser")
-    value(loss, "--lr", type=float, help="learning rate of row-wise Adagrad (%(default)s)")
+    value(loss, "--lr", type=float, help="learning rate of the --optimizer (%(default)s)")
     value(loss, "--loss_genre", choices=LOSSES, help="loss of a score (%(default)s)")
     value(loss, "-m", "--margin", type=float, help="margin of the Hinge loss (%(default)s)")
     switch(loss, "-pw", "--pairwise", help="compare each negative with its positive (Logistic, Hinge)")
@@ -283,7 +286,7 @@ def dglke_flags() -> argparse.ArgumentParser:
     switch(evaluation, "--test", help="rank the test set at the end")
     value(evaluation, "--eval_interval", type=int, help="steps between validations (%(default)s)")
     value(evaluation, "--eval_percent", type=float, help="share of the triples that is ranked (%(default)s)")
-    value(evaluation, "--batch_size_eval", type=int, help="triples ranked at a time (%(default)s)")
+    value(evaluation, "--batch_size_eval", type=int, help="triples that share sampled candidates (%(default)s)")
     value(evaluation, "--neg_sample_size_eval", type=int, help="candidates per triple, -1 for all (%(default)s)")
     switch(evaluation, "--neg_deg_sample_eval", help="draw those candidates by degree")
     switch(evaluation, "--no_eval_filter", help="let known triples count as candidates")
@@ -298,7 +301,8 @@ def dglke_flags() -> argparse.ArgumentParser:
     switch(device, "--rel_part", help="give each process its own relations")
     switch(device, "--async_update",
            help="update entities in a process of their own; frugal flushes in the background anyway")
-    value(device, "--force_sync_interval", type=int, help="steps between barriers of several processes (%(default)s)")
+    value(device, "--force_sync_interval", type=int,
+          help="steps between barriers of several processes; frugal synchronizes each step anyway (%(default)s)")
 
     run = parser.add_argument_group("run")
     value(run, "--save_path", help="folder that gets a folder per run (%(default)s)")

@@ -70,11 +70,11 @@ def _size(own, config: TrainConfig):
     from ..training.memory.memory_plan import GraphSize
 
     if own.entities is not None:
-        if min(own.entities, own.relations, own.triples or 1) < 1:
+        triples = 10 * own.entities if own.triples is None else own.triples
+        if min(own.entities, own.relations, triples) < 1:
             raise InputError("--entities, --relations and --triples must be at least 1")
         if max(own.entities, own.relations, own.triples or 1) >= 2**63:
             raise InputError("--entities, --relations and --triples must be below 2**63")
-        triples = own.triples or 10 * own.entities
         return GraphSize(own.entities, own.relations, triples, triples // 10)
     graph = config.graph
     if (

@@ -11,6 +11,15 @@ from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
 
+# What DGL-KE's own loop does not have: flags that may not be given, and flags that must have their default, or the
+# value that says what it does anyway, as config.yaml of our own trainer's runs has it. The flags of the store, --peer
+# and --cuda_graphs never change numbers, so they may be given.
+GIVEN = ("resume", "checkpoint_interval", "early_stop_patience", "trackers", "report", "init_from", "lr_patience",
+         "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size", "exclude_positive", "partition")
+VALUES = ("row_dtype", "save_dtype", "subsampling", "lr_factor", "parallel", "matmul", "optimizer", "regularizer",
+          "entity_dropout", "relation_dropout", "labels", "label_smoothing", "relation_prediction")
+AS_IN_DGLKE = {"matmul": "fp32", "parallel": "rows"}
+
 
 @tolerant_output()  # what cannot be printed is no reason to lose a training
 @reports_input_errors
@@ -25,9 +34,7 @@ def main(argv):
         return
     own, config = configuration(argv)
     if own.trainer == "dglke":
-        _refuse(own, "--trainer dglke", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "report",
-                "init_from", "lr_patience", "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size",
-                "exclude_positive")
+        _refuse(own, "--trainer dglke", *GIVEN)
         _refuse_values(own, "--trainer dglke")
         from ..adapter.trainer import train
 
@@ -98,17 +105,15 @@ def _refuse(own, why, *names):
 
 def _refuse_values(own, why):
     defaults = TrainConfig().to_flags()
-    for name in ("row_dtype", "save_dtype", "subsampling"):
-        if getattr(own, name) != defaults[name]:
+    for name in VALUES:
+        if getattr(own, name) not in (defaults[name], AS_IN_DGLKE.get(name, defaults[name])):
             raise InputError(f"--{name} {getattr(own, name)} cannot be used with {why}; leave one of the two out")
 
 
 def _vanilla(own, argv):
     from .. import compat
 
-    _refuse(own, "--backend vanilla", "resume", "checkpoint_interval", "early_stop_patience", "trackers", "config",
-            "preset", "report", "init_from", "lr_patience", "lr_decay_at", "init", "init_scale",
-            "reciprocal", "neg_chunk_size", "exclude_positive")
+    _refuse(own, "--backend vanilla", *GIVEN, "config", "preset")
     _refuse_values(own, "--backend vanilla")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "

@@ -303,8 +303,9 @@ def _copy_columns(path: Path, split: str, columns: Sequence[str], bounds: Sequen
 def candidates(layout: OgbLayout) -> Dict[str, Dict[str, Callable[[], np.ndarray]]]:
     """The arrays of OGB's evaluation protocols, by split and OGB's name for them.
 
-    Link data sets: head_neg, tail_neg (n, 500) with global ids. The large ones: hr (n, 2), t_candidate (n, 1001),
-    t_correct_index (n,), and the same for tr and h where version 1 has them; memory-mapped.
+    Link data sets: head_neg, tail_neg (n, 500) with global ids. The large ones: hr (n, 2), t (n,), t_candidate
+    (n, 1001), t_correct_index (n,), and tr, h_candidate and h_correct_index likewise, each where there is a file of it;
+    memory-mapped.
     """
     if layout.split is not None:
         return {split: {key: partial(_pt_candidates, layout, split, key) for key in ("head_neg", "tail_neg")}

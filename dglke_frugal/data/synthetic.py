@@ -109,7 +109,7 @@ class SyntheticGraph:
 
     @property
     def splits(self) -> dict:
-        """First and last-but-one number of the triples of each split that is not empty."""
+        """Of each split that is not empty, the number of its first triple, and one past that of its last."""
         ends = np.cumsum([0, self.n_train, self.n_valid, self.n_test]).tolist()
         every = {"train": (ends[0], ends[1]), "valid": (ends[1], ends[2]), "test": (ends[2], ends[3])}
         return {split: span for split, span in every.items() if span[0] < span[1]}

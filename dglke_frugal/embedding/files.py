@@ -62,7 +62,7 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
         parts = _read_npy(path) if suffix == ".npy" else _read_safetensors(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give a file that an Embedding saved") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} is not a whole {suffix} file ({error}); save the table again") from error
     needed = {"weight": table.embeddings}
     if table.state_floats and suffix != ".npy":
@@ -92,7 +92,7 @@ def _suffix(path) -> str:
 
 
 def _read_npy(path) -> Dict[str, np.ndarray]:
-    return {"weight": np.load(path, mmap_mode="r", allow_pickle=False)}
+    return {"weight": np.lib.format.open_memmap(path, mode="r")}
 
 
 def _read_safetensors(path) -> Dict[str, np.ndarray]:

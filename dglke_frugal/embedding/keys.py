@@ -19,7 +19,6 @@ from ..store.executor import Executor
 from ..store.request import Request
 from .init import BY_KEY, Init
 
-CLOCK = ("time", "epoch")
 LARGEST = (1 << 31) - 1
 
 

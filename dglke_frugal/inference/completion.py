@@ -8,7 +8,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 import numpy as np
 
 from .. import _native
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..evaluation import KnownTriples
 from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.known_triples import KnownAnswers, Lists
@@ -18,6 +18,7 @@ from .index import make_table, refuse_faiss
 from .known import KnownOfPairs, are_known, best_unknown
 
 EXEC_MODES = ("triplet_wise", "all", "batch_head", "batch_rel", "batch_tail")
+MOST_RESULTS = 2**31 - 1
 _QUERIES = 4096  # query vectors in work at a time
 
 
@@ -83,8 +84,7 @@ def best_triples(
     """
     if exec_mode not in EXEC_MODES:
         raise InputError(f"unknown exec_mode {exec_mode}; choose one of {', '.join(EXEC_MODES)}")
-    if k < 1:
-        raise InputError(f"topK is {k}; ask for at least 1 result")
+    check_count(k)
     check_range("head", heads, len(model.entity))
     check_range("relation", relations, model.n_relations)
     check_range("tail", tails, len(model.entity))
@@ -130,8 +130,7 @@ def best_entities(
     Raises:
         InputError: k below 1, or an id out of range.
     """
-    if k < 1:
-        raise InputError(f"k is {k}; ask for at least 1 result")
+    check_count(k, "k")
     check_range("entity", stays, len(model.entity))
     check_range("relation", relations, model.n_relations)
     everyone = np.arange(len(model.entity))
@@ -147,6 +146,12 @@ def best_entities(
         for member, begin, end in zip(members, bounds, bounds[1:]):
             answers[member] = (found.row[begin:end], found.score[begin:end])
     return answers
+
+
+def check_count(k: int, name: str = "topK") -> None:
+    """InputError if nobody can be asked for k results."""
+    if not 1 <= k <= MOST_RESULTS:
+        raise InputError(f"{name} is {shown(k)}; ask for at least 1 result and at most {MOST_RESULTS}")
 
 
 def check_range(what: str, ids: np.ndarray, rows: int) -> None:

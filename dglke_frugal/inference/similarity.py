@@ -11,7 +11,7 @@ from .._native import Operation
 from ..errors import InputError
 from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.model import take_rows
-from .completion import check_range
+from .completion import check_count, check_range
 from .index import make_table, refuse_faiss
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def most_similar(
         raise InputError(f"unknown sim_func {measure}; choose one of {', '.join(MEASURES)}")
     if mode not in MODES:
         raise InputError(f"unknown exec_mode {mode}; choose one of {', '.join(MODES)}")
-    if k < 1:
-        raise InputError(f"topK is {k}; ask for at least 1 result")
+    check_count(k)
     check_range("left", left, len(table))
     check_range("right", right, len(table))
     if mode == "pairwise":
@@ -138,8 +137,7 @@ class SimilaritySearch:
         return left[best.query], self._right[best.row], best.score
 
     def _found(self, left, k) -> Iterator[Tuple[int, int, Found]]:
-        if k < 1:
-            raise InputError(f"topK is {k}; ask for at least 1 result")
+        check_count(k)
         for begin in range(0, len(left), _BLOCK):
             ids = left[begin : begin + _BLOCK]
             query, row = self._shortlist(take_rows(self._table, ids), k)

@@ -17,7 +17,7 @@ from .torch_model import TorchModel
 
 MODELS: tuple[Model, ...] = tuple(model() for model in vars(built_in).values() if isinstance(model, type))
 
-_OWN_NAME = re.compile(r"([\w.]+):(\w+)(?:\(([^/\0\n]*)\))?")
+_OWN_NAME = re.compile(r"(\w[\w.]*):(\w+)(?:\(([^/\0\n]*)\))?")
 
 
 def model_names() -> list[str]:

@@ -189,7 +189,8 @@ def _load(path: Path) -> Tuple[Any, Dict[Tuple, int]]:
         node, content = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; give a YAML file of a search space") from error
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError, OverflowError) as error:
+        # besides errors of YAML, those of Python for a !!tag or an escape that its text does not fit
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}," if mark else ""
         raise InputError(f"{path}{where} is not YAML; see docs/search.md for what a space looks like") from error

@@ -42,7 +42,7 @@ class HostMemory:
         """Remember how far the work that was enqueued goes."""
 
     def wait_for_event(self) -> None:
-        """Wait for all work enqueued before the last `mark`."""
+        """Wait for all work enqueued before the last `record`."""
 
     def synchronize(self) -> None:
         """Wait for all work."""

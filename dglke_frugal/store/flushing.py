@@ -20,7 +20,7 @@ class RankRows:
     Attributes:
         steps: where its steps find them: DeviceRows with a device, else pointers (csrc/store/cached_rows.h).
         device: the store.device.Device that these are on, None for the CPU.
-        flushes: whether rows are updated in steps alone, behind an engine.
+        flushes: whether rows are updated in steps alone: behind an engine, and in replicas.
         address: for the processes of other ranks.
     """
 

@@ -1,7 +1,8 @@
 """The row kernels of a step (csrc/kernels), for NumPy arrays and for tensors on a CUDA device alike.
 
 What happens to a row is decided by the engine's plan: where it is read from (a cache slot or its host row) and how it
-leaves the step (LEAVE_*). A record is a row of `stride` float32: the embedding (dim), the optimizer state, padding.
+leaves the step (TO_CACHE to HANDED_OVER, below). A record is a row of `stride` float32: the embedding (dim), the
+optimizer state, padding.
 Rows in halves lie in the place of half as many floats; kernels that only copy take them for those.
 """
 from __future__ import annotations

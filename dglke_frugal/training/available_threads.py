@@ -6,11 +6,11 @@ import contextlib
 import os
 import resource
 from pathlib import Path
-from typing import Dict, Iterator, Mapping
+from typing import Dict, Iterator, Mapping, Optional
 
 from .. import _native
 from ..config import TrainConfig
-from ..errors import InputError
+from ..errors import InputError, shown
 
 FEW = 1024  # that any machine is asked for
 PER_CORE = 16  # beyond which threads only wait for each other
@@ -49,9 +49,21 @@ def check_threads(wanted: Mapping[str, int]) -> None:
         raise InputError(f"{name} makes this {total} threads in all, and this machine takes {most}; give fewer")
 
 
+def torchrun_number(name: str, environment: Mapping[str, str] = os.environ, default: Optional[int] = None) -> int:
+    """A number that torchrun gives in an environment variable. Raises InputError if it is none."""
+    given = environment.get(name, default)
+    try:
+        return int(given)
+    except (TypeError, ValueError) as error:
+        found = "is not set" if given is None else f"is '{shown(given)}', which is no number"
+        raise InputError(
+            f"the environment variable {name} {found}; start the ranks with torchrun, or unset WORLD_SIZE"
+        ) from error
+
+
 def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
     """Threads of all processes of a run, for check_threads. of_process: those of each one's kernels."""
-    ranks = max(config.device.ranks, int(os.environ.get("WORLD_SIZE", 1)))
+    ranks = max(config.device.ranks, torchrun_number("WORLD_SIZE", default=1))
     source = "--num_thread" if config.device.ranks > 1 else "OMP_NUM_THREADS"
     store = config.store
     return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,

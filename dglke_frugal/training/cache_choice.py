@@ -18,8 +18,8 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
 
     One GPU holds as many entity rows as it has room for beside everything else; all of them, resident (--flush none)
     unless a way of flushing was asked for, where they fit. So does each of several that have columns, which are taken to
-    be like the first one. Ranks that have rows, the CPU, and a GPU that this process cannot ask for its memory keep the
-    default share (config.DEFAULT_CACHE_RATIO).
+    be like the first one. Ranks by rows that meet cache none. Other ranks by rows, the CPU, and a GPU that this process
+    cannot ask for its memory keep the default share (config.DEFAULT_CACHE_RATIO).
     """
     store, device = config.store, config.device
     if store.cache_ratio != AUTO or store.cache_size is not None or not config.uses_engine:

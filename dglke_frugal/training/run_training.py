@@ -18,7 +18,7 @@ from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
 from .columns.column_config import carries_rows
 from .final_state import last_state
-from .folder.run_folder import create_run_folder, read_result, write_flags
+from .folder.run_folder import create_run_folder, finished_steps, write_flags
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
@@ -123,11 +123,11 @@ def open_device(config: TrainConfig, rank: int = 0):
 
 def is_finished(folder: Path, config: TrainConfig) -> bool:
     """Whether the run has nothing left to do, which is then said. InputError if it is asked for more and cannot."""
-    result = read_result(folder)
-    if result is None:
+    finished = finished_steps(folder)
+    if finished is None:
         return False
-    steps, wanted = result["steps"], config.run.max_step
-    if wanted <= (result["max_step"] if result["stopped_early"] else steps):
+    steps, reached = finished
+    if config.run.max_step <= reached:
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
     if last_state(folder) is None:
@@ -143,7 +143,10 @@ def thread_count(config: TrainConfig) -> int:
     if device.ranks > 1:  # beside GPUs, threads of the host fill tables and put them together, and no more
         return max(device.num_thread, cores // device.ranks if device.gpu[0] >= 0 else 0)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores
+    with contextlib.suppress(ValueError):  # of a number of thousands of digits
+        if wanted.isdecimal() and int(wanted) > 0:
+            return int(wanted)
+    return cores
 
 
 def load(config: TrainConfig) -> KnowledgeGraph:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Optional, Sequence
 
 from ..config import TrainConfig
-from .available_threads import check_threads, shortage_as_input_error, threads_of_run
+from .available_threads import check_threads, shortage_as_input_error, threads_of_run, torchrun_number
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
@@ -47,4 +46,4 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
 
 def several_ranks(config: TrainConfig) -> bool:
     """Whether this process is to be one of several that train together."""
-    return config.device.ranks > 1 or int(os.environ.get("WORLD_SIZE", 1)) > 1
+    return config.device.ranks > 1 or torchrun_number("WORLD_SIZE", default=1) > 1

@@ -1,4 +1,5 @@
 """Whatever is wrong with the input of `dglke_train`: one sentence on stderr, exit code 2, nothing half written."""
+import itertools
 import json
 import os
 import resource
@@ -104,6 +105,12 @@ BAD = {
     "config file with a number of thousands of digits": (*yaml("gamma: " + "9" * 5000), []),
     "config file with NUL in a name": (*yaml('save_path: "a\\0b"'), ["c.yaml, line 1", "NUL"]),
     "config file with a day that there is not": (*yaml("save_path: 2020-13-45"), ["c.yaml, line 1", "month"]),
+    "config file with an escape of no character": (
+        *yaml('lr: 1\nsave_path: "\\U7FFFFFFF"'), ["c.yaml line 2 is not YAML"]),
+    "config file with a larger escape": (*yaml('save_path: "\\UFFFFFFFF"'), ["c.yaml line 1 is not YAML"]),
+    "config file with an empty !!int": (*yaml('max_step: !!int ""'), ["c.yaml line 1 is not YAML"]),
+    "config file with a !!timestamp of text": (*yaml("save_path: !!timestamp foo"), ["c.yaml line 1 is not YAML"]),
+    "config file with a !!bool of text": (*yaml("lr: 1\nvalid: !!bool foo"), ["c.yaml line 2 is not YAML"]),
     "hidden_dim of hundreds of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 500], ["--hidden_dim"]),
     "hidden_dim of thousands of digits": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", "9" * 5000], ["--hidden_dim"]),
     "max_step beyond 64 bits": ({"train__txt": GOOD}, [*RAW, "--max_step", str(2**63)], ["--max_step"]),
@@ -152,6 +159,26 @@ def test_is_refused_in_one_sentence(what, tmp_path, capfd, monkeypatch):
     assert not list(tmp_path.rglob("*.npy")) and not list(tmp_path.rglob("config.json"))
     # id maps may be made
     assert sorted(path for path in data.iterdir() if path.suffix != ".tsv" or path in before) == before
+
+
+OF_OUR_OWN_TRAINER = ["--optimizer adam", "--matmul tf32", "--partition metis", "--lr_factor 0.1"]
+OF_VANILLA_ALONE = ["--parallel dims", "--regularizer n3", "--entity_dropout 0.1", "--relation_dropout 0.1",
+                    "--labels kvsall", "--label_smoothing 0.1", "--relation_prediction 0.5"]
+
+
+@pytest.mark.parametrize("loop, flag", [
+    *itertools.product(["--trainer dglke", "--backend vanilla"], OF_OUR_OWN_TRAINER),
+    *itertools.product(["--backend vanilla"], OF_VANILLA_ALONE)])
+def test_dglkes_own_loop_ignores_no_flag_that_changes_numbers(loop, flag, tmp_path, capsys):
+    write(tmp_path, train__txt=GOOD)
+    with pytest.raises(SystemExit) as stopped:
+        main([*RUN, *RAW, "--data_path", str(tmp_path), "--save_path", str(tmp_path / "runs"), *loop.split(),
+              *flag.split()])
+    error = capsys.readouterr().err.strip()
+    assert stopped.value.code == 2 and len(error.splitlines()) == 1
+    said = flag.split()[0] if flag.startswith("--partition") else flag
+    assert f"{said} cannot be used with {loop}; leave one of the two out" in error
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_good_input_is_accepted(tmp_path):

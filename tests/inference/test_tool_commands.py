@@ -139,6 +139,7 @@ BAD_PREDICTIONS = {
     "unknown mode": (["--format", "h_*_*", "--data_files", "h.ids", "--exec_mode", "x"], "exec_mode x"),
     "unknown score": (["--format", "h_*_*", "--data_files", "h.ids", "--score_func", "x"], "--score_func is x"),
     "no results": (["--format", "h_*_*", "--data_files", "h.ids", "--topK", "0"], "at least 1"),
+    "too many": (["--format", "h_*_*", "--data_files", "h.ids", "--topK", "9" * 20], "topK is 9{20}; .*at most"),
     "no GPU": (["--format", "h_*_*", "--data_files", "h.ids", "--gpu", "99"], "--gpu 99"),
     "no map": (["--format", "h_*_*", "--data_files", "h.names", "--raw_data", "--entity_mfile", "none"], "no map file"),
     "unwritable": (["--format", "h_*_*", "--data_files", "h.ids", "--output", "none/out"], "cannot write"),
@@ -169,6 +170,7 @@ def test_bad_predictions_end_with_a_sentence(run, capsys, monkeypatch, case):
         (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),
         (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--raw_data"], "--mfile"),
         (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--sim_func", "x"], "sim_func x"),
+        (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "*", "--topK", "9" * 20], "topK is 9999"),
     ],
 )
 def test_bad_similarities_end_with_a_sentence(run, capsys, monkeypatch, flags, message):

@@ -61,6 +61,10 @@ def test_what_is_written_is_what_is_searched(tmp_path):
         (("step: 8", "step: 0.5"), "its step must be one, too"),
         (("{model_name: ComplEx, max_step: 40}", "[ComplEx]"), "line 1: 'flags' must map flags to values"),
         (("flags: {", "flags: {{"), "is not YAML"),
+        (("low: 1e-3", 'low: !!int ""'), "is not YAML"),
+        (("low: 1e-3", "low: !!bool much"), "is not YAML"),
+        (("low: 1e-3", "low: !!timestamp much"), "is not YAML"),
+        (("low: 1e-3", 'low: "\\UFFFFFFFF"'), "is not YAML"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path, change, says):

@@ -174,6 +174,13 @@ def test_the_command(small, capsys):
     assert "entity table" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("flags", [["--triples", "0"], ["--triples", "-1"], ["--relations", "0"]])
+def test_a_graph_of_no_size_is_refused(flags, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["plan", "--entities", "5", *flags])
+    assert stopped.value.code == 2 and "--triples must be at least 1" in capsys.readouterr().err
+
+
 def test_what_is_free_is_known_here():
     """At least what this process holds already; no more than the machine has."""
     total = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal"))

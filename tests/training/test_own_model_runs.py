@@ -76,6 +76,8 @@ def test_arguments_are_part_of_the_name(runs, tmp_path):
         ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
         ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
         ("kept_models:Nothing", "cannot load the model"),
+        ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
+        (".kept_models:Scaled", "give MODULE:CLASS"),
     ],
 )
 def test_names_that_cannot_be_used(name, says):

@@ -139,6 +139,17 @@ def test_a_run_that_saved_nothing_cannot_be_prolonged(runs, capsys):
     assert json.loads((folder / "result.json").read_text())["steps"] == 5
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", "null", '{"steps": 5, "stopped_early": true}', '{"steps": "5"}'])
+def test_a_damaged_result_is_said(runs, capsys, content):
+    folder = runs("--max_step", 5)
+    (folder / "result.json").write_text(content)
+    with pytest.raises(SystemExit) as stopped:
+        runs.resume(folder, "--max_step", 9)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert str(folder / "result.json") in error and "remove it to go on from the last checkpoint" in error
+
+
 def test_a_table_that_is_missing_is_said(runs, capsys):
     folder = runs("--max_step", 5)
     (folder / "small_TransE_l2_relation.npy").unlink()

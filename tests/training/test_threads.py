@@ -62,3 +62,26 @@ def test_ranks_on_gpus_have_their_share_of_the_cores(device, threads, monkeypatc
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(run_training.os, "sched_getaffinity", lambda _: range(12))
     assert run_training.thread_count(TrainConfig(device=device)) == threads
+
+
+@pytest.mark.parametrize("wanted", ["\u00b2", "", "many", "0", "-3", "1.5", "9" * 5000])
+def test_a_number_of_threads_that_is_none_takes_all_cores(wanted, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    monkeypatch.setattr(run_training.os, "sched_getaffinity", lambda _: range(12))
+    assert run_training.thread_count(TrainConfig()) == 12
+
+
+@pytest.mark.parametrize("given, said", [
+    ({"WORLD_SIZE": "abc"}, "WORLD_SIZE is 'abc'"), ({"WORLD_SIZE": "2"}, "RANK is not set"),
+    ({"WORLD_SIZE": "2", "RANK": "first"}, "RANK is 'first'"),
+    ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": ""}, "LOCAL_WORLD_SIZE is ''")])
+def test_what_torchrun_does_not_give_is_said(runs, given, said, monkeypatch, capsys):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 1)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert f"the environment variable {said}" in error and "unset WORLD_SIZE" in error

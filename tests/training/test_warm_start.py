@@ -109,6 +109,21 @@ def test_what_cannot_be_started_from(runs, tmp_path, capsys, change, says):
     assert not (tmp_path / "runs-2").exists()
 
 
+@pytest.mark.parametrize("damage", [
+    lambda path: path.write_bytes(b""), lambda path: path.write_bytes(b"no numbers"), lambda path: path.unlink(),
+    lambda path: path.write_bytes(path.read_bytes()[:-4]), lambda path: np.save(path, np.zeros(3, np.float32))])
+def test_damaged_optimizer_states_are_said(runs, capsys, damage):
+    first = runs("--max_step", 2)
+    (path,) = first.glob("optimizer/*/entity_state.npy")
+    damage(path)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        runs("--max_step", 2, "--init_from", first)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert str(path) in error and "leave --init_from out or take another run" in error
+
+
 def test_a_graph_of_other_names(runs, tmp_path, capsys):
     first = runs("--max_step", 2)
     (tmp_path / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")

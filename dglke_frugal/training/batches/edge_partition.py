@@ -1,4 +1,4 @@
-"""Which rank trains which edge, and what follows from it: hot entities, and relations that a rank has for itself."""
+"""Which rank trains which edge, and what follows from it: the hot entities of each rank."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def partition_edges(how: str, graph: KnowledgeGraph, ranks: int) -> EdgePartitio
     """Divide the training edges.
 
     how: "random"; "relation", as DGL-KE's --rel_part; or "metis", which keeps neighbouring entities together: METIS
-    divides
-        the entities, and an edge belongs to the rank of its head. Needs dgl.
+        divides the entities, and an edge belongs to the rank of its head. Needs dgl.
     Raises InputError if a rank would have no edge, or dgl is missing.
     """
     train = graph.train

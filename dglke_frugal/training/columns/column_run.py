@@ -1,4 +1,4 @@
-"""A run of several ranks that each have some columns of every row (columns.py), each a process with a GPU."""
+"""A run of several ranks that each have some columns of every row (column_config.py), each a process with a GPU."""
 
 from __future__ import annotations
 

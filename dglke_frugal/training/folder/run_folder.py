@@ -5,7 +5,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
@@ -16,6 +16,7 @@ from ...score_rule import score_rule_of_old_run
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
+DAMAGED = "remove it to go on from the last checkpoint"  # what to do with such a result
 CHECKPOINTS = "checkpoints"
 # Flags that the numbers of a run depend on. All others may change from one part of a run to the next.
 IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
@@ -96,9 +97,27 @@ def read_result(folder: Path) -> Optional[Dict[str, Any]]:
     """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged."""
     path = Path(folder) / RESULT_FILE
     try:
-        return read_json(path, "remove it to go on from the last checkpoint")
+        result = read_json(path, DAMAGED)
     except FileNotFoundError:
         return None
+    if not isinstance(result, dict):
+        raise InputError(f"{path} does not hold the result of a run; {DAMAGED}")
+    return result
+
+
+def finished_steps(folder: Path) -> Optional[Tuple[int, int]]:
+    """(steps that a finished run has trained, steps up to which it is finished), which are more if it stopped early.
+
+    None if it is not finished. Raises InputError for a file that is damaged.
+    """
+    result = read_result(folder)
+    if result is None:
+        return None
+    steps, early, most = (result.get(name) for name in ("steps", "stopped_early", "max_step"))
+    reached = most if early else steps
+    if not isinstance(steps, int) or not isinstance(reached, int):
+        raise InputError(f"{Path(folder) / RESULT_FILE} does not say how many steps are trained; {DAMAGED}")
+    return steps, reached
 
 
 def _finite(value):

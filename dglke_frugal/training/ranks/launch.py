@@ -12,6 +12,7 @@ from typing import Dict, Mapping
 
 from ...config import TrainConfig
 from ...errors import InputError
+from ..available_threads import torchrun_number
 from ..rank_child import RankChild
 from .peers import Leader, RankError
 
@@ -52,8 +53,8 @@ class TorchrunProcesses:
     """
 
     def __init__(self, environment: Mapping[str, str]):
-        self.rank, self.ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
-        if int(environment.get("LOCAL_WORLD_SIZE", self.ranks)) != self.ranks:
+        self.rank, self.ranks = (torchrun_number(name, environment) for name in ("RANK", "WORLD_SIZE"))
+        if torchrun_number("LOCAL_WORLD_SIZE", environment, self.ranks) != self.ranks:
             raise InputError(
                 f"torchrun started {self.ranks} ranks on several machines; they train through the memory of one, so "
                 "start them all with --nnodes 1"
@@ -116,7 +117,7 @@ class TorchrunProcesses:
 
 def find_processes(config: TrainConfig, environment: Mapping[str, str] = os.environ):
     """Who starts the ranks of this run. Raises InputError for contradicting numbers."""
-    ranks = int(environment.get("WORLD_SIZE", 1))
+    ranks = torchrun_number("WORLD_SIZE", environment, 1)
     if ranks == 1:
         return OwnProcesses(config.device.ranks)
     if config.device.num_proc not in (1, ranks):
