@@ -144,6 +144,25 @@ def test_what_does_not_fit_is_said_with_what_would(monkeypatch):
     assert "of free disk space, but can have 1.0 MiB; free some space" in plan_memory(config, size).problem
 
 
+def test_the_cache_that_would_fit_on_a_gpu_fits(monkeypatch):
+    monkeypatch.setattr(available_memory, "host_bytes", lambda: 64 << 30)
+    monkeypatch.setattr(available_memory, "disk_bytes", lambda folder: None)
+    monkeypatch.setattr(available_memory, "device_bytes", lambda index: 2 << 30)
+    size = GraphSize(10_000_000, 100, 1000)
+
+    def problem(**given):
+        return plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 400, "gpu": [0], **given}),
+                           size).problem
+
+    sentence = problem(cache_ratio=0.5)
+    fitting = int(sentence.split("--cache_size ")[1].split("MiB")[0])
+    assert sentence.endswith("MiB would fit") and 1024 < fitting < 2048
+    assert problem(cache_size=fitting << 20) is None
+    assert "--cache_size" in problem(cache_size=fitting + 2 << 20)
+    assert "leave --flush none out" in problem(flush="none")
+    assert "no --cache_size would fit: use a smaller --batch_size" in problem(cache_ratio=0.5, batch_size=1_000_000)
+
+
 def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: memory_plan.INTERPRETER_BYTES)
     with pytest.raises(SystemExit) as stopped:

@@ -28,6 +28,7 @@ ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a gue
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
                "interpreter", "known triples", "entities in float32"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
+LEAST_CACHE = 1 << 20  # that is worth naming
 HOST, DEVICE, DISK = "host", "device", "disk"
 
 
@@ -326,7 +327,7 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
         return ("--neg_sample_size all needs the whole table there: use a smaller --hidden_dim, --optimizer "
                 "row_adagrad, which has the least state, or a number of negatives")
     if place == DEVICE:
-        return f"--cache_size {max(0, available - (512 << 20)) >> 20}MiB would fit"
+        return _device_remedy(config, graph, available)
     fitting, too_much = 0, config.model.hidden_dim
     while too_much - fitting > 1:
         middle = (fitting + too_much) // 2
@@ -338,6 +339,22 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
     if fitting < 2:
         return "no --hidden_dim would fit: use a machine with more memory"
     return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
+
+
+def _device_remedy(config: TrainConfig, graph: GraphSize, available: int) -> str:
+    if config.store.flush == "none":
+        return "leave --flush none out, and as many rows are cached as fit"
+
+    def beyond(cache: int) -> int:
+        """Bytes by which a run with a cache of that size is too large."""
+        return device_bytes_needed(replace(config, store=replace(config.store, cache_size=cache)), graph) - available
+
+    room = -beyond(0)
+    if room > 0:
+        room -= max(0, beyond(room))  # what grows with the cache, beside it
+    if room < LEAST_CACHE:
+        return "no --cache_size would fit: use a smaller --batch_size or --hidden_dim, or a GPU with more memory"
+    return f"--cache_size {room // LEAST_CACHE}MiB would fit"
 
 
 def _even(config: TrainConfig) -> TrainConfig:
