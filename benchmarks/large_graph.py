@@ -7,8 +7,8 @@ Writes a skewed graph in Freebase's layout (relations and held-out triples in Fr
 steps and tests against 1000 sampled candidates by the command line, in a process of its own. peak_over_plan compares
 the most memory that process held with what was planned before it allocated anything; swapped_bytes is how much of it
 was ever swapped out, by the kernel's count over the machine. With Freebase's entities (--entities 86054151) the steps
-per second of one GPU are [freebase_steps_per_second] also. Several GPUs share the columns: a step of all of them has as many batches;
-their test puts whole tables together, which takes the memory of the tables once more (--skip_test).
+per second of one GPU are [freebase_steps_per_second] also. Several GPUs share the columns: a step of all of them has as
+many batches; their test puts whole tables together, which takes the memory of the tables once more (--skip_test).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Which rows a rank's cache takes in and which it gives up. One policy object per rank, or one for all that share a plan.
+// Which rows a rank's cache takes in and which it gives up. One policy object per rank, or for all that share a plan.
 //
 // The engine's planner is the only caller, in the order of steps and ahead of them, of each part from one thread at a
 // time; so a policy needs no lock and never sees the device. The planner itself knows which row lies in which slot: a
@@ -6,9 +6,10 @@
 // row it reads), so whatever is evicted goes home. Whatever a policy answers, the trained table has the same bits; only
 // speed depends on it.
 //
-// Calls for one step t: touch() for every row of t that this cache holds and keeps, unless the policy keeps rows for good
-// and nobody else plans, and release() for those that leave because another rank reads them, in no order; then admit() for
-// the rows of t that this rank alone uses, reads from host and wants(), in ascending order of rows. Of a policy in parts that is so for each part, and parts may be called by threads at once.
+// Calls for one step t: touch() for every row of t that this cache holds and keeps, unless the policy keeps rows for
+// good and nobody else plans, and release() for those that leave because another rank reads them, in no order; then
+// admit() for the rows of t that this rank alone uses, reads from host and wants(), in ascending order of rows. Of a
+// policy in parts that is so for each part, and parts may be called by threads at once.
 #pragma once
 
 #include <cstdint>

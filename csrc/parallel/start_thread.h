@@ -1,10 +1,11 @@
-// A thread, or an error that says that there are no more.
+// Threads, or an error that says that there are no more.
 #pragma once
 
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace frugal {
 
@@ -19,6 +20,18 @@ std::thread start_thread(Body&& body) {
     return std::thread(std::forward<Body>(body));
   } catch (const std::system_error&) {
     throw ThreadShortage("The system gives this process no more threads.");
+  }
+}
+
+// Adds `count` threads, of which number i runs body(i). If one of them cannot be had end() is called, which has to end
+// those that run, since no destructor will be; then as start_thread.
+template <typename Body, typename End>
+void start_threads(std::vector<std::thread>& threads, int count, Body body, End end) {
+  try {
+    for (int i = 0; i < count; ++i) threads.push_back(start_thread([body, i] { body(i); }));
+  } catch (...) {
+    end();
+    throw;
   }
 }
 

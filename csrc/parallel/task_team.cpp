@@ -15,12 +15,7 @@ constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
 
 TaskTeam::TaskTeam(int threads) {
   if (threads < 1) throw std::invalid_argument("a team needs at least one thread");
-  try {
-    for (int i = 1; i < threads; ++i) helpers_.push_back(start_thread([this] { help(); }));
-  } catch (...) {
-    end();
-    throw;
-  }
+  start_threads(helpers_, threads - 1, [this](int) { help(); }, [this] { end(); });
 }
 
 TaskTeam::~TaskTeam() { end(); }

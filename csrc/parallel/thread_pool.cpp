@@ -36,13 +36,7 @@ int usable_cores() {
 ThreadPool::ThreadPool(int threads) {
   if (threads < 1) throw std::invalid_argument("a thread pool needs at least one thread");
   workers_.reserve(threads - 1);
-  try {
-    for (int worker = 1; worker < threads; ++worker)
-      workers_.push_back(start_thread([this, worker] { work(worker); }));
-  } catch (...) {  // end those that run, the destructor will not be called
-    stop();
-    throw;
-  }
+  start_threads(workers_, threads - 1, [this](int i) { work(i + 1); }, [this] { stop(); });
 }
 
 ThreadPool::~ThreadPool() { stop(); }

@@ -49,12 +49,7 @@ BatchStream::BatchStream(std::shared_ptr<const BatchSource> source, std::int64_t
   if (threads < 1) throw std::invalid_argument("a batch stream needs at least one thread");
   if (lookahead < 1) throw std::invalid_argument("a batch stream needs a lookahead of at least 1");
   ring_.resize(lookahead);
-  try {
-    for (int i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
-  } catch (...) {  // the system gives no more threads: end those that run, the destructor will not be called
-    close();
-    throw;
-  }
+  start_threads(threads_, threads, [this](int) { work(); }, [this] { close(); });
 }
 
 BatchStream::~BatchStream() { close(); }

@@ -17,12 +17,7 @@ SharedBatches::SharedBatches(std::shared_ptr<const BatchSource> source, std::sha
   std::int64_t first = first_step;
   while (ring_->maker(first) != rank) ++first;
   next_.store(first, std::memory_order_relaxed);
-  try {
-    for (int i = 0; i < makers; ++i) makers_.push_back(start_thread([this] { make(); }));
-  } catch (...) {
-    close();
-    throw;
-  }
+  start_threads(makers_, makers, [this](int) { make(); }, [this] { close(); });
 }
 
 SharedBatches::~SharedBatches() { close(); }

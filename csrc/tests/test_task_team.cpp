@@ -1,20 +1,13 @@
 #include "parallel/task_team.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <stdexcept>
 
 #include "parallel/start_thread.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FRUGAL_SANITIZED  // which needs address space of its own
-#endif
-#endif
+#include "tests/room.h"
 
 namespace frugal {
 namespace {
@@ -51,12 +44,7 @@ TEST(TaskTeam, RefusesWhatItCannotDo) {
 #if !defined(FRUGAL_SANITIZED)
 // Ends this process: 0 if a team for whose threads there is no room is refused, and those that have begun end.
 [[noreturn]] void make_a_team_without_room() {
-  constexpr rlim_t kRoom = 100 << 20;  // for some threads' stacks
-  rlim_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kRoom;
-  const rlimit limit{most, most};
-  setrlimit(RLIMIT_AS, &limit);
+  leave_room(100 << 20);  // for some threads' stacks
   try {
     const TaskTeam team(1000);
   } catch (const ThreadShortage&) {

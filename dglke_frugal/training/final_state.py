@@ -1,4 +1,4 @@
-"""What a finished run needs to be trained on: optimizer states, a number per row, beside the tables that it has saved.
+"""What a finished run needs to be trained on: optimizer states, beside the tables that it has saved.
 
 They are a checkpoint without tables, so they are written whole or not at all, with the flags that they belong to.
 A run that keeps checkpoints has no need of them.
@@ -12,7 +12,6 @@ from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
-from ..errors import InputError
 from .folder.checkpoint import Checkpoint, CheckpointFolder
 from .folder.run_folder import CHECKPOINTS
 from .tables import Tables
@@ -59,26 +58,16 @@ def reads_halves(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> 
 
 
 def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:
-    """The states (rows,) float32 that belong to a run's saved tables, by table, memory-mapped; None if it has none.
+    """The states that belong to a run's saved tables, by table, memory-mapped; None if it has none.
 
-    Raises InputError for a file that is missing or damaged.
+    (rows,) float32, or (rows, n) of --optimizer adagrad and adam. Raises InputError for a missing or damaged file.
     """
     checkpoints = CheckpointFolder(folder / CHECKPOINTS)
     found = CheckpointFolder(folder / STATES).last() or checkpoints.best() or checkpoints.last()
     if found is None or any(f"{name}_state" not in found.arrays for name in names):
         return None
-    return {name: _mapped_state(found, f"{name}_state") for name in names}
-
-
-def _mapped_state(state: Checkpoint, name: str) -> np.ndarray:
-    path, stored = state.path / f"{name}.npy", state.arrays[name]
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-        if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
-            raise ValueError(f"it holds {array.dtype} {array.shape}")
-        return array
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; leave --init_from out or take another run") from error
+    remedy = "leave --init_from out or take another run"
+    return {name: found.mapped(f"{name}_state", remedy) for name in names}
 
 
 def _states(tables: Tables) -> Dict[str, np.ndarray]:

@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
@@ -16,13 +14,8 @@
 #include "parallel/start_thread.h"
 #include "sampler/batch_stream.h"
 #include "sampler/joined_sampler.h"
+#include "tests/room.h"
 #include "tests/sampler/graph.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FRUGAL_SANITIZED  // which needs address space of its own
-#endif
-#endif
 
 namespace frugal {
 namespace {
@@ -165,19 +158,13 @@ TEST(SharedBatches, CloseEndsWhoWaitsForARankThatNeverComes) {
 [[noreturn]] void make_batches_without_room() {
   const auto source = make_source(2);
   const auto ring = std::make_shared<BatchRing>(2, source->limits());
-  rlimit limit{};
-  getrlimit(RLIMIT_AS, &limit);
-  rlim_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  limit.rlim_cur = (pages + 256) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));  // too little for a stack
-  setrlimit(RLIMIT_AS, &limit);
+  leave_room(1 << 20);  // too little for a stack
   try {
     const SharedBatches batches(source, ring, 0, 0, 1);
     _exit(1);
   } catch (const ThreadShortage&) {
   }
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_AS, &limit);
+  leave_all_room();
   alarm(30);
   Batch batch;
   const std::atomic<bool> stopping{false};

@@ -95,6 +95,17 @@ class Checkpoint:
             found = "is missing" if size is None else f"has {size} bytes instead of {self.arrays[name].bytes}"
             raise InputError(f"{file} {found}; {self._remedy}")
 
+    def mapped(self, name: str, remedy: str) -> np.ndarray:
+        """An array memory-mapped, its checksum left alone. InputError, with this remedy, if its file is another's."""
+        path, stored = self.path / f"{name}.npy", self.arrays[name]
+        try:
+            array = np.lib.format.open_memmap(path, mode="r")
+            if (array.shape, array.dtype) != (stored.shape, np.dtype(stored.dtype)):
+                raise ValueError(f"it holds {array.dtype} {array.shape}")
+            return array
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}; {remedy}") from error
+
     def _read(self, name: str, target: np.ndarray):
         path, stored = self.path / f"{name}.npy", self.arrays[name]
         try:

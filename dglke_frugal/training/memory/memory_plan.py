@@ -28,7 +28,6 @@ ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a gue
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
                "interpreter", "known triples", "entities in float32"}
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
-LEAST_CACHE = 1 << 20  # that is worth naming
 HOST, DEVICE, DISK = "host", "device", "disk"
 
 
@@ -352,9 +351,9 @@ def _device_remedy(config: TrainConfig, graph: GraphSize, available: int) -> str
     room = -beyond(0)
     if room > 0:
         room -= max(0, beyond(room))  # what grows with the cache, beside it
-    if room < LEAST_CACHE:
+    if room < 1 << 20:
         return "no --cache_size would fit: use a smaller --batch_size or --hidden_dim, or a GPU with more memory"
-    return f"--cache_size {room // LEAST_CACHE}MiB would fit"
+    return f"--cache_size {room >> 20}MiB would fit"
 
 
 def _even(config: TrainConfig) -> TrainConfig:
