@@ -14,8 +14,8 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size
-from .models import built_in_model, is_own, model_names
-from .option import ALWAYS, NEVER, Option, When, only_when, option, options
+from .models import built_in_model, code_checksum, is_own
+from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
@@ -44,10 +44,6 @@ DEFAULT_CACHE_RATIO = 0.05
 # ---- conditions of options
 
 
-def _depends_on_validations(config: TrainConfig) -> bool:
-    return bool(config.run.lr_patience or config.run.early_stop_patience)
-
-
 def _on_gpu(config: TrainConfig) -> bool:
     return config.device.gpu[0] >= 0
 
@@ -68,6 +64,12 @@ def _gamma_matters(config: TrainConfig) -> bool:
     return starts_by_gamma or described is None or described.similarity != "dot"
 
 
+def _model(config: TrainConfig, name: str) -> str:
+    """The name of the model, and of a user's own what its code is known by."""
+    code = code_checksum(name)
+    return name if code is None else f"{name} (code {code})"
+
+
 def _processor(config: TrainConfig, gpu: Sequence[int]) -> Optional[str]:
     """What of --gpu changes numbers: how many processes train, and whether a GPU computes what is not to the bit what
     the CPU computes (docs/exactness.md)."""
@@ -79,7 +81,8 @@ def _processor(config: TrainConfig, gpu: Sequence[int]) -> Optional[str]:
     return None if same_bits else "a GPU" if gpu[0] >= 0 else "the CPU"
 
 
-_WATCHED = only_when(_depends_on_validations)
+_BY_VALIDATIONS = only("with --lr_patience or --early_stop_patience",
+                       lambda config: config.run.lr_patience or config.run.early_stop_patience)
 _RANKING = When("it is of rankings, and neither --valid nor --test is given",
                 lambda config: config.evaluation.valid or config.evaluation.test)
 _RANKING_SAMPLES = When(
@@ -107,12 +110,12 @@ class GraphConfig:
     dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
                           of_dglke=True, level="first")
     format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
-                         changes=ALWAYS, of_dglke=True)
+                         changes=ALWAYS, metavar="FORMAT", of_dglke=True)
     data_files: Optional[Sequence[str]] = option(
         None, "udd: entity_map relation_map train [valid] [test]; raw_udd: train [valid] [test]", changes=NEVER,
         many=True, metavar="FILE", of_dglke=True)
     delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
-                            of_dglke=True)
+                            metavar="TEXT", of_dglke=True)
     has_edge_importance: bool = option(False, "the files have a fourth column, the weight of the edge", changes=ALWAYS,
                                        of_dglke=True)
 
@@ -127,8 +130,8 @@ class ModelConfig:
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/half_rows.md).
     """
 
-    model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own", changes=ALWAYS,
-                             type=model_name, metavar="MODEL", of_dglke=True, level="first")
+    model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",
+                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True, level="first")
     hidden_dim: int = option(400, "size of an embedding in real numbers", changes=ALWAYS, metavar="N", of_dglke=True,
                              level="first")
     gamma: float = option(
@@ -196,7 +199,7 @@ class LossConfig:
                        level="first")
     subsampling: str = option("none", "weigh losses so that frequent queries count less", changes=ALWAYS,
                               choices=SUBSAMPLINGS)
-    optimizer: str = option("row_adagrad", "row_adagrad has one number of state per row; adagrad one per element",
+    optimizer: str = option("row_adagrad", "row_adagrad: one number of state per row; adagrad: one per element",
                             changes=ALWAYS, choices=OPTIMIZERS)
     regularizer: str = option("lp", "lp: sum of |x|^p; n3: sum of |z|^3 of complex numbers", changes=ALWAYS,
                               choices=REGULARIZERS, used=_PENALTY, group=_SOFTMAX)
@@ -224,7 +227,7 @@ class BatchConfig:
     batch_size: int = option(1024, "positive triples of a step", changes=ALWAYS, metavar="N", of_dglke=True,
                              level="first")
     neg_sample_size: Union[int, str] = option(  # or ALL
-        256, "negatives that a chunk of positives shares, or all entities (Softmax)", changes=ALWAYS,
+        256, "negatives that a chunk of positives shares, or all entities for Softmax", changes=ALWAYS,
         type=sample_size, metavar="NUMBER|all", of_dglke=True, level="first")
     neg_chunk_size: Optional[int] = option(None, "positives that share negatives", changes=ALWAYS, type=int,
                                            metavar="N", default_words="as many as --neg_sample_size")
@@ -274,17 +277,17 @@ class EvaluationConfig:
     valid: bool = option(False, "rank the validation set every --eval_interval steps", changes=NEVER, of_dglke=True)
     test: bool = option(False, "rank the test set at the end", changes=NEVER, of_dglke=True, level="first")
     eval_interval: int = option(
-        10000, "steps between validations", changes=_WATCHED, metavar="STEPS", of_dglke=True,
+        10000, "steps between validations", changes=_BY_VALIDATIONS, metavar="STEPS", of_dglke=True,
         used=When("--valid is not given", lambda config: config.evaluation.valid))
-    eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_WATCHED, used=_RANKING,
+    eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_BY_VALIDATIONS, used=_RANKING,
                                  metavar="SHARE", of_dglke=True)
-    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_WATCHED, used=_RANKING_SAMPLES,
+    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS, used=_RANKING_SAMPLES,
                                   metavar="N", of_dglke=True)
-    neg_sample_size_eval: int = option(-1, "candidates per triple, -1 for all", changes=_WATCHED, used=_RANKING,
+    neg_sample_size_eval: int = option(-1, "candidates per triple, -1 for all", changes=_BY_VALIDATIONS, used=_RANKING,
                                        metavar="N", of_dglke=True)
-    neg_deg_sample_eval: bool = option(False, "draw those candidates by degree", changes=_WATCHED,
+    neg_deg_sample_eval: bool = option(False, "draw those candidates by degree", changes=_BY_VALIDATIONS,
                                        used=_RANKING_SAMPLES, of_dglke=True)
-    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_WATCHED, used=_RANKING,
+    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS, used=_RANKING,
                                   of_dglke=True)
 
 
@@ -299,15 +302,17 @@ class DeviceConfig:
         reach each other's memory.
     """
 
-    gpu: Sequence[int] = option((-1,), "GPU numbers, with a process for each; -1 is the CPU", changes=_processor,
-                                type=int, many=True, of_dglke=True, level="first")
+    gpu: Sequence[int] = option(
+        (-1,), "GPU numbers, with a process for each; -1 is the CPU",
+        changes=Change("as many processes train; for some models the CPU or a GPU", _processor), type=int, many=True,
+        metavar="N", default_words="-1", of_dglke=True, level="first")
     matmul: str = option(
-        AUTO, "precision of products on a GPU; fp32: the CPU's bits; tf32, bf16: not DGL-KE's numbers",
-        changes=only_when(lambda config: _on_gpu(config) and config.device.matmul != "fp32"), used=_GPU,
+        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32, bf16: rounded",
+        changes=only("on a GPU", lambda config: config.device.matmul != "fp32"), used=_GPU,
         choices=MATMULS, dglke_loop=("fp32",))
     cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,
                                level="rare")
-    num_proc: int = option(1, "training processes", changes=lambda config, value: config.device.ranks, metavar="N",
+    num_proc: int = option(1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
                            default_words="one per GPU", of_dglke=True)
     num_thread: int = option(1, "CPU threads of a process when there are several", changes=NEVER, metavar="N",
                              used=When("one process takes all cores, or OMP_NUM_THREADS", _PROCESSES.holds),
@@ -377,13 +382,13 @@ class RunConfig:
                                       metavar="STEPS", default_words="when interrupted")
     early_stop_patience: int = option(
         0, "stop after N validations without a better MRR, and keep the best tables",
-        changes=only_when(lambda config: config.run.early_stop_patience), metavar="N", default_words="never")
+        changes=only("yes", lambda config: config.run.early_stop_patience), metavar="N", default_words="never")
     lr_patience: int = option(
-        0, "multiply the learning rate by --lr_factor after N validations without a better MRR",
-        changes=only_when(lambda config: config.run.lr_patience), metavar="N", default_words="never")
+        0, "multiply --lr by --lr_factor after N validations without a better MRR",
+        changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
     lr_decay_at: Sequence[int] = option(
-        (), "multiply the learning rate by --lr_factor after each of these steps",
-        changes=lambda config, value: sorted(value) or None, type=int, many=True, metavar="STEP")
+        (), "multiply --lr by --lr_factor after each of these steps",
+        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP")
     lr_factor: float = option(0.5, "factor of --lr_patience and --lr_decay_at", changes=ALWAYS, used=_SCHEDULE,
                               metavar="F")
     trackers: Sequence[str] = option((), "where metrics go besides metrics.jsonl in the run's folder", changes=NEVER,
@@ -554,7 +559,7 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
     until they are resolved.
     """
     values = config.to_flags()
-    found = {name: each.changes(config, values[name]) for name, each in OPTIONS.items() if each.used.holds(config)}
+    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items() if each.used.holds(config)}
     return {name: list(value) if isinstance(value, tuple) else value
             for name, value in found.items() if value is not None}
 

@@ -11,19 +11,28 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
 T = TypeVar("T")
-# (configuration, value) -> the part of the value that the numbers of a run depend on, None if they do not.
-Change = Callable[[Any, Any], Any]
 _KEY = "option"
 
 
-def ALWAYS(config: Any, value: Any) -> Any:
-    """Of an option whose value always changes the numbers."""
-    return value
+@dataclass(frozen=True)
+class Change:
+    """How the numbers of a run depend on an option.
+
+    words: when they do, for the page of flags. part: (configuration, value) -> the part of the value that they depend
+        on, None if they do not depend on it.
+    """
+
+    words: str
+    part: Callable[[Any, Any], Any]
 
 
-def NEVER(config: Any, value: Any) -> Any:
-    """Of an option that never changes them."""
-    return None
+ALWAYS = Change("yes", lambda config, value: value)
+NEVER = Change("no", lambda config, value: None)
+
+
+def only(words: str, condition: Callable[[Any], Any]) -> Change:
+    """Of an option that changes the numbers of those configurations for which the condition holds."""
+    return Change(words, lambda config, value: value if condition(config) else None)
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,6 @@ class When:
 
     words: str
     holds: Callable[[Any], bool]
-
-
-def only_when(condition: Callable[[Any], Any]) -> Change:
-    """Of an option that changes the numbers of those configurations for which the condition holds."""
-    return lambda config, value: value if condition(config) else None
 
 
 IN_EVERY_RUN = When("", lambda config: True)

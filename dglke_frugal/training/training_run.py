@@ -22,7 +22,8 @@ from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
 from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
 from .folder.checkpoint import CheckpointFolder
-from .folder.run_folder import CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, identity, write_config, write_result
+from .folder.run_folder import (CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, fingerprint, identity, write_config,
+                                write_result)
 from .interrupt import Interrupt
 from .learning_rate import LearningRate
 from .log.report import Report
@@ -174,7 +175,7 @@ class TrainingRun:
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
-        return Fingerprint.of(self.graph)
+        return fingerprint(self.config, self.graph)
 
     @property
     def _keeps_checkpoints(self) -> bool:
