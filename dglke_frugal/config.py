@@ -77,7 +77,7 @@ def _processor(config: TrainConfig, gpu: Sequence[int]) -> Optional[str]:
         return f"{len(gpu)} GPUs"
     model = built_in_model(config.model.model_name)
     same_bits = (model is not None and not config.model.is_own and not model.matrices and not config.batch.against_all
-                 and config.loss.optimizer == "row_adagrad" and config.device.matmul != "bf16")
+                 and config.loss.optimizer == "row_adagrad")
     return None if same_bits else "a GPU" if gpu[0] >= 0 else "the CPU"
 
 
@@ -189,12 +189,12 @@ class LossConfig:
         used=When("-adv is not given", lambda config: config.loss.neg_adversarial_sampling))
     regularization_coef: float = option(
         2e-6, "coefficient of the regularization", changes=ALWAYS, short="-rc", metavar="C", of_dglke=True,
-        used=When("--regularization_norm is 0",
-                  lambda config: config.loss.regularizer == "n3" or config.loss.regularization_norm > 0))
+        used=When("--regularization_norm is 0", lambda config: config.loss.regularization_norm > 0))
     regularization_norm: int = option(
         3, "norm of the regularization", changes=ALWAYS, short="-rn", metavar="P", of_dglke=True,
-        used=When("--regularization_coef is 0, or --regularizer n3 has its own norm",
-                  lambda config: _PENALTY.holds(config) and config.loss.regularizer == "lp"))
+        used=When("--regularization_coef is 0, or --regularizer n3 has its own norm",  # which 0 leaves out, too
+                  lambda config: _PENALTY.holds(config) and (config.loss.regularizer == "lp"
+                                                             or config.loss.regularization_norm == 0)))
     lr: float = option(0.01, "learning rate of the --optimizer", changes=ALWAYS, metavar="RATE", of_dglke=True,
                        level="first")
     subsampling: str = option("none", "weigh losses so that frequent queries count less", changes=ALWAYS,
@@ -731,7 +731,8 @@ def _check_patience(config: TrainConfig) -> None:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
     for flag in ("lr_patience", "lr_decay_at"):
         if getattr(run, flag) and config.device.ranks > 1:
-            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or the others")
+            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc and "
+                             "all but one --gpu")
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
         given = shown(" ".join(map(str, run.lr_decay_at)))
         raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")

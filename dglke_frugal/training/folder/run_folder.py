@@ -12,6 +12,7 @@ from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError
 from ...files import read_json, replace_file
+from .checkpoint import Checkpoint
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
@@ -61,12 +62,18 @@ def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
     return {**numbers_flags(config), **data.to_dict()}
 
 
+def check_flags(config: TrainConfig, checkpoint: Optional[Checkpoint]) -> None:
+    """Raise InputError, naming the flags, if a run's numbers would be others than those of its checkpoint, if any."""
+    if checkpoint is not None:
+        checkpoint.check_config(numbers_flags(config), apart_from=DATA_KEYS)
+
+
 def check_data(folder: Path, identity: Dict[str, Any], now: Fingerprint) -> None:
     """Raise InputError if a run's data are not those of its checkpoint's identity."""
     changed = now.difference(Fingerprint.of_mapping(identity))
     if changed:
         raise InputError(f"the data have changed since {folder} was trained on them: {changed}; "
-                         "give back the files that they were, or start a new run")
+                         "give back the files that they were with --data_path and --data_files, or start a new run")
 
 
 def write_result(folder: Path, result: Dict[str, Any]) -> None:
