@@ -16,7 +16,7 @@ from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size
 from .models import built_in_model, code_checksum, is_own
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
-from .score_rule import SCORE_RULES, compares_two_formulas
+from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
@@ -85,9 +85,8 @@ _BY_VALIDATIONS = only("with --lr_patience or --early_stop_patience",
                        lambda config: config.run.lr_patience or config.run.early_stop_patience)
 _RANKING = When("it is of rankings, and neither --valid nor --test is given",
                 lambda config: config.evaluation.valid or config.evaluation.test)
-_RANKING_SAMPLES = When(
-    "it is of sampled candidates, and --valid or --test ranks against all entities or is not given",
-    lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
+_RANKING_SAMPLES = When("it is of candidates that are drawn, and this run draws none (--neg_sample_size_eval)",
+                        lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
 _GPU = When("it is of GPUs, and this run is on the CPU", _on_gpu)
 _PROCESSES = When("it is of several processes, and this run has one", lambda config: config.device.ranks > 1)
 _PROCESSES_BY_ROWS = When("it is of several processes that train by rows, and this run has none", _ranks_by_rows)
@@ -143,7 +142,9 @@ class ModelConfig:
     double_rel: bool = option(False, "relations of twice the hidden size (SimplE)", changes=ALWAYS, short="-dr",
                               of_dglke=True)
     score_rule: str = option("textbook", "RESCAL, TransR: score corrupted tails as true triples, or as DGL-KE does",
-                             changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare")
+                             changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare",
+                             used=When("RESCAL and TransR alone have two formulas",
+                                       lambda config: has_two_formulas(config.model.model_name)))
     reciprocal: bool = option(False, "give each relation an inverse, and rank heads as tails of the inverse",
                               changes=ALWAYS)
     init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, or xavier times S",
@@ -388,7 +389,9 @@ class RunConfig:
         changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
     lr_decay_at: Sequence[int] = option(
         (), "multiply --lr by --lr_factor after each of these steps",
-        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP")
+        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP",
+        used=When("all these steps are after --max_step", by_part=True, holds=lambda config: (
+            not config.run.lr_decay_at or min(config.run.lr_decay_at) < config.run.max_step)))
     lr_factor: float = option(0.5, "factor of --lr_patience and --lr_decay_at", changes=ALWAYS, used=_SCHEDULE,
                               metavar="F")
     trackers: Sequence[str] = option((), "where metrics go besides metrics.jsonl in the run's folder", changes=NEVER,
@@ -435,11 +438,13 @@ class StoreConfig:
         choices=FLUSH_MODES, dglke_loop=None, level="rare")
     flush_threads: Optional[int] = option(
         None, "threads that flush", changes=NEVER, type=int, metavar="N", default_words="by processes and cores",
-        used=When("this run has no flush threads", lambda config: _shares_rows(config) and config.flush_mode == "p2f"),
+        used=When("no thread of this run flushes", lambda config: (
+            _shares_rows(config) and config.flush_mode == "p2f" and not config.writes_host_rows)),
         dglke_loop=None, level="rare")
     host_read: str = option(
         "auto", "how a GPU reads rows that it does not cache: in place (uva) or by copies", changes=NEVER,
-        used=_GPU, choices=HOST_READS, dglke_loop=None, level="rare")
+        used=When("it is of GPUs that cache rows", lambda config: _on_gpu(config) and _shares_rows(config)),
+        choices=HOST_READS, dglke_loop=None, level="rare")
     host_write: str = option(
         "auto", "who stores new values of such rows: the step (direct) or flush threads (staged)", changes=NEVER,
         used=_CACHE, choices=HOST_WRITES, dglke_loop=None, level="rare")
@@ -559,7 +564,8 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
     until they are resolved.
     """
     values = config.to_flags()
-    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items() if each.used.holds(config)}
+    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items()
+             if each.used.by_part or each.used.holds(config)}
     return {name: list(value) if isinstance(value, tuple) else value
             for name, value in found.items() if value is not None}
 

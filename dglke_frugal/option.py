@@ -37,10 +37,15 @@ def only(words: str, condition: Callable[[Any], Any]) -> Change:
 
 @dataclass(frozen=True)
 class When:
-    """A condition on a configuration. words: what to tell users whose option has no effect because it does not hold."""
+    """A condition on a configuration.
+
+    words: what to tell users whose option has no effect because it does not hold. by_part: whether it may hold in one
+        part of a run that is resumed and not in another, so that it does not decide what the run's numbers depend on.
+    """
 
     words: str
     holds: Callable[[Any], bool]
+    by_part: bool = False
 
 
 IN_EVERY_RUN = When("", lambda config: True)
@@ -53,7 +58,7 @@ class Option:
     Attributes:
         name: of the flag and the field. short: DGL-KE's short name, such as -adv.
         help: one line. default_words: the default in words, where its value says too little.
-        changes: how the numbers of a run depend on the value; only asked where the option is used.
+        changes: how the numbers of a run depend on the value, where the option is used.
         used: the runs in which the option has an effect. new_runs_only: whether --resume ignores it.
         parse: reads one value of the command line; raises ArgumentTypeError.
         many: whether the flag takes several values. metavar: what stands for a value in the help.
