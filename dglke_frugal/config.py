@@ -111,7 +111,7 @@ class GraphConfig:
     format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
                          changes=ALWAYS, metavar="FORMAT", of_dglke=True)
     data_files: Optional[Sequence[str]] = option(
-        None, "udd: entity_map relation_map train [valid] [test]; raw_udd: train [valid] [test]", changes=NEVER,
+        None, "udd: entity_map relation_map train [valid test]; raw_udd: train [valid test]", changes=NEVER,
         many=True, metavar="FILE", of_dglke=True)
     delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
                             metavar="TEXT", of_dglke=True)
@@ -571,18 +571,17 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
 
 
 def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
-    """A line for each flag that has no effect in this run: of those that were `given`, or do not have their default.
+    """A line for each flag that has no effect in this run: of those that were `given`, and in a new run of those that
+    do not have their default.
 
     resumed: whether the run goes on in its folder.
     """
-    values, given = config.to_flags(), set(given)
-    lines = []
-    for name, each in OPTIONS.items():
-        if resumed and each.new_runs_only and name in given:
-            lines.append(f"--{name} has no effect in this run: a run that is resumed stays what and where it is")
-        elif not each.used.holds(config) and (name in given or values[name] != each.default):
-            lines.append(f"--{name} has no effect in this run: {each.used.words}")
-    return lines
+    values = config.to_flags()
+    wanted = {*given, *(() if resumed else (name for name, each in OPTIONS.items() if values[name] != each.default))}
+    reasons = {name: "a run that is resumed stays in its folder" if resumed and each.new_runs_only else
+               None if each.used.holds(config) else each.used.words
+               for name, each in OPTIONS.items() if name in wanted}
+    return [f"--{name} has no effect in this run: {reason}" for name, reason in reasons.items() if reason]
 
 
 def state_floats(optimizer: str, dim: int) -> int:
