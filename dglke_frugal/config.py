@@ -130,7 +130,8 @@ class ModelConfig:
     """
 
     model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",
-                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True, level="first")
+                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True,
+                             level="first")
     hidden_dim: int = option(400, "size of an embedding in real numbers", changes=ALWAYS, metavar="N", of_dglke=True,
                              level="first")
     gamma: float = option(
@@ -282,14 +283,14 @@ class EvaluationConfig:
         used=When("--valid is not given", lambda config: config.evaluation.valid))
     eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_BY_VALIDATIONS, used=_RANKING,
                                  metavar="SHARE", of_dglke=True)
-    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS, used=_RANKING_SAMPLES,
-                                  metavar="N", of_dglke=True)
+    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS,
+                                  used=_RANKING_SAMPLES, metavar="N", of_dglke=True)
     neg_sample_size_eval: int = option(-1, "candidates per triple, -1 for all", changes=_BY_VALIDATIONS, used=_RANKING,
                                        metavar="N", of_dglke=True)
     neg_deg_sample_eval: bool = option(False, "draw those candidates by degree", changes=_BY_VALIDATIONS,
                                        used=_RANKING_SAMPLES, of_dglke=True)
-    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS, used=_RANKING,
-                                  of_dglke=True)
+    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS,
+                                  used=_RANKING, of_dglke=True)
 
 
 @options("devices")
@@ -313,8 +314,9 @@ class DeviceConfig:
         choices=MATMULS, dglke_loop=("fp32",))
     cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,
                                level="rare")
-    num_proc: int = option(1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
-                           default_words="one per GPU", of_dglke=True)
+    num_proc: int = option(
+        1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
+        default_words="1, or one per GPU", of_dglke=True)
     num_thread: int = option(1, "CPU threads of a process when there are several", changes=NEVER, metavar="N",
                              used=When("one process takes all cores, or OMP_NUM_THREADS", _PROCESSES.holds),
                              of_dglke=True)
@@ -736,8 +738,8 @@ def _check_patience(config: TrainConfig) -> None:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
     for flag in ("lr_patience", "lr_decay_at"):
         if getattr(run, flag) and config.device.ranks > 1:
-            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc and "
-                             "all but one --gpu")
+            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc "
+                             "and all but one --gpu")
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
         given = shown(" ".join(map(str, run.lr_decay_at)))
         raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")

@@ -1,7 +1,7 @@
 """How an option is declared: one field of a frozen dataclass says everything about a flag.
 
-The command line, --config, the checks of --resume, the page of flags and the lines on flags without effect are made from
-these declarations.
+The command line, --config, the identity of a run, the page of flags and the lines on flags without effect are made
+from these declarations.
 """
 
 from __future__ import annotations
@@ -125,13 +125,12 @@ def options(group: str) -> Callable[[Type[T]], Type[T]]:
     """
 
     def checked(cls: Type[T]) -> Type[T]:
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls):
             if _KEY not in field.metadata:
-                raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it changes "
-                                "the numbers of a run")
-        cls.options = tuple(  # type: ignore[attr-defined]
-            Option(name=field.name, **_in_group(field.metadata[_KEY], group))
-            for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+                raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it "
+                                "changes the numbers of a run")
+        cls.options = tuple(Option(name=field.name, **_in_group(field.metadata[_KEY], group))
+                            for field in dataclasses.fields(cls))
         return cls
 
     return checked

@@ -52,8 +52,8 @@ def page() -> str:
     """docs/flags.md: every flag with its default."""
     lines = [
         "# Flags of dglke_train", "",
-        "<!-- made from the declarations in dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->",
-        "", "`--resume` refuses another value of a flag that changes the numbers of the run.",
+        "<!-- made from dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "`--resume` refuses another value of a flag that changes the numbers of the run.",
         "DGL-KE's own flags, marked D, may be abbreviated.",
     ]
     for group, members in groups().items():

@@ -39,7 +39,7 @@ class CommandConfig:
                           changes=NEVER, choices=TRAINERS, dglke_loop=None, level="rare")
 
 
-EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options}, **OPTIONS}  # type: ignore[attr-defined]
+EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options}, **OPTIONS}
 
 
 class Parser(argparse.ArgumentParser):

@@ -68,7 +68,7 @@ def configuration(argv):
 
 
 def say_unused_flags(own, config):
-    """Print a line for each flag that has no effect in the run; of processes that torchrun has started the first does."""
+    """Print a line for each flag that has no effect in the run, in the first of torchrun's processes."""
     from ..training.available_threads import torchrun_number
 
     if torchrun_number("RANK", default=0) == 0:
@@ -113,7 +113,8 @@ def _refuse_ours(own, why):
         value = tuple(value) if isinstance(value, list) else value
         if each and each.dglke_loop is not None and value not in (each.default, *each.dglke_loop):
             shows = each.default is not None and not each.is_switch and not each.many
-            raise InputError(f"--{name}{f' {value}' if shows else ''} cannot be used with {why}; leave one of the two out")
+            flag = f"--{name} {value}" if shows else f"--{name}"
+            raise InputError(f"{flag} cannot be used with {why}; leave one of the two out")
 
 
 def _vanilla(own, argv, score_rule):

@@ -112,7 +112,8 @@ def test_a_run_says_it_in_its_output(graph, tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("no effect") == 1  # the other was said when the run began
     assert "--save_path has no effect in this run: a run that is resumed stays in its folder\n" in said
-    main(["--config", str(tmp_path / "runs" / "TransE_l2_ring_0" / "config.yaml"), "--save_path", str(tmp_path / "more")])
+    file = tmp_path / "runs" / "TransE_l2_ring_0" / "config.yaml"
+    main(["--config", str(file), "--save_path", str(tmp_path / "more")])
     said = capsys.readouterr().out  # of every flag, as the file holds them all
     assert {re.match(r"--(\w+)", line)[1] for line in said.splitlines() if "no effect" in line} == {"margin", "matmul"}
     main(command(graph))

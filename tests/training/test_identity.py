@@ -1,4 +1,4 @@
-"""What the numbers of a run depend on, and so stays as it is in all parts of it: flags, data, the code of one's own model."""
+"""What stays as it is in all parts of a run, as its numbers depend on it: flags, data, the code of one's own model."""
 
 import shutil
 from dataclasses import replace
@@ -162,7 +162,8 @@ def test_weights_are_known_by_their_content_and_only_where_they_are(data):
 
 def test_the_share_that_is_ranked_is_drawn_by_the_seed(graphs):
     """In each part of a run and each of its validations the same triples."""
-    graph = load_graph("small", graphs / "fb15k-small", "raw_udd_hrt", ["train.txt", "valid.txt", "test.txt"], cache=False)
+    files = ["train.txt", "valid.txt", "test.txt"]
+    graph = load_graph("small", graphs / "fb15k-small", "raw_udd_hrt", files, cache=False)
 
     def share(seed):
         ranker = Ranker(TrainConfig.from_flags({"seed": seed, "eval_percent": 0.1}), graph)
