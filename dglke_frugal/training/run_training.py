@@ -14,6 +14,8 @@ from .. import _native
 from ..config import AUTO, TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..errors import InputError
+from ..files import finish_replacing
+from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
 from .columns.column_config import carries_rows
@@ -32,10 +34,11 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     it, where there is a bus."""
     if not resume:
         return _carry_out(config, None, make_run, measure_bus)
-    if is_finished(resume, config):
-        return resume
     with alone(resume):
-        return _carry_out(config, resume, make_run, measure_bus)
+        finish_replacing(resume)
+        if not is_finished(resume, config):
+            _carry_out(config, resume, make_run, measure_bus)
+    return resume
 
 
 def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
@@ -130,6 +133,9 @@ def is_finished(folder: Path, config: TrainConfig) -> bool:
     if config.run.max_step <= reached:
         print(f"{folder} is finished: {steps} steps are trained; give a larger --max_step to go on with it")
         return True
+    if config.run.no_save_emb and SavedTables.of(folder).step is not None:
+        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would stand; "
+                         "leave it out")
     if last_state(folder) is None:
         raise InputError(f"{folder} is finished after {steps} steps and has nothing to go on from; train it again "
                          "without --no_save_emb, or start a new run from its rows with --init_from")

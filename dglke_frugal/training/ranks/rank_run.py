@@ -164,6 +164,7 @@ class LeaderRun(RankRun):
             "flags": self.config.to_flags(),
             "folder": str(self.folder),
             "steps_done": self.steps_done,
+            "stopped_early": self.summary["stopped_early"],
             "tables": self.tables.addresses(),
             "parts": [part.address for part in self._parts],
         }
@@ -179,7 +180,7 @@ class FollowerRun(RankRun):
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
         self.rank, self.peers, self._hello = peers.rank, peers, hello
         super().__init__(config, graph, Path(hello["folder"]), open_device(config, peers.rank))
-        self.steps_done = hello["steps_done"]
+        self.steps_done, self.summary["stopped_early"] = hello["steps_done"], hello["stopped_early"]
         self.tracker = Trackers([])
 
     def _make_tables(self) -> RowTables:
