@@ -78,7 +78,7 @@ class TrainingRun:
         return make_own_model(self.config)
 
     def _make_tables(self) -> Tables:
-        config, graph = self.config, self.graph
+        config, graph = self.config.limited_to(len(self.graph.train)), self.graph
         return Tables.create(config, graph.n_entities, config.model.relation_rows(graph.n_relations), config.run.seed,
                              hot_entities(graph) if config.uses_engine else None, self.device)
 

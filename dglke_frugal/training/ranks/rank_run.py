@@ -138,7 +138,7 @@ class LeaderRun(RankRun):
         return self._peers
 
     def _make_tables(self) -> RowTables:
-        return host_tables(self.config, self.graph, self._partition, self.device)
+        return host_tables(self.config.limited_to(len(self.graph.train)), self.graph, self._partition, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
@@ -184,7 +184,7 @@ class FollowerRun(RankRun):
         self.tracker = Trackers([])
 
     def _make_tables(self) -> RowTables:
-        return attach_tables(self.config, self.graph, self._hello["tables"], self.rank, self.device)
+        return attach_tables(self.config.limited_to(len(self.graph.train)), self.graph, self._hello["tables"], self.rank, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
