@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Iterator, Optional
 
-from .errors import InputError
+from .errors import InputError, shortage
 
 UNFINISHED, COMPLETE = ".saving", ".saved"  # folders of replace_together, before and after its files are complete
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # of file systems without it, and of unreadable folders
@@ -38,14 +38,14 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
             else:
                 file = stack.enter_context(_written_beside(Path(os.path.realpath(path)), status, mode))
         except OSError as error:
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
             ) from error
         try:
             with stack.pop_all():
                 yield file
         except OSError as error:
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write {path}: {error.strerror}; free some space or choose another folder"
             ) from error
 
@@ -73,7 +73,9 @@ def replace_together(folder: str | os.PathLike) -> Iterator[Path]:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
     except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}; free some space or choose another folder") from error
+        raise shortage(error) or InputError(
+            f"cannot write {folder}: {error.strerror}; free some space or choose another folder"
+        ) from error
     finish_replacing(folder)
 
 
@@ -95,7 +97,9 @@ def finish_replacing(folder: str | os.PathLike) -> None:
         sync_folder(folder)
         complete.rmdir()
     except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}; make it writable, and resume the run") from error
+        raise shortage(error) or InputError(
+            f"cannot write {folder}: {error.strerror}; make it writable, and resume the run"
+        ) from error
 
 
 def check_replaced(folder: str | os.PathLike) -> None:

@@ -17,7 +17,7 @@ from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
-from ..errors import DeviceLost, InputError, first_line
+from ..errors import DeviceLost, InputError, first_line, shortage
 from ..evaluation import Metrics
 from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
@@ -221,7 +221,7 @@ class TrainingRun:
                     if interrupt or self.summary["stopped_early"]:
                         break
             except RuntimeError as error:
-                if self.device is None:
+                if self.device is None or shortage(error):
                     raise
                 self._give_up(error)
             finally:

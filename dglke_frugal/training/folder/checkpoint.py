@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, shortage
 from ...files import read_json, replace_file, sync_folder
 from ..lock import hold
 
@@ -272,7 +272,7 @@ class CheckpointFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._remove_leftovers()
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
                 "a folder that is writable"
             ) from error

@@ -17,7 +17,7 @@ import numpy as np
 from ..._native import EngineError
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
-from ...errors import first_line
+from ...errors import first_line, shortage
 from ...evaluation import SIDES, Evaluation
 from ...evaluation.ranking import Comparison
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
@@ -269,4 +269,4 @@ def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
 
 def sentence_of(rank: int, error: BaseException) -> str:
     """What the other ranks are told when one fails."""
-    return f"Rank {rank} stopped: {first_line(error)}"
+    return f"Rank {rank} stopped: {first_line(shortage(error) or error)}"
