@@ -32,7 +32,8 @@ PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", 
 ID_BYTES = 8  # of a candidate
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
-SMALL_FILES_BYTES = 256 << 10  # flags, metrics, result and manifests, with the blocks of a file system that they take
+SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
+LOG_LINE_BYTES = 512  # of metrics.jsonl
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_halves + states)
     elif disk:
         disk["optimizer states"] = states
-    disk["flags, names and metrics"] = SMALL_FILES_BYTES + (0 if config.run.no_save_emb else graph.name_maps)
+    lines = config.run.max_step // config.run.log_interval + config.run.max_step // config.evaluation.eval_interval
+    names = 0 if config.run.no_save_emb else graph.name_maps
+    disk["flags, names and metrics"] = SMALL_FILES_BYTES + LOG_LINE_BYTES * lines + names
     return {HOST: host, DEVICE: device, DISK: disk}
 
 
