@@ -250,8 +250,7 @@ class BatchConfig:
 
     @property
     def positives(self) -> int:
-        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same,
-        and takes fewer where the graph has fewer."""
+        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same."""
         size, chunk = self.batch_size, self.neg_chunk_size or max(1, self.negatives)
         return size if size <= chunk else -(-size // chunk) * chunk
 
@@ -259,6 +258,11 @@ class BatchConfig:
     def chunk(self) -> int:
         """Positives that share negatives."""
         return min(self.positives, self.neg_chunk_size or max(1, self.negatives))
+
+    def limited_to(self, triples: int) -> "BatchConfig":
+        """The batches that csrc/sampler makes of so many training triples, of which there may be fewer."""
+        chunk = min(self.chunk, triples)
+        return dataclasses.replace(self, batch_size=min(self.positives, triples // chunk * chunk))
 
     @property
     def most_entities(self) -> int:
@@ -473,6 +477,12 @@ class TrainConfig:
     device: DeviceConfig = DeviceConfig()
     store: StoreConfig = StoreConfig()
     run: RunConfig = RunConfig()
+
+    def limited_to(self, triples: int) -> "TrainConfig":
+        """With the batches that there are of so many training triples; memory is counted and taken for these."""
+        device = self.device
+        triples = -(-triples // device.ranks) if device.parallel == "dims" else triples  # whose batches are joined
+        return dataclasses.replace(self, batch=self.batch.limited_to(triples))
 
     @property
     def computes_on_device(self) -> bool:

@@ -126,7 +126,7 @@ def main(argv):
     from ..data import load_graph
     from ..evaluation.device import on_device
     from ..inference.tables import read_model
-    from ..training.available_threads import check_threads, shortage_as_input_error
+    from ..training.available_threads import check_threads
 
     settings = _settings(given)
     check_dataset(settings["dataset"])
@@ -150,8 +150,7 @@ def main(argv):
     threads = given["num_proc"] * given["num_thread"]
     if threads > 1:
         check_threads({f"--num_proc {given['num_proc']} --num_thread {given['num_thread']}": threads})
-        with shortage_as_input_error():
-            _native.set_num_threads(threads)
+        _native.set_num_threads(threads)
     if own.ogb:
         _run_ogb(model, graph, own)
     elif graph.test is None:

@@ -30,6 +30,14 @@ def keep_name_maps(graph: KnowledgeGraph, folder: Path, data_folder: Path) -> Kn
     return replace(graph, entity_map=folder / "entities.tsv", relation_map=folder / "relations.tsv")
 
 
+def name_map_bytes(graph: KnowledgeGraph) -> int:
+    """What keep_name_maps writes into a run's folder, at most."""
+    if not graph.ids_by_appearance:
+        return 0
+    every = (graph.entity_names, graph.relation_names)
+    return sum(len(names.packed[0]) + len(names) * (len(str(len(names))) + 2) for names in every)
+
+
 def map_lines(names: Names) -> Iterator[bytes]:
     """The content of a map file, block by block."""
     data, offsets = names.packed

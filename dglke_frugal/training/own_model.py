@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Dict
 
 import torch
 
 from ..config import TrainConfig
+from ..data.fingerprint import file_checksum
 from ..errors import InputError
 from ..models import TorchModel, find_model
 from ..models.own_state import has_state, save_state, state_file
@@ -26,7 +28,11 @@ def make_own_model(config: TrainConfig) -> TorchModel:
         return find_model(config.model.model_name)
 
 
-def save_own_model(model: TorchModel, folder: Path, stem: str) -> None:
-    """Write what the model has learned besides its rows, if anything. Raises InputError."""
-    if has_state(model):
-        save_state(model, state_file(folder, stem))
+def save_own_model(model: TorchModel, folder: Path, stem: str) -> Dict[str, int]:
+    """Write what the model has learned besides its rows, if anything; returns the CRC-32 of the file by its name.
+    Raises InputError."""
+    if not has_state(model):
+        return {}
+    file = state_file(folder, stem)
+    save_state(model, file)
+    return {file.name: file_checksum(file)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import shutil
 import sys
 import time
 from functools import cached_property
@@ -16,14 +17,15 @@ from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
-from ..errors import DeviceLost, InputError, first_line
+from ..errors import DeviceLost, InputError, first_line, shortage
 from ..evaluation import Metrics
 from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
-from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
+from ..files import replace_together
+from ..saved_tables import SavedTables
+from .final_state import STATES, last_state, load_state, reads_halves, save_final_state
 from .folder.checkpoint import CheckpointFolder
-from .folder.run_folder import (CHECKPOINTS, RESULT_FILE, check_data, fingerprint, identity, write_config,
-                                write_result)
+from .folder.run_folder import CHECKPOINTS, check_data, fingerprint, identity, write_config, write_result
 from .interrupt import Interrupt
 from .learning_rate import LearningRate
 from .log.report import Report
@@ -76,7 +78,7 @@ class TrainingRun:
         return make_own_model(self.config)
 
     def _make_tables(self) -> Tables:
-        config, graph = self.config, self.graph
+        config, graph = self.config.limited_to(len(self.graph.train)), self.graph
         return Tables.create(config, graph.n_entities, config.model.relation_rows(graph.n_relations), config.run.seed,
                              hot_entities(graph) if config.uses_engine else None, self.device)
 
@@ -137,7 +139,10 @@ class TrainingRun:
         if self.learning_rate.restore(state.get("plateau"), self.steps_done):
             self.step.set_learning_rate(self.learning_rate.now)
         self.seconds["training"] = state["training_seconds"]
-        (self.folder / RESULT_FILE).unlink(missing_ok=True)
+        stopped_before = state["stopped_early_before"]
+        self.summary["stopped_early"] = stopped_before is not None and self.config.run.max_step <= stopped_before
+        if checkpoint.path.parent.name == CHECKPOINTS and self.best and self.best["step"] == checkpoint.step:
+            self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
 
     def keep_names(self) -> None:
@@ -157,6 +162,7 @@ class TrainingRun:
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
                 **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
+                "stopped_early_before": self.config.run.max_step if self.summary["stopped_early"] else None,
                 "training_seconds": self.seconds["training"]}
 
     @property
@@ -186,7 +192,8 @@ class TrainingRun:
         """Run the steps that are left, with validations and checkpoints on the way. InputError if the loss diverges."""
         run = self.config.run
         self.tracker.start(self.config.to_flags(), self.steps_done)
-        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step,
+        last_step = self.steps_done if self.summary["stopped_early"] else run.max_step
+        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, last_step,
                             self.config.store.lookahead)
         report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank,
                         step_config(self.config).loss.joint)
@@ -213,7 +220,7 @@ class TrainingRun:
                     if interrupt or self.summary["stopped_early"]:
                         break
             except RuntimeError as error:
-                if self.device is None:
+                if self.device is None or shortage(error):
                     raise
                 self._give_up(error)
             finally:
@@ -287,13 +294,14 @@ class TrainingRun:
 
     def finish(self) -> None:
         """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError."""
-        if self.config.run.early_stop_patience:
-            self._take_best()
-        if not self.config.run.no_save_emb:
-            self.save()
+        step = self._take_best() if self.config.run.early_stop_patience else self.steps_done
         if self.best is not None and not self.config.evaluation.test:
             self._compare_with_chance("validation", self.best["MRR"], self.graph.valid)
-        self._write_result()  # from here on the training is done, whatever happens to the test
+        # From here on the training is done, whatever happens to the test.
+        if self.config.run.no_save_emb:
+            self._write_result(self.folder)
+        else:
+            self.save(step)
         if self.config.evaluation.test:
             began = time.perf_counter()
             metrics = self.ranker.rank("Test", self.graph.test, self.tables)
@@ -302,7 +310,7 @@ class TrainingRun:
             self._track("test", metrics)
             self.summary["test"] = metrics.named()
             self._compare_with_chance("test", metrics.mrr, self.graph.test)
-            self._write_result()
+            self._write_result(self.folder)
 
     def _compare_with_chance(self, what: str, mrr: float, triples: Triples) -> None:
         """Say of a model that ranks as if at random that it does. what: whose MRR it is."""
@@ -312,32 +320,38 @@ class TrainingRun:
         if found is not None and found.near:
             print(chance_line(self.config, what, mrr, found.mrr), flush=True)
 
-    def _write_result(self) -> None:
+    def _write_result(self, folder: Path) -> None:
         run = self.config.run
-        write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
+        write_result(folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
                                    "best_validation": self.best, "seconds": self.seconds,
                                    "hardware": hardware.describe([gpu for gpu in self.config.device.gpu if gpu >= 0]),
                                    "peak_host_bytes": available_memory.peak_host_bytes(),
                                    "peak_device_bytes": available_memory.peak_device_bytes(self.config.device.gpu[0])})
 
-    def _take_best(self) -> None:
+    def _take_best(self) -> int:
+        """Returns the step whose tables are then in memory."""
         best = self.checkpoints.best()
-        if best is not None and best.step != self.steps_done:
-            print(f"taking the tables of step {best.step}, which had the best validation MRR")
-            self.tables.drain()
-            self.tables.close()  # or what a device still holds would come home over the best
-            best.load_into({**self.tables.arrays(), **self._own_arrays()})
+        if best is None or best.step == self.steps_done:
+            return self.steps_done
+        print(f"taking the tables of step {best.step}, which had the best validation MRR")
+        self.tables.drain()
+        self.tables.close()  # or what a device still holds would come home over the best
+        best.load_into({**self.tables.arrays(), **self._own_arrays()})
+        return best.step
 
-    def save(self) -> None:
-        """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
+    def save(self, step: int) -> None:
+        """Write the tables, which are of this step, and config.json as DGL-KE does, what the run needs to be trained
+        on, and result.json: all together, so that what an earlier part of the run has saved stays until then."""
         print(f"Save model to {self.folder}")
-        remove_final_state(self.folder)
-        self.tables.save(self.folder, self._stem, self.config.run.save_dtype)
-        if self.own_model is not None:
-            from .own_model import save_own_model
+        with replace_together(self.folder) as beside:
+            checksums = self.tables.save(beside, self._stem, self.config.run.save_dtype)
+            if self.own_model is not None:
+                from .own_model import save_own_model
 
-            save_own_model(self.own_model, self.folder, self._stem)
-        write_config(self.folder, self.config, self.graph, self._fingerprint)
-        if not self._keeps_checkpoints:
-            save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
-                             self._state())
+                checksums.update(save_own_model(self.own_model, beside, self._stem))
+            write_config(beside, self.config, self.graph, self._fingerprint, self.folder, SavedTables(step, checksums))
+            if not self._keeps_checkpoints:
+                save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity, self._state())
+            self._write_result(beside)
+        if self._keeps_checkpoints:  # states of an earlier part, which kept none
+            shutil.rmtree(self.folder / STATES, ignore_errors=True)

@@ -41,12 +41,21 @@ def peak_device_bytes(gpu: int) -> Optional[int]:
     return torch.cuda.max_memory_allocated(gpu) if torch.cuda.is_available() else None
 
 
-def disk_bytes(folder: Path) -> Optional[int]:
-    """What a run in `folder`, which need not exist yet, may hold there: what it has, and what is free."""
+def disk_bytes(folder: Path, given_up: Optional[Path] = None) -> Optional[int]:
+    """What a run in `folder`, which need not exist yet, may write: what is free there, and what lies in the folder
+    `given_up`, whose arrays go as new ones come."""
     existing = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), None)
     if existing is None:
         return None
-    return shutil.disk_usage(existing).free + sum(path.stat().st_size for path in folder.glob("**/*.npy"))
+    return shutil.disk_usage(existing).free + sum(map(_file_bytes, given_up.glob("**/*.npy") if given_up else ()))
+
+
+def _file_bytes(path: Path) -> int:
+    """0 of a file that has gone meanwhile."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _control_groups() -> Iterator[Tuple[int, int]]:
