@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Optional
 
 import torch
 
@@ -26,6 +26,14 @@ def make_own_model(config: TrainConfig) -> TorchModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.run.seed)
         return find_model(config.model.model_name)
+
+
+def say_if_other_threads(before: Optional[int]) -> None:
+    """Print one line if earlier steps of a run had another number of threads (None: no steps of torch on the CPU), for
+    torch's sums then differ in their last bits."""
+    if before not in (None, torch.get_num_threads()):
+        print(f"torch computed the earlier steps by {before} threads and computes these by {torch.get_num_threads()}, "
+              f"whose sums differ in their last bits; OMP_NUM_THREADS={before} goes on to the bit", flush=True)
 
 
 def save_own_model(model: TorchModel, folder: Path, stem: str) -> Dict[str, int]:

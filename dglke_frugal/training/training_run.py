@@ -144,6 +144,10 @@ class TrainingRun:
         if checkpoint.path.parent.name == CHECKPOINTS and self.best and self.best["step"] == checkpoint.step:
             self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
+        if self.own_model is not None:
+            from .own_model import say_if_other_threads
+
+            say_if_other_threads(state["torch_threads"])
 
     def keep_names(self) -> None:
         """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
@@ -163,7 +167,16 @@ class TrainingRun:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
                 **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
                 "stopped_early_before": self.config.run.max_step if self.summary["stopped_early"] else None,
-                "training_seconds": self.seconds["training"]}
+                "torch_threads": self._torch_threads, "training_seconds": self.seconds["training"]}
+
+    @property
+    def _torch_threads(self) -> Optional[int]:
+        """Threads of the CPU by which torch computes steps; None if others compute them."""
+        if self.own_model is None or self.device is not None:
+            return None
+        import torch
+
+        return torch.get_num_threads()
 
     @property
     def step_triples(self) -> int:
