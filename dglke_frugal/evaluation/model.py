@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Optional
 import numpy as np
 
 from .._native import Operation
+from ..divergence import check_scores
 from ..errors import InputError
 from ..models import Model, RowDims, built_in_model, is_own, model_names
 from ..models.arrays import is_tensor, rounded_product
@@ -182,13 +183,17 @@ class EmbeddingModel:
         """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
 
         gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
+
+        Raises Diverged for a score that is NaN or infinite.
         """
-        if self.is_own:  # its keys are the scores that its function gave
+        if self.is_own:  # its keys are the scores that its function gave, and has been asked for
             return keys.astype(np.float32)
-        if self.operation == Operation.DOT:
-            return self.clamped(keys).astype(np.float32)
-        distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
-        return np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
+        with np.errstate(over="ignore"):  # which is infinite then
+            if self.operation == Operation.DOT:
+                return check_scores(self.clamped(keys).astype(np.float32), self.name)
+            distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
+            scores = np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
+            return check_scores(scores, self.name)
 
 
 def take_rows(table, ids) -> np.ndarray:

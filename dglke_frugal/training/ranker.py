@@ -2,18 +2,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
+from ..divergence import check_rows, longest_row
 from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate
 from ..evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
 from ..evaluation.device import on_device
 from ..evaluation.metrics import process_lines
 from ..store.half_embeddings import HalfEmbeddings
 from .tables import Tables
+
+_PROBED = 256  # training triples whose scores tell whether those of a user's own model are finite
 
 
 class Ranker:
@@ -39,6 +42,24 @@ class Ranker:
         print("\n".join(process_lines(metrics, mode)), flush=True)
         return metrics
 
+    def check(self, tables: Tables, others: Mapping[str, np.ndarray]) -> None:
+        """Raise Diverged unless all numbers of the tables, of their optimizers' states and of `others`, by name, are
+        finite, and so are scores: of the largest rows, or of training triples where the model is the user's own."""
+        arrays, embeddings, largest = tables.arrays(), tables.embeddings(), {}
+        for name, rows in embeddings.items():
+            check_rows(arrays[f"{name}_state"], f"the optimizer's state of the {name} table")
+            largest[name] = longest_row(rows, f"the {name} table")
+        for name, array in others.items():
+            check_rows(array, name)
+        if self._config.model.is_own:
+            from ..evaluation.own_model import scores_of_triples  # here, because it takes torch's import time
+
+            some = (column[:_PROBED] for column in tuple(self._graph.train)[:3])
+            scores_of_triples(self._model(embeddings, reciprocal=False), *some)
+        else:
+            first = np.zeros(1, np.int64)
+            evaluate(self._model(largest, reciprocal=False), (first,) * 3, None, Protocol(known="kept"), show=False)
+
     def chance(self, mrr: float, triples: Triples) -> Optional[Chance]:
         """How the MRR of a ranking of these triples compares to that of random ranks; None if it is far above."""
         if not mrr < LOOKED_AT:
@@ -52,11 +73,8 @@ class Ranker:
         return chance(mrr, counts)
 
     def _evaluate(self, triples, tables: Tables) -> Evaluation:
-        config = self._config
-        model = EmbeddingModel(config.model.model_name, config.model.gamma, config.model.hidden_dim,
-                               **{name: store.embeddings for name, store in tables.stores.items()},
-                               score_rule=config.model.score_rule, scorer=self._own_model,
-                               reciprocal=config.model.reciprocal)
+        model = self._model({name: store.embeddings for name, store in tables.stores.items()},
+                            self._config.model.reciprocal)
         protocol = self._protocol()
         if protocol.sampling is None:
             model = on_device(model, self._gpu)
@@ -64,6 +82,11 @@ class Ranker:
                 model = replace(model, entity=model.entity[:])  # the CPU's kernels compare float32 rows
         known = self._known_triples() if protocol.known == "excluded" else None
         return evaluate(model, triples, known, protocol, show=self.shows)
+
+    def _model(self, tables: Mapping[str, Any], reciprocal: bool) -> EmbeddingModel:
+        model = self._config.model
+        return EmbeddingModel(model.model_name, model.gamma, model.hidden_dim, **tables, score_rule=model.score_rule,
+                              scorer=self._own_model, reciprocal=reciprocal)
 
     def _protocol(self) -> Protocol:
         evaluation = self._config.evaluation
