@@ -31,10 +31,10 @@ class Diverged(InputError):
         super().__init__(f"{fact}: {DIVERGED}; {remedy}")
 
 
-def check_loss(loss: float, step: int) -> None:
-    """Raise Diverged unless the loss of a step is finite."""
+def check_loss(loss: float) -> None:
+    """Raise Diverged unless the loss is finite."""
     if not math.isfinite(loss):
-        raise Diverged(f"the loss of step {step} is {loss}")
+        raise Diverged(f"the loss is {loss}")
 
 
 def check_rows(rows, name: str) -> float:

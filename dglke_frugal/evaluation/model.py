@@ -29,6 +29,8 @@ SIDES = (HEAD, TAIL)
 
 _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
 
+_lets_overflow_pass = np.errstate(over="ignore", invalid="ignore")  # NumPy's warnings: who takes the numbers refuses them
+
 
 @dataclass(frozen=True)
 class EmbeddingModel:
@@ -131,6 +133,7 @@ class EmbeddingModel:
         """Scores are clamped to plus and minus this; 0: they are not."""
         return 0.0 if self.is_own else self.description.bound
 
+    @_lets_overflow_pass
     def candidate_rows(self, rows, relation: int):
         """Entity rows (n, entity dim), numpy or torch, as they meet queries of `relation`: themselves, or projected."""
         if not self.projects:
@@ -138,6 +141,7 @@ class EmbeddingModel:
         matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])
         return rounded_product(rows, matrix)
 
+    @_lets_overflow_pass
     def queries(self, side: str, entities: np.ndarray, relations: np.ndarray, as_negative: bool = False) -> np.ndarray:
         """Query vectors for candidates in place of `side`, given the entity rows that stay and the relations.
 
@@ -179,6 +183,7 @@ class EmbeddingModel:
         """Exact keys within the bound of scores, if the model has one."""
         return np.clip(keys, -self.bound, self.bound) if self.bound else keys
 
+    @_lets_overflow_pass
     def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
         """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
 
@@ -188,12 +193,11 @@ class EmbeddingModel:
         """
         if self.is_own:  # its keys are the scores that its function gave, and has been asked for
             return keys.astype(np.float32)
-        with np.errstate(over="ignore"):  # which is infinite then
-            if self.operation == Operation.DOT:
-                return check_scores(self.clamped(keys).astype(np.float32), self.name)
-            distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
-            scores = np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
-            return check_scores(scores, self.name)
+        if self.operation == Operation.DOT:
+            return check_scores(self.clamped(check_scores(keys, self.name)).astype(np.float32), self.name)
+        distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
+        scores = np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
+        return check_scores(scores, self.name)
 
 
 def take_rows(table, ids) -> np.ndarray:

@@ -63,10 +63,10 @@ class CandidateTable:
         longest = float(squares.max()) ** 0.5 * (1 + 1e-12) if len(squares) else 0.0
         if operation == Operation.DOT:
             return cls(rows, None, longest, largest, device)
-        if device is None:
-            with np.errstate(over="ignore"):  # which _check_range refuses
-                return cls(rows, (-squares).astype(np.float32), longest, largest)
-        return cls(rows, (-squares).float(), longest, largest, device)
+        if device is not None:
+            return cls(rows, (-squares).float(), longest, largest, device)
+        with np.errstate(over="ignore"):  # which _check_range refuses
+            return cls(rows, (-squares).astype(np.float32), longest, largest)
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,7 @@ class SimilaritySearch:
 
         from ..evaluation.device_ranking import most_overlapping
 
+        check_rows(vectors, "the left embeddings")
         return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))
 
 

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping, Optional
+from typing import Any, List, Mapping, Optional
 
 import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..divergence import check_rows, longest_row
-from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, Sampling, evaluate
+from ..evaluation import EmbeddingModel, Evaluation, KnownTriples, Metrics, Protocol, evaluate, share_of
 from ..evaluation.chance import LOOKED_AT, Chance, candidate_counts, chance
 from ..evaluation.device import on_device
 from ..evaluation.metrics import process_lines
@@ -31,13 +31,18 @@ class Ranker:
         """device: the store.device.Device that the run computes on, if any; a GPU then ranks as well. own_model: the
         models.TorchModel that is trained, if it is one's own."""
         self._config, self._graph, self._own_model = config, graph, own_model
+        self._remarks: List[str] = []  # to be said with the first ranking
         gpu = device is not None and device.torch_device.type == "cuda"
         self._gpu: int = device.torch_device.index if gpu else -1
+        asked = Protocol.from_flags(vars(config.evaluation), seed=config.run.seed)
+        self._protocol = asked.among(graph.n_entities, say=self._remarks.append)
         self._known: Optional[KnownTriples] = None  # indexed when first needed
 
     def rank(self, mode: str, triples: Triples, tables: Tables) -> Metrics:
-        """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises InputError for NaN."""
+        """Rank a share of the triples and print DGL-KE's lines. mode: Valid or Test. Raises Diverged."""
         tables.drain()
+        while self._remarks:
+            print(self._remarks.pop())
         metrics = self._evaluate(self._share(triples), tables).metrics()
         print("\n".join(process_lines(metrics, mode)), flush=True)
         return metrics
@@ -64,7 +69,7 @@ class Ranker:
         """How the MRR of a ranking of these triples compares to that of random ranks; None if it is far above."""
         if not mrr < LOOKED_AT:
             return None
-        protocol, shared = self._protocol(), self._share(triples)
+        protocol, shared = self._protocol, self._share(triples)
         if protocol.sampling is not None:
             counts = np.full(1, 1 + protocol.sampling.count)
         else:
@@ -75,7 +80,7 @@ class Ranker:
     def _evaluate(self, triples, tables: Tables) -> Evaluation:
         model = self._model({name: store.embeddings for name, store in tables.stores.items()},
                             self._config.model.reciprocal)
-        protocol = self._protocol()
+        protocol = self._protocol
         if protocol.sampling is None:
             model = on_device(model, self._gpu)
             if model.device is None and isinstance(model.entity, HalfEmbeddings):
@@ -88,22 +93,8 @@ class Ranker:
         return EmbeddingModel(model.model_name, model.gamma, model.hidden_dim, **tables, score_rule=model.score_rule,
                               scorer=self._own_model, reciprocal=reciprocal)
 
-    def _protocol(self) -> Protocol:
-        evaluation = self._config.evaluation
-        sampling = None
-        if evaluation.neg_sample_size_eval > 0:
-            sampling = Sampling(evaluation.neg_sample_size_eval, evaluation.batch_size_eval,
-                                evaluation.neg_deg_sample_eval, self._config.run.seed)
-        return Protocol(known="kept" if evaluation.no_eval_filter else "excluded", sampling=sampling)
-
     def _share(self, triples: Triples):
-        """--eval_percent of the triples, at least one, drawn with repetition as in DGL-KE."""
-        share = self._config.evaluation.eval_percent
-        if share == 1:
-            return tuple(triples)
-        count = max(1, int(len(triples) * share))
-        chosen = np.random.default_rng(self._config.run.seed).integers(len(triples), size=count)
-        return tuple(column[chosen] for column in triples)
+        return share_of(tuple(triples), self._config.evaluation.eval_percent, self._config.run.seed)
 
     def _known_triples(self) -> KnownTriples:
         if self._known is None:

@@ -39,14 +39,15 @@ from .tables import Tables, hot_entities
 
 
 def _says_what_is_left(method):
-    """Wrap a part of a run: a training that has diverged also says where its last good tables are."""
+    """Wrap a part of a run: a training that has diverged also says when, and where its last good tables are."""
 
     @functools.wraps(method)
     def part(run):
         try:
             return method(run)
         except Diverged as error:
-            raise Diverged(error.fact, f"{error.remedy}; {run.what_is_left()}") from None
+            when = f"{error.fact} after step {run.steps_done}"
+            raise Diverged(when, f"{error.remedy}; {run.what_is_left()}") from None
 
     return part
 
@@ -215,9 +216,9 @@ class TrainingRun:
                     self.steps_done += 1
                     self.seconds["training"] = earlier + time.perf_counter() - began
                     if losses is not None:
-                        check_loss(losses.total, self.steps_done)
+                        check_loss(losses.total)
                     if report.step(self.steps_done):
-                        check_loss(report.losses["loss"], self.steps_done)
+                        check_loss(report.losses["loss"])
                     lowers, validates = self.learning_rate.trained(self.steps_done), self._validation_is_due()
                     keeps = run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0
                     if lowers or validates or keeps:
@@ -236,7 +237,7 @@ class TrainingRun:
                 self._give_up(error)
             finally:
                 report.close(self.steps_done)
-            check_loss(report.losses.get("loss", 0.0), self.steps_done)
+            check_loss(report.losses.get("loss", 0.0))
             self.summary["training"] = report.totals()
             if self._keeps_checkpoints or interrupt:
                 self.checkpoint()
