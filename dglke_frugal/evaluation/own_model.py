@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..models import TorchModel, find_model
+from ..models.own_random import random_numbers_of
 from ..models.own_scores import diverged_scores, rankable_scores
 from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
@@ -86,7 +87,8 @@ def scores_of_entities(
         if isinstance(block, np.ndarray):
             block = torch.from_numpy(np.array(block, np.float32)).to(device)
         ends = (block[None], fixed) if side == HEAD else (fixed, block[None])
-        parts.append(rankable_scores(scorer, ends[0], relation, ends[1]))
+        with random_numbers_of(device=device):
+            parts.append(rankable_scores(scorer, ends[0], relation, ends[1]))
     return torch.cat(parts, dim=1)
 
 
@@ -98,6 +100,6 @@ def scores_of_triples(model: EmbeddingModel, heads: np.ndarray, relations: np.nd
         block = slice(begin, begin + (1 << 12))
         rows = (torch.from_numpy(take_rows(table, ids[block])).to(device)
                 for table, ids in ((model.entity, heads), (model.relation, relations), (model.entity, tails)))
-        with torch.no_grad():
+        with torch.no_grad(), random_numbers_of(device=device):
             out[block] = rankable_scores(scorer, *rows).double().cpu().numpy()
     return out

@@ -11,10 +11,10 @@ import torch
 
 from ... import _native
 from ...models import TorchModel
+from ...models.own_random import random_numbers_of
 from ...models.own_scores import own_scores
 from ...models.own_state import has_state, views
 from .losses import Losses
-from .own_random import random_numbers_of
 from .step import HostStep
 from .step_config import StepConfig
 

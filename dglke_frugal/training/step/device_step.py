@@ -15,13 +15,13 @@ import numpy as np
 
 from ... import _native
 from ...models import is_own
+from ...models.own_random import random_numbers_of
 from ...store.device import Device, Event, Repeated, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
 from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, DeviceBlock, PackedBatches
 from .device_kernels import KernelGradients
 from .losses import Losses
-from .own_random import random_numbers_of
 from .step import Step
 from .step_config import KERNEL_MATMULS, KERNEL_MODELS, StepConfig
 from .summed_updates import OptimizerRule, update_from_entries
@@ -35,7 +35,7 @@ class DeviceStep(Step):
         """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
         instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a user's own
-        model, see own_random.py."""
+        model, see models/own_random.py."""
         self._device, self._matmul = device, matmul
         self._stream = stream if is_own(config.model) else None
         self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them
