@@ -48,6 +48,15 @@ class Protocol:
             )
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
+    def among(self, entities: int, say: Callable[[str], None] = lambda line: None) -> "Protocol":
+        """The protocol on a model of so many entities: samples of as many or more are all entities, each once. `say` is
+        told of that."""
+        if self.sampling is None or self.sampling.count < entities:
+            return self
+        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked against "
+            "all of them")
+        return replace(self, sampling=None)
+
     def __post_init__(self):
         if self.ties not in RANK_TIES:
             raise InputError(f"unknown rule for ties {self.ties}; choose one of {', '.join(RANK_TIES)}")
@@ -100,13 +109,14 @@ def evaluate(
         model: its `device` says where it is ranked against all entities; samples are ranked on the CPU.
         triples: (heads, relations, tails), each (n,) integer ids.
         known: train, valid and test triples; needed unless the protocol keeps them.
-        protocol: see Protocol.
+        protocol: see Protocol; that of the result is Protocol.among the model's entities.
         show: whether to show how far it is.
 
     Raises:
-        InputError: an id is out of range, a score is not a number, or the filter lacks its triples.
+        InputError: an id is out of range, or the filter lacks its triples.
+        Diverged: a score, or what it is made of, is NaN or infinite.
     """
-    triples = tuple(np.asarray(column) for column in triples)
+    triples, protocol = tuple(np.asarray(column) for column in triples), protocol.among(len(model.entity))
     check_ids(model, triples)
     if protocol.known == "kept":
         known = None
@@ -149,11 +159,12 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray, ...]:
-    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1."""
+    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all of them
+    for 1."""
     columns = tuple(np.asarray(column) for column in triples)
-    if percent >= 1:
+    if percent >= 1 or not len(columns[0]):
         return columns
-    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), int(len(columns[0]) * percent))
+    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), max(1, int(len(columns[0]) * percent)))
     return tuple(column[chosen] for column in columns)
 
 

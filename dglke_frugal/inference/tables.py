@@ -12,6 +12,7 @@ import numpy as np
 
 from ..config import LARGEST
 from ..data.fingerprint import file_checksum
+from ..divergence import checked_blocks
 from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
@@ -20,7 +21,6 @@ from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
-_CHECK_BYTES = 1 << 26  # of a table, looked at together
 
 
 def read_config(folder: PathLike) -> Dict[str, Any]:
@@ -128,17 +128,9 @@ def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedT
 def _check_values(path: Path, table: np.memmap, saved: SavedTables) -> None:
     with open(path, "rb") as file:
         checksum = zlib.crc32(file.read(table.offset))
-    rows = max(1, _CHECK_BYTES // table[0].nbytes)
-    for begin in range(0, len(table), rows):
-        block = np.ascontiguousarray(table[begin : begin + rows])
-        finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            raise InputError(
-                f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
-                "the training diverged, train again with a smaller learning rate"
-            )
+    for _, _, block in checked_blocks(table, str(path)):
         if path.name in saved.checksums:
-            checksum = zlib.crc32(block, checksum)
+            checksum = zlib.crc32(np.ascontiguousarray(block), checksum)
     if path.name in saved.checksums:
         saved.check(path, checksum)
 

@@ -235,7 +235,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
         host["evaluation"] = _ranking_bytes(config, graph, dims)
-        if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
+        if config.model.in_halves and not on_gpu and not 0 < config.evaluation.neg_sample_size_eval < graph.entities:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
         TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)
@@ -274,7 +274,8 @@ def _ranking_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> int:
     """Of one process: known triples sorted by query, queries, and where candidates are sampled the lists of a random
     stream twice, as they are drawn and as they are used, and their rows (evaluation/candidates.py)."""
     queries = min(graph.ranked, RANKED_TOGETHER)
-    sampled = max(0, min(config.evaluation.neg_sample_size_eval, graph.entities))
+    sampled = max(0, config.evaluation.neg_sample_size_eval)
+    sampled = 0 if sampled >= graph.entities else sampled  # which are then all entities
     lists = 2 * DRAWN_TOGETHER * ID_BYTES * sampled
     rows = min(GATHERED_BYTES, graph.ranked * sampled * dims.entity * FLOAT)
     known = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
