@@ -46,7 +46,8 @@ def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, st
         return
     saved = SavedTables.of(folder)
     if saved.step != state.step:
-        raise InputError(f"{folder} has tables of step {saved.step} and optimizer states of step {state.step}; copy its "
+        step = "no known step" if saved.step is None else f"step {saved.step}"
+        raise InputError(f"{folder} has tables of {step} and optimizer states of step {state.step}; copy its "
                          "files again from the run that wrote them, or start a new run from its rows with --init_from")
     tables.load(folder, stem)
     for file in tables.files(folder, stem).values():
