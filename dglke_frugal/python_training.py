@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from .arguments import plain
 from .errors import InputError
 from .nearest import or_nearest
 
@@ -29,8 +30,9 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
         config: YAML file of flags; those of the call go before it.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
-            defaults. Switches are True or False; a flag of several values takes a list. `model_name` may be a class
-            derived from models.TorchModel as well.
+            defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers may be
+            those of NumPy or torch, and paths path objects. `model_name` may be a class derived from models.TorchModel as
+            well.
 
     Raises:
         InputError: an unknown flag, a value that cannot be used, or whatever `dglke_train` refuses.
@@ -64,11 +66,7 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
 
     if name == "model_name" and isinstance(value, type):
         value = f"{value.__module__}:{value.__qualname__}"
-    if isinstance(value, (tuple, set, range)):
-        value = list(value)
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    return arguments_of(_CALL, name, value, default)
+    return arguments_of(_CALL, name, plain(value), default)
 
 
 def _as_input_error(parse, arguments):

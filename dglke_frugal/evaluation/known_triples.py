@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence, Tuple
+from typing import Any, Iterable, List
 
 import numpy as np
 
-from .model import HEAD
+from ..arguments import Columns, read_triples
+from ..data.graph import Triples
+from ..errors import InputError, shown
+from .model import HEAD, EmbeddingModel
 
 _BLOCK = 1 << 20  # triples looked at together: what is made of them stays in a processor's cache or near it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lists:
     """Ascending ids per query in CSR form: `items[pointers[q]:pointers[q + 1]]`; both int64."""
 
@@ -53,9 +56,33 @@ class KnownTriples:
     about many queries at once.
     """
 
-    def __init__(self, parts: Iterable[Tuple[np.ndarray, np.ndarray, np.ndarray]]):
-        """`parts`: (heads, relations, tails) arrays of ids, as many parts as there are."""
-        self._parts: Sequence = [tuple(np.asarray(column) for column in part) for part in parts]
+    def __init__(self, parts: Iterable[Any]):
+        """`parts`: triples of ids in any form of arguments.read_triples, as many parts as there are.
+
+        Raises InputError: no list of parts, triples in another form, or a negative id.
+        """
+        if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__") or hasattr(parts, "dtype"):
+            raise InputError(f"KnownTriples takes a list of parts, such as [train, valid, test], and not "
+                             f"{shown(repr(parts))}")
+        self._parts: List[Columns] = []
+        self._ids = {"entity": 0, "relation": 0}  # above the largest one that a caller has given
+        for part in parts:
+            self._parts.append(read_triples(part))
+            if not isinstance(part, Triples):  # whose reader has checked its ids
+                self._check(self._parts[-1])
+
+    def _check(self, columns: Columns) -> None:
+        for role, column in zip(("entity", "relation", "entity"), columns):
+            if column.min(initial=0) < 0:
+                raise InputError(f"{role} id {column.min()} of a known triple is negative; give ids from 0")
+            self._ids[role] = max(self._ids[role], int(column.max(initial=-1)) + 1)
+
+    def check_ids(self, model: EmbeddingModel) -> None:
+        """InputError if a known triple names an entity or relation that the model does not have."""
+        for role, rows in (("entity", len(model.entity)), ("relation", model.n_relations)):
+            if self._ids[role] > rows:
+                raise InputError(f"{role} {self._ids[role] - 1} of a known triple is not in the model, which has {rows} "
+                                 "of them; give the known triples of the data that the model was trained on")
 
     def tails(self, heads: np.ndarray, relations: np.ndarray) -> Lists:
         """For each query (head, relation): the known tails."""

@@ -28,7 +28,7 @@ _BLOCK_PRODUCTS = 1 << 37  # a second or two on a few cores
 _NORM_BLOCK = 65536  # rows whose norms are computed together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CandidateTable:
     """Rows that compete, with what the error bounds need to know of them.
 
@@ -63,7 +63,7 @@ class CandidateTable:
         return cls(rows, (-squares).astype(np.float32) if device is None else (-squares).float(), longest, device)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Per true triple: how many candidates score better and how many equally."""
 
@@ -72,7 +72,7 @@ class Comparison:
     close_calls: int  # pairs that float32 could not decide and that were computed exactly
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Queries:
     """Queries of one side and the true triples that ask them, several of which may share a query.
 

@@ -28,8 +28,10 @@ def find_map(folder: Path, config: Dict[str, Any], role: str) -> Optional[Path]:
     if not isinstance(name, str) or not name:
         return None
     data = Path(str(config.get("data_path", "data")))
-    places = [folder / name, folder / Path(name).name, data / name, data / str(config["dataset"]) / name]
-    places.insert(2 if Path(name).name != name else len(places), Path(name))
+    base = Path(name).name
+    places = [folder / name, folder / base, data / base, data / str(config["dataset"]) / base, data / name, Path(name)]
+    if str(config.get("format")).startswith("udd"):
+        places.insert(2, data / str(config["data_files"][("entity", "relation").index(role)]))
     found = next((path for path in places if path.is_file()), None)
     return None if found is None or _is_count_alone(found, config) else found
 
