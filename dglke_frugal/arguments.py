@@ -32,6 +32,8 @@ def plain(value: Any) -> Any:
         return str(value)  # of NumPy's str as well
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, np.floating):  # of more bits than Python's have
+        return float(value)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set, type)):
         return [plain(each) for each in value]
     return value

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from .arguments import plain
-from .errors import InputError
+from .errors import InputError, shown
 from .nearest import or_nearest
 
 if TYPE_CHECKING:
@@ -66,7 +66,12 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
 
     if name == "model_name" and isinstance(value, type):
         value = f"{value.__module__}:{value.__qualname__}"
-    return arguments_of(_CALL, name, plain(value), default)
+    value = plain(value)
+    if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
+        raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
+    if name in ("config", "preset", "resume") and value == "":
+        raise InputError(f"{_CALL}: '{name}' is empty; name one, or leave it out")
+    return arguments_of(_CALL, name, value, default)
 
 
 def _as_input_error(parse, arguments):

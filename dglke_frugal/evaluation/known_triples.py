@@ -48,6 +48,25 @@ class Lists:
         """The items of one query."""
         return self.items[self.pointers[query] : self.pointers[query + 1]]
 
+    def contain(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Whether items (n,) are in the lists of queries (n,): (n,) bool."""
+        low, high = self.pointers[queries], self.pointers[queries + 1]
+        ends = high
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            less = np.zeros(len(items), bool)
+            less[open_] = self.items[middle[open_]] < items[open_]
+            low, high = np.where(less, middle + 1, low), np.where(open_ & ~less, middle, high)
+        found = low < ends
+        found[found] = self.items[low[found]] == items[found]
+        return found
+
+    def with_items(self, queries: np.ndarray, items: np.ndarray) -> "Lists":
+        """The lists with one more item for each of these queries, which has not had it so far."""
+        owners = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        return Lists.from_pairs(np.concatenate([owners, queries]), np.concatenate([self.items, items]),
+                                len(self.pointers) - 1)
+
 
 class KnownTriples:
     """All triples that count as true: usually train, valid and test together.
@@ -66,8 +85,11 @@ class KnownTriples:
                              f"{shown(repr(parts))}")
         self._parts: List[Columns] = []
         self._ids = {"entity": 0, "relation": 0}  # above the largest one that a caller has given
-        for part in parts:
-            self._parts.append(read_triples(part))
+        for number, part in enumerate(parts):
+            try:
+                self._parts.append(read_triples(part))
+            except InputError as error:
+                raise InputError(f"part {number} of KnownTriples: {error}") from None
             if not isinstance(part, Triples):  # whose reader has checked its ids
                 self._check(self._parts[-1])
 

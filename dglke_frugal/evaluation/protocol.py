@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..arguments import Columns, one_of, read_triples
+from ..arguments import Columns, integer, one_of, read_triples
 from ..errors import InputError, shown
 from ..progress import progress
 from .breakdown import BreakdownRow, by_relation
@@ -164,8 +164,13 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
-    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1."""
-    columns = read_triples(triples)
+    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1.
+
+    Raises InputError: triples in no form of arguments.read_triples, no share in (0, 1], or a negative seed.
+    """
+    columns, seed = read_triples(triples), integer("the seed of the share", seed, 0)
+    if not isinstance(percent, (int, float, np.number)) or not 0 < percent <= 1:
+        raise InputError(f"the share of triples is {shown(repr(percent))}; give a number in (0, 1]")
     if percent >= 1:
         return columns
     chosen = np.random.default_rng(seed).integers(0, len(columns[0]), int(len(columns[0]) * percent))

@@ -277,6 +277,14 @@ def rank_against_all(
         starts = np.flatnonzero(np.diff(relations, prepend=-1) | np.diff(stays, prepend=-1))
         ask = known.heads if side == HEAD else known.tails
         answers = ask(stays[starts], relations[starts])
+        query = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+        new = ~answers.contain(query, moves)
+        if new.any():  # a triple that is not known must not compete with itself, but with those of the same query
+            again = np.lexsort((new, query))
+            order, stays, relations, moves, query, new = (
+                column[again] for column in (order, stays, relations, moves, query, new))
+            starts = np.flatnonzero((np.diff(query, prepend=-1) > 0) | new)
+            answers = answers.take(query[starts]).with_items(np.flatnonzero(new[starts]), moves[starts[new[starts]]])
     ends = np.append(starts[1:], len(order))
     better, equal, close_calls = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64), 0
     for first, last in _blocks(relations[starts], block, model.projects):

@@ -231,7 +231,10 @@ class Run:
             except InputError as error:
                 raise InputError(f'{error}; to rank unfiltered, give protocol=evaluation.Protocol(known="kept")') from error
         elif known is not None and not isinstance(known, KnownTriples):
-            known = KnownTriples([read_triples(known, self._ids)])
+            try:
+                known = KnownTriples([read_triples(known, self._ids)])
+            except InputError as error:
+                raise InputError(f"known triples: {error}; several parts are KnownTriples([train, valid])") from None
         return evaluate(self.model, lists, known, protocol)
 
     def __repr__(self) -> str:
