@@ -39,7 +39,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
         KeyboardInterrupt: Ctrl-C; a checkpoint has been written, from which `resume` goes on.
     """
     from .config import TrainConfig
-    from .cli.train import configuration, reports
+    from .cli.train import configuration, reports, say_unused_flags
     from .inference.run import Run as LoadedRun
     from .training.trainer import train as carry_out
 
@@ -52,6 +52,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     own, configured = _as_input_error(configuration, arguments)
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; leave no_save_emb out")
+    say_unused_flags(own, configured)
     try:
         folder = carry_out(configured, Path(own.resume) if own.resume else None, trackers=reports(own.report))
     except SystemExit as stopped:
