@@ -145,7 +145,7 @@ def main(argv):
         score_rule=own.score_rule or settings["score_rule"],
     )
     say_if_two_formulas(model.name, model.score_rule)
-    if given["neg_sample_size_eval"] < 0 and not own.ogb:  # lists of candidates are ranked on the CPU
+    if not (0 < given["neg_sample_size_eval"] < len(model.entity) or own.ogb):  # lists of candidates are ranked on the CPU
         model = on_device(model, given["gpu"])
     threads = given["num_proc"] * given["num_thread"]
     if threads > 1:
@@ -154,7 +154,7 @@ def main(argv):
             _native.set_num_threads(threads)
     if own.ogb:
         _run_ogb(model, graph, own)
-    elif graph.test is None:
+    elif graph.test is None or not len(graph.test):
         raise InputError("the data set has no test triples; name a test file in --data_files")
     else:
         _run(model, graph, own, given)
@@ -228,7 +228,7 @@ def _run_ogb(model, graph, own):
 def _run(model, graph, own, given):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
 
-    protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed)
+    protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
     begin = time.perf_counter()

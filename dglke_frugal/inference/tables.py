@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import LARGEST
 from ..data import ogb
+from ..divergence import check_rows
 from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import read_json
@@ -18,7 +19,6 @@ from ..models import built_in_model, find_model, is_own, model_names
 from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
-_CHECK_BYTES = 1 << 26  # of a table, looked at together
 
 
 def read_config(folder: PathLike) -> Dict[str, Any]:
@@ -135,14 +135,7 @@ def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
     if table.dtype == np.float16 or not table.flags.c_contiguous:
         table = np.ascontiguousarray(table, np.float32)
     if check_values:
-        rows = max(1, _CHECK_BYTES // table[0].nbytes)
-        for begin in range(0, len(table), rows):
-            finite = np.isfinite(table[begin : begin + rows]).all(axis=1)
-            if not finite.all():
-                raise InputError(
-                    f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
-                    "the training diverged, train again with a smaller learning rate"
-                )
+        check_rows(table, str(path))
     return table
 
 

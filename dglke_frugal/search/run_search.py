@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arguments import integer, path, switch
 from ..config import TrainConfig
+from ..divergence import Diverged
 from ..errors import InputError, shown
 from ..training.interrupt import Interrupt
 from ..training.lock import held
@@ -164,7 +165,7 @@ class _Search:
         process.stop()
         state = "failed" if diverged else "complete" if result is not None else (
             "pruned" if is_pruned and not has_ended else "failed")
-        failed = "the training has diverged: the MRR of a validation is not a number" if diverged else (
+        failed = str(Diverged("the MRR of a validation is not a number")) if diverged else (
             process.why_failed() if state == "failed" else None)
         del self._running[number]
         self._say(self._study.end(trial, state, process.validations, seconds, failed))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import functools
 import shlex
 import sys
 import time
@@ -16,6 +17,7 @@ from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
+from ..divergence import Diverged, check_loss
 from ..errors import DeviceLost, InputError, first_line
 from ..evaluation import Metrics
 from .batches.sampler import Sampler, SamplerConfig
@@ -37,6 +39,20 @@ from .step.step_config import step_config
 from .tables import Tables, hot_entities
 
 
+def _says_what_is_left(method):
+    """Wrap a part of a run: a training that has diverged also says when, and where its last good tables are."""
+
+    @functools.wraps(method)
+    def part(run):
+        try:
+            return method(run)
+        except Diverged as error:
+            when = f"{error.fact} after step {run.steps_done}"
+            raise Diverged(when, f"{error.remedy}; {run.what_is_left()}") from None
+
+    return part
+
+
 class TrainingRun:
     """One training run in its folder; a context manager that ends its threads and closes its files.
 
@@ -53,6 +69,7 @@ class TrainingRun:
         """device: a store.device.Device that steps compute on; without one, csrc/step does."""
         self.config, self.graph, self.folder, self.device = config, graph, folder, device
         self.steps_done = 0
+        self._checked_step: Optional[int] = None  # after which all numbers were finite
         self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
         self.validations_since_best = 0
         run = config.run
@@ -92,7 +109,7 @@ class TrainingRun:
     def _make_step(self):
         now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         return make_step(now, device=self.device, matmul=self.config.device.matmul,
-                         own_model=self.own_model)
+                         own_model=self.own_model, stream=(self.config.run.seed, self.rank))
 
     def _make_interrupt(self) -> Interrupt:
         return Interrupt()
@@ -146,7 +163,8 @@ class TrainingRun:
             self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
 
     def checkpoint(self) -> None:
-        """Write the state after the finished steps."""
+        """Write the state after the finished steps. Raises Diverged, with the last checkpoint as it was."""
+        self._check_tables()
         arrays = {**self.tables.arrays(), **self._own_arrays()}
         self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
 
@@ -182,8 +200,9 @@ class TrainingRun:
 
     # ---- training
 
+    @_says_what_is_left
     def train(self) -> None:
-        """Run the steps that are left, with validations and checkpoints on the way. InputError if the loss diverges."""
+        """Run the steps that are left, with validations and checkpoints on the way. Raises Diverged."""
         run = self.config.run
         self.tracker.start(self.config.to_flags(), self.steps_done)
         loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step,
@@ -197,9 +216,9 @@ class TrainingRun:
                     self.steps_done += 1
                     self.seconds["training"] = earlier + time.perf_counter() - began
                     if losses is not None:
-                        self._check_finite(losses.total)
+                        check_loss(losses.total)
                     if report.step(self.steps_done):
-                        self._check_finite(report.losses["loss"])
+                        check_loss(report.losses["loss"])
                     lowers, validates = self.learning_rate.trained(self.steps_done), self._validation_is_due()
                     keeps = run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0
                     if lowers or validates or keeps:
@@ -218,19 +237,18 @@ class TrainingRun:
                 self._give_up(error)
             finally:
                 report.close(self.steps_done)
-            self._check_finite(report.losses.get("loss", 0.0))
+            check_loss(report.losses.get("loss", 0.0))
             self.summary["training"] = report.totals()
             if self._keeps_checkpoints or interrupt:
                 self.checkpoint()
             if interrupt and not self.summary["stopped_early"]:
                 self._stop(interrupt)
 
-    def _check_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
-                "more --regularization_coef"
-            )
+    def _check_tables(self) -> None:
+        """Raise Diverged if the last steps have left what is not finite. Once after a step, since it reads all tables."""
+        if self._checked_step != self.steps_done:
+            self.ranker.check(self.tables, self.step.trained_arrays())
+            self._checked_step = self.steps_done
 
     def _give_up(self, error: RuntimeError) -> None:
         """The device has failed: the tables are of no one step any more, but checkpoints are."""
@@ -239,6 +257,16 @@ class TrainingRun:
             f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
         sys.stderr.write(f"training stopped in step {self.steps_done + 1}: {first_line(error)}; {remedy}\n")
         raise DeviceLost(1) from error
+
+    def what_is_left(self) -> str:
+        """Which tables of the run are on disk, as the end of a sentence."""
+        left = None
+        with contextlib.suppress(InputError):  # of a damaged one
+            left = last_state(self.folder)
+        if left is None:
+            return "no tables are saved, --checkpoint_interval saves some on the way"
+        in_checkpoint = left.path.parent.name == CHECKPOINTS
+        return f"the tables of step {left.step} are kept in {left.path if in_checkpoint else self.folder}"
 
     def _stop(self, interrupt) -> None:
         again = f"dglke_train --resume {shlex.quote(str(self.folder))}"
@@ -250,8 +278,9 @@ class TrainingRun:
         return evaluation.valid and self.steps_done % evaluation.eval_interval == 0
 
     def _validate(self) -> None:
-        """Rank the validation triples, and find out whether the run has stopped improving."""
+        """Rank the validation triples, and find out whether the run has stopped improving. Raises Diverged."""
         began = time.perf_counter()
+        self._check_tables()
         metrics = self.ranker.rank("Valid", self.graph.valid, self.tables)
         print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
         self._track("valid", metrics)
@@ -285,8 +314,11 @@ class TrainingRun:
 
     # ---- results
 
+    @_says_what_is_left
     def finish(self) -> None:
-        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError."""
+        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError, and Diverged
+        before anything is saved."""
+        self._check_tables()
         if self.config.run.early_stop_patience:
             self._take_best()
         if not self.config.run.no_save_emb:

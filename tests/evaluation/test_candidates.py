@@ -113,3 +113,18 @@ def test_contradictions_are_refused():
         Sampling(0)
     with pytest.raises(InputError, match="ties"):
         Protocol(ties="hopeful")
+
+
+@pytest.mark.parametrize("count", [61, 10_000])
+@pytest.mark.parametrize("name", ["TransE_l2", "TransR"])
+@pytest.mark.parametrize("by_degree, known", [(False, "excluded"), (False, "kept"), (True, "kept")])
+def test_samples_of_as_many_as_there_are_are_all_each_once(name, count, by_degree, known):
+    model = random_model(name)
+    triples = random_triples(model, 300)
+    test, filter = tuple(column[::10] for column in triples), KnownTriples([triples])
+    sampled = evaluate(model, test, filter, Protocol(known=known, sampling=Sampling(count, 8, by_degree)))
+    whole = evaluate(model, test, filter, Protocol(known=known))
+    assert sampled.protocol == whole.protocol and sampled.metrics() == whole.metrics()
+    assert max(sampled.ranks(side).max() for side in SIDES) <= 61
+    fewer = Protocol(known="kept", sampling=Sampling(60))
+    assert evaluate(model, test, None, fewer).protocol == fewer

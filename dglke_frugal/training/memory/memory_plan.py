@@ -227,7 +227,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         queries = min(graph.ranked, RANKED_TOGETHER)
         host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
         host["evaluation"] += 3 * queries * dims.entity * FLOAT
-        if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
+        if config.model.in_halves and not on_gpu and not 0 < config.evaluation.neg_sample_size_eval < graph.entities:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
         TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)

@@ -242,7 +242,7 @@ class RankRanker(Ranker):
 
     def _evaluate(self, triples, tables) -> Optional[Evaluation]:
         peers = self._run.peers
-        protocol = self._protocol()
+        protocol = self._protocol
         if protocol.sampling:  # which candidates a triple meets depends on its place among all triples
             return super()._evaluate(triples, tables) if self._run.leads else None
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]

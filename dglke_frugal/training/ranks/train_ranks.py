@@ -17,6 +17,7 @@ from typing import Callable, Optional, Sequence
 from ... import _native
 from ..._native import EngineError
 from ...config import TrainConfig
+from ...divergence import DIVERGED
 from ...errors import DeviceLost, InputError
 from ..available_threads import shortage_as_input_error
 from ..log.tracker import MakeTracker
@@ -32,7 +33,8 @@ ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
     """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
-    Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
+    Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends; InputError if the training has
+    diverged.
     """
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
@@ -45,6 +47,8 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers),
                             _measure_bus(device))
     except (EngineError, RankError, DeviceFailure) as error:
+        if DIVERGED in str(error):  # which is no fault of another rank, whichever met it first
+            raise InputError(str(error)) from None
         sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
         raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
     finally:
