@@ -33,7 +33,8 @@ def own_flags() -> argparse.ArgumentParser:
     group.add_argument("--no_prune", action="store_true",
                        help="let every trial end, also those that are worse than the median of the others")
     group.add_argument("--search_seed", type=int, default=0, help="of the search and of its trials (%(default)s)")
-    group.add_argument("--best", type=Path, metavar="FILE.yaml", help="write the flags of the best trial, with which a run has its numbers, for --config")
+    group.add_argument("--best", type=Path, metavar="FILE.yaml",
+                       help="write the flags of the best trial, with which a run has its numbers, for --config")
     return parser
 
 
@@ -66,7 +67,8 @@ def main(argv):
     def trial(params):
         return configuration(_arguments({**trial_flags(space, params, own.search_seed), **where}))[1]
 
-    study = run_search(replace(config, arguments=_arguments(where), identity=_identity(map(trial, space.examples()))), space)
+    identity = _identity(map(trial, space.examples()))
+    study = run_search(replace(config, arguments=_arguments(where), identity=identity), space)
     print("\n".join(table(study)))
     print(f"Saved {own.out / 'results.json'} and {own.out / 'results.html'}")
     if own.best:
@@ -108,8 +110,8 @@ def _identity(examples: Iterable[TrainConfig]) -> Dict[str, Any]:
     for config in configs:
         interval, most = config.evaluation.eval_interval, config.run.max_step
         if interval > most:
-            raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no validation "
-                             "to be compared by; give a smaller one")
+            raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no "
+                             "validation to be compared by; give a smaller one")
     return {"numbers": [numbers_flags(config) for config in configs],
             "data": Fingerprint.of(load(configs[0]), ("valid", "test")).to_dict()}
 

@@ -26,7 +26,8 @@ def torch_device(gpu: Union[int, Sequence[int]]):
         return None
     devices, reason = _native.cuda_devices(with_free_memory=False)
     if not devices:
-        raise InputError(f"--gpu {number} (device= in Python) asks for a GPU, but {reason}; leave it out to use the CPU")
+        raise InputError(f"--gpu {number} (device= in Python) asks for a GPU, but {reason}; leave it out to use "
+                         "the CPU")
     import torch
 
     if number >= torch.cuda.device_count():

@@ -63,7 +63,8 @@ class Protocol:
         one_of("rule for ties", self.ties, RANK_TIES)
         one_of("rule for known triples", self.known, KNOWN)
         if self.sampling is not None and not isinstance(self.sampling, Sampling):
-            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all entities")
+            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all "
+                             "entities")
         if self.sampling and self.sampling.by_degree and self.known != "kept":
             raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
         if self.sampling and self.known == "penalized":
@@ -72,8 +73,9 @@ class Protocol:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Ranks of triples in both directions. Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError
-    for others.
+    """Ranks of triples in both directions.
+
+    Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError for others.
 
     Attributes:
         triples: (heads, relations, tails), each (n,).
@@ -99,7 +101,7 @@ class Evaluation:
         return Metrics.of([self.ranks(each, ties) for each in (SIDES if side is None else [side])])
 
     def by_relation(self) -> List[BreakdownRow]:
-        """Metrics over all relations, then of each relation that occurs, most frequent first, each in both directions."""
+        """Metrics over all relations, then of each that occurs, most frequent first, each in both directions."""
         return by_relation(self)
 
 
@@ -173,7 +175,8 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
-    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all of them for 1.
+    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all of
+    them for 1.
 
     Raises InputError: triples in no form of arguments.read_triples, no share in (0, 1], or a negative seed.
     """

@@ -75,7 +75,8 @@ def _data_path(folder: Path, config: Mapping[str, Any]) -> Path:
     neither another working directory nor a move of both loses it. The former if it is in neither place."""
     recorded = Path(str(config.get("data_path") or "data"))
     saved = Path(str(config.get("save_path") or "ckpts")).absolute()
-    saved = saved if saved.name == folder.absolute().name else saved / "run"  # DGL-KE writes the folder of the run there
+    if saved.name != folder.absolute().name:  # DGL-KE writes the folder of the run there
+        saved /= "run"
     beside = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
     places = [recorded, beside] if recorded.is_absolute() else [beside, recorded]
     return next((place for place in places if _has_data(place, config)), recorded).absolute()

@@ -52,8 +52,8 @@ def table(study: Study) -> List[str]:
 
 
 def recipe_flags(config: TrainConfig) -> Dict[str, Any]:
-    """The flags of a recipe: those of a trial's configuration that are no defaults, so that a run has its numbers, and a
-    test of the tables of the best validation."""
+    """The flags of a recipe: those of a trial's configuration that are no defaults, so that a run has its numbers, and
+    a test of the tables of the best validation."""
     default, numbers = TrainConfig().to_flags(), numbers_flags(config)
     flags = {name: value for name, value in config.to_flags().items()
              if value != default[name] and (name not in OF_THE_MACHINE or name in numbers)}

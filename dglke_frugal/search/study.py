@@ -165,8 +165,8 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
         return
     data = [Fingerprint.of_mapping(each.get("data")) for each in (now, then)]
     if now.get("data") != then.get("data"):
-        raise InputError(f"{folder} has a search over other data: {data[0].difference(*data[1:]) or 'they have changed'}; "
-                         "give back the files that they were, or another --out")
+        raise InputError(f"{folder} has a search over other data: "
+                         f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
     changed = sorted({f"--{name}" for one, other in zip(now.get("numbers", ()), then.get("numbers", ()))
                       for name in {*one, *other} if one.get(name) != other.get(name)})
     said = f" ({shown(', '.join(changed))})" if changed else ""

@@ -80,7 +80,8 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("more", [[], ["--num_proc", "2"]], ids=["one process", "two processes"])
-def test_the_printed_command_has_the_numbers_of_the_best_trial(search, small, tmp_path, monkeypatch, capsys, more):  # noqa: F811
+def test_the_printed_command_has_the_numbers_of_the_best_trial(
+        search, small, tmp_path, monkeypatch, capsys, more):  # noqa: F811
     """Names with spaces and quotes, a relative folder of the data, and a best step before the last one."""
     shutil.copytree(small, tmp_path / "my data")
     (tmp_path / "my data" / "train.txt").rename(tmp_path / "my data" / "it's train.txt")
@@ -88,8 +89,9 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(search, small, tm
         SPACE.replace("low: 1.0e-5, high", "low: 1.0, high").replace("{lr: 0.2,", "{lr: 1.0,")
         .replace("  - {lr: 1.0e-5}\n", "").replace("max_step: 60", "max_step: 240"))
     monkeypatch.chdir(tmp_path)
-    search.arguments[:] = ["my space.yaml", "--dataset", "my graph", "--format", "raw_udd_hrt", "--data_files", "it's train.txt",
-                           "valid.txt", "test.txt", "--data_path", "my data", "--save_path", "my runs", *more]
+    search.arguments[:] = ["my space.yaml", "--dataset", "my graph", "--format", "raw_udd_hrt", "--data_files",
+                           "it's train.txt", "valid.txt", "test.txt", "--data_path", "my data", "--save_path", "my runs",
+                           *more]
     search.out = tmp_path / "my search"
     best = search("--out", "my search", "--trials", 1, "--best", "my best.yaml")["best"]
     assert len(best["validations"]) == 12 and (more or best["step"] < 240)
@@ -110,7 +112,8 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(search, small, tm
 
 
 @pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent", "code"])
-def test_a_search_goes_on_only_where_trials_have_the_same_numbers(search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
+def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
+        search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
     shutil.copytree(small, tmp_path / "data")
     search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "data")
     more = []
@@ -126,8 +129,8 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(search, small,
     shutil.move(tmp_path / "data", tmp_path / "elsewhere")  # where the data are is no part of a search
     search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "elsewhere")
     assert len(search("--trials", 2, "--max_step", 20, "--log_interval", 7, *more)["trials"]) == 2
-    says = {"train.txt": "other data: .* training triples then and", "valid.txt": "other data: other validation triples",
-            "test.txt": "other data: other test triples", "--num_proc": r"with other flags \(--num_proc",
+    says = {"train.txt": "other data: .* training triples then and",
+            "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples", "--num_proc": r"with other flags \(--num_proc",
             "--eval_percent": "with other flags", "code": r"with other flags \(--model_name\)"}[change]
     if change.startswith("--"):
         more = [change, 2 if change == "--num_proc" else 0.2]
@@ -145,8 +148,8 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(search, small,
 
 def test_flags_of_the_machine_are_in_a_recipe_where_they_change_numbers():
     numbers = dict(num_proc=2, partition="relation", lr=0.3)
-    config = TrainConfig.from_flags({**numbers, "cache_ratio": 0.5, "num_thread": 3, "data_path": "x", "eval_interval": 20,
-                                     "max_step": 90, "valid": True, "seed": 0})
+    config = TrainConfig.from_flags({**numbers, "cache_ratio": 0.5, "num_thread": 3, "data_path": "x",
+                                     "eval_interval": 20, "max_step": 90, "valid": True, "seed": 0})
     flags = recipe_flags(config)
     assert {name: flags[name] for name in numbers} == numbers
     assert not {"cache_ratio", "num_thread", "data_path"} & set(flags)
