@@ -17,7 +17,7 @@ _LARGEST_MARGIN = 1e37
 _TIED_PAIRS = 1 << 22  # rows times queries that are looked at together where many scores may be equal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """Rows found for queries, parallel arrays: query and row ids int64, scores float32."""
 

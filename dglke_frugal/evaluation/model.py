@@ -32,7 +32,7 @@ _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "mo
 _lets_overflow_pass = np.errstate(over="ignore", invalid="ignore")  # NumPy's warnings: who takes the numbers refuses them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 

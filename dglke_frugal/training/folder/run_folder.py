@@ -131,6 +131,8 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
                                 for path in (graph.entity_map, graph.relation_map))
     flags = config.to_flags()
     flags["gpu"] = list(flags["gpu"])
+    # The run is read from other working directories than that of the training.
+    flags.update({name: os.path.abspath(flags[name]) for name in ("data_path", "save_path")})
     release = {
         "model": flags["model_name"],
         "emb_size": flags["hidden_dim"],
