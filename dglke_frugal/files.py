@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any, Iterator, Optional
 
 from .errors import InputError
+
+_OF_A_RUN = ("config.json", "config.yaml", "result.json", "entities.tsv", "relations.tsv")
 
 
 @contextlib.contextmanager
@@ -43,6 +46,28 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
             raise InputError(
                 f"cannot write {path}: {error.strerror}; free some space or choose another folder"
             ) from error
+
+
+def check_output(path: str | os.PathLike, beginning: bytes) -> None:
+    """Raise InputError unless a command may write its output to `path`: where there is no file yet, an empty one, or
+    one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file.
+
+    beginning: pattern of how all outputs of the command begin. Nothing is asked of what is no regular file.
+    """
+    path = Path(path)
+    if path.name in _OF_A_RUN and (path.parent / "config.json").exists():
+        raise InputError(f"{path} would be taken for a file of the run in {path.parent}; choose another name or folder")
+    try:
+        status = _status(path)
+        if status is None or not stat.S_ISREG(status.st_mode) or _standard_stream(status) is not None:
+            return
+        with open(path, "rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    if start and not re.match(beginning, start, re.DOTALL):
+        raise InputError(f"{path} is there already, and is no earlier output of this command; choose another name, or "
+                         "remove it")
 
 
 def is_standard_output(path: str | os.PathLike) -> bool:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ..errors import InputError, shown
+from ..files import check_output, replace_file
 from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
@@ -121,6 +122,8 @@ def main(argv):
         return
     given = vars(dglke_flags().parse_args(rest))
     _check(given, own.seed)
+    if own.json:
+        check_output(own.json, rb'\{\s*"metrics"')
     from .. import _native
     from ..config import check_dataset
     from ..data import load_graph
@@ -275,8 +278,6 @@ def _report(evaluation, begin, graph, own, facts):
 
 
 def _write_json(path, result):
-    from ..files import replace_file
-
     text = json.dumps(_without_nan(result), indent=2)
     with replace_file(path, "w") as file:
         file.write(text + "\n")

@@ -10,6 +10,7 @@ from typing import Any, List, Mapping, Sequence
 
 from ..config import TrainConfig
 from ..errors import InputError
+from ..files import check_output
 from . import config_file, flags
 from .errors import reports_input_errors
 from .train import configuration
@@ -56,6 +57,8 @@ def main(argv):
 
     import_optuna()
     _check(own)
+    if own.best:
+        check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ")
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)

@@ -14,6 +14,7 @@ from ..data.graph import Names
 from ..errors import InputError
 from ..files import replace_file
 
+TABLE = rb"(head\trel\ttail|left\tright)\tscore\n"  # how the results of both commands begin
 PathLike = Union[str, os.PathLike]
 
 
@@ -50,8 +51,18 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
 
 
 def write_table(path: PathLike, header: Sequence[str], columns: Iterable[Iterable]) -> None:
-    """Write columns as tab-separated text under a header, all or nothing. Scores are written as DGL-KE writes them."""
+    """Write columns as tab-separated text under a header, all or nothing. Scores are written as DGL-KE writes them.
+
+    Raises InputError for a name that would be read as several fields.
+    """
     with replace_file(path, "w") as file:
         file.write("\t".join(header) + "\n")
         for row in zip(*columns):
-            file.write("\t".join(map(str, row)) + "\n")
+            file.write("\t".join(as_field(value) if isinstance(value, str) else str(value) for value in row) + "\n")
+
+
+def as_field(name: str) -> str:
+    """A name as a field of tab-separated text. Raises InputError if it would be read as several."""
+    if set(name).isdisjoint("\t\n\r"):
+        return name
+    raise InputError(f"the name {name!r} has a tab or a line end in it, which separate the fields of the result; use ids")

@@ -13,7 +13,7 @@ from typing import Dict, List, Optional
 from ..errors import InputError
 from ..training.interrupt import Interrupt
 from ..training.lock import held
-from .results import write_results
+from .results import check_results, write_results
 from .space import Space, listed, plain
 from .study import JOURNAL, Study, Tried
 from .trial_process import TrialProcess
@@ -57,6 +57,7 @@ def run_search(config: SearchConfig, space: Space) -> Study:
     except OSError as error:
         raise InputError(f"cannot make {config.out}: {error.strerror}; choose a folder that can be written") from error
     taken = f"another process is searching in {config.out}; wait until it ends, or choose another --out"
+    check_results(config.out)
     with held(config.out / "lock", taken):
         study = _open(config, space)
         if study.tried:

@@ -124,7 +124,7 @@ def test_columns_in_another_order_and_weights(tmp_path):
     split.main([str(path), "--order", "htr", "--delimiter", ",", "--has_edge_importance", "--out", str(tmp_path / "o")])
     parts = [line.split(",") for name in ("train", "valid", "test") if (tmp_path / "o" / f"{name}.tsv").exists()
              for line in (tmp_path / "o" / f"{name}.tsv").read_text().splitlines()]
-    assert sorted(map(tuple, parts)) == sorted((f"e{i}", f"e{(i + 1) % 7}", "r", f"{i + 1}.5") for i in range(30))
+    assert sorted(map(tuple, parts)) == sorted((f"e{i}", f"e{(i + 1) % 7}", "r", f"{i + 1}.5", "x") for i in range(30))
 
 
 @pytest.mark.parametrize(
