@@ -160,7 +160,7 @@ def main(argv):
     elif graph.test is None:
         raise InputError("the data set has no test triples; name a test file in --data_files")
     else:
-        _run(model, graph, own, given)
+        _run(model, graph, own, given, bool(settings["init_from"]))
 
 
 def _check(given, seed):
@@ -188,6 +188,7 @@ def _settings(given):
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     settings["reciprocal"] = config.get("reciprocal", False)
+    settings["init_from"] = config.get("init_from")
     settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
@@ -228,12 +229,15 @@ def _run_ogb(model, graph, own):
         raise InputError(f"the data set {graph.name} has no candidates of OGB; leave --ogb out")
 
 
-def _run(model, graph, own, given):
+def _run(model, graph, own, given, warm):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
+    from ..training.overview import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
+    for line in held_out_lines(held_out_facts(graph, ["test"]), {"test": len(graph.test)}, warm):
+        print(line)
     begin = time.perf_counter()
     known = KnownTriples([tuple(split) for split in graph.splits.values()])
     evaluation = evaluate(model, triples, known, protocol)

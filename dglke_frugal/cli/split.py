@@ -63,7 +63,7 @@ def _name(file: Path) -> str:
     """
     from ..data.load import BUILT_IN
 
-    stem = re.sub(r"^-|[\x00-\x1f\x7f]", "_", Path(file.name.removesuffix(".gz")).stem)[:100]
+    stem = re.sub(r"^-|[\x00-\x1f\x7f]", "_", Path(file.name.removesuffix(".gz")).stem)[:45]
     return stem if stem and stem != file.name and stem not in BUILT_IN else f"{stem or file.name}_split"
 
 
@@ -76,6 +76,7 @@ def _count(name: str, amount, triples: int) -> int:
 
 def _split(options, out: Path) -> dict:
     from ..data import Triples, load_graph
+    from ..data.name_maps import white_space_lines
     from ..data.splitting import distinct, divide, given_away, overlaps
 
     graph = load_graph(_name(options.file), options.file.parent, f"raw_udd_{options.order}", [options.file.name],
@@ -102,6 +103,7 @@ def _split(options, out: Path) -> dict:
             for each in found
         ],
         "test_given_away": given_away(test, train, found, graph.n_entities, graph.n_relations),
+        "notes": white_space_lines(graph),
         "folder": str(out),
         "command": _command(options, graph.name, out, files),
     }
@@ -166,6 +168,7 @@ def _lines(report: dict, file: Path) -> list:
     wanted = sum(report["asked"].values())
     if splits["valid"] + splits["test"] < wanted:
         lines.append(f"{wanted:,} were to be held out, but all others are the only ones of an entity or relation")
+    lines += report["notes"]
     lines += _overlap_lines(report["overlaps"], report["test_given_away"], splits["test"])
     return [*lines, f"Saved in {report['folder']}; train with:", f"    {report['command']}"]
 

@@ -38,13 +38,16 @@ def test_the_start_says_what_there_is(strange, capsys):
     assert "small: 42 entities, 3 relations, 48 triples" in lines
     assert f"TransE_l2, 21 steps of 20 triples (10.0 epochs), seed 3, in {folder}" in lines
     assert "2 of 42 training triples stand there twice" in said
-    assert "1 entities of valid are in no training triple" in said and "1 of its triples (50.0%)" in said
+    assert "1 entity of valid is in no training triple" in said and "1 of its triples (50.0%)" in said
     assert "2 entities of test are in no training triple" in said and "2 of its triples (50.0%)" in said
     assert "--eval_interval 10000 is more than --max_step 21, so --valid never ranks" in said
     result = json.loads((folder / "result.json").read_text())
     assert result["graph"] == {
         "entities": 42, "relations": 3, "triples": {"train": 42, "valid": 2, "test": 4}, "duplicates": 2,
-        "unseen": {"valid": {"entities": 1, "triples": 1}, "test": {"entities": 2, "triples": 2}}}
+        "held_out": {"valid": {"entities": 1, "with_new_entities": 1, "relations": 0, "with_new_relations": 0,
+                               "in_train": 0},
+                     "test": {"entities": 2, "with_new_entities": 2, "relations": 0, "with_new_relations": 0,
+                              "in_train": 0}}}
     assert result["epochs"] == pytest.approx(10.0)
 
 
