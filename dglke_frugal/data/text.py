@@ -90,7 +90,8 @@ def blocks(path: Path, is_list: bool = False) -> Iterator[Tuple[int, np.ndarray]
             if end == 0:
                 continue
             _refuse_nul(path, lines, buffer, end)
-            _refuse_byte_order_marks(path, lines, buffer, end)
+            if not is_list:  # a name in the middle of a line of triples may begin with one, and be listed
+                _refuse_byte_order_marks(path, lines, buffer, end)
             _refuse_bare_returns(path, lines, buffer, end)
             last = _end_of_last_line(buffer, end, b"\r\n" if is_list else None)
             if last and blank_line is not None:

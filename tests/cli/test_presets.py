@@ -99,7 +99,7 @@ def lines_of(config, graph):
 
 
 class Graph:
-    name, train, valid, test = "wn18rr", [1, 2], None, None
+    name, train, valid, test, ids_by_appearance = "wn18rr", [1, 2], None, None, False
 
 
 def test_bare_defaults_of_a_built_in_data_set_name_a_preset():
