@@ -112,7 +112,8 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
             raise InputError(f"{path} is a {kind} file; unpack it ({program}) and name the text file in it")
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path}, line 1 begins with the byte order mark of UTF-16; save the file as UTF-8")
-    _refuse_byte_order_marks(path, 0, bytearray(start), len(start))
+    if start.startswith(codecs.BOM_UTF8):
+        raise _byte_order_mark(path, 1)
 
 
 def _refuse_nul(path: Path, lines: int, buffer: bytearray, end: int) -> None:
@@ -126,8 +127,11 @@ def _refuse_byte_order_marks(path: Path, lines: int, buffer: bytearray, end: int
     """A mark may begin any line where files were joined, and is no part of the name that it seems to belong to."""
     at = 0 if buffer.startswith(codecs.BOM_UTF8) else buffer.find(b"\n" + codecs.BOM_UTF8, 0, end) + 1
     if buffer.startswith(codecs.BOM_UTF8, at):
-        line = lines + 1 + buffer.count(b"\n", 0, at)
-        raise InputError(f"{path}, line {line} begins with a byte order mark; save the file as UTF-8 without it")
+        raise _byte_order_mark(path, lines + 1 + buffer.count(b"\n", 0, at))
+
+
+def _byte_order_mark(path: Path, line: int) -> InputError:
+    return InputError(f"{path}, line {line} begins with a byte order mark; save the file as UTF-8 without it")
 
 
 def _end_of_last_line(buffer: bytearray, end: int, blank: Optional[bytes]) -> int:

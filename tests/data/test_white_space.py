@@ -149,8 +149,8 @@ def test_a_name_that_would_be_several_fields_is_not_written(tmp_path, name):
 
 def test_lists_of_white_space(tmp_path):
     path = tmp_path / "list"
-    path.write_bytes(b" \na\r\n\x1c\n\xe2\x80\xa8\n \n\n\r\n")
-    assert text.read_list(path) == [" ", "a", "\x1c", "\u2028", " "]
+    path.write_bytes(b" \n\xef\xbb\xbfa\r\n\x1c\n\xe2\x80\xa8\n \n\n\r\n")
+    assert text.read_list(path) == [" ", "\ufeffa", "\x1c", "\u2028", " "]
 
 
 @pytest.mark.parametrize("names, pairs", [
