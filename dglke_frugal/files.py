@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -18,6 +19,8 @@ from .errors import InputError, shortage
 
 UNFINISHED, COMPLETE = ".saving", ".saved"  # folders of replace_together, before and after its files are complete
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # of file systems without it, and of unreadable folders
+
+_OF_A_RUN = ("config.json", "config.yaml", "result.json", "entities.tsv", "relations.tsv")
 
 
 @contextlib.contextmanager
@@ -127,6 +130,26 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+def check_output(path: str | os.PathLike, beginning: bytes) -> None:
+    """Raise InputError unless a command may write its output to `path`: where there is no file yet, an empty one, or
+    one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file.
+
+    beginning: pattern of how all outputs of the command begin. Nothing is asked of what is no regular file.
+    """
+    path = Path(path)
+    if path.name in _OF_A_RUN and (path.parent / "config.json").exists():
+        raise InputError(f"{path} would be taken for a file of the run in {path.parent}; choose another name or folder")
+    try:
+        status = _status(path)
+        if status is None or not stat.S_ISREG(status.st_mode) or _standard_stream(status) is not None:
+            return
+        with open(path, "rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    if start and not re.match(beginning, start, re.DOTALL):
+        raise InputError(f"{path} is there already, and is no earlier output of this command; choose another name, or "
+                         "remove it")
 
 
 def is_standard_output(path: str | os.PathLike) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import InputError
+from ..files import check_output
 from .errors import reports_input_errors
 from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
 
@@ -50,11 +51,12 @@ def _search(options, index):
     import numpy as np
 
     from ..evaluation.device import torch_device
-    from ..inference.lists import read_list, read_names, write_table
+    from ..inference.lists import TABLE, read_list, read_names, write_table
     from ..inference.name_maps import with_inverses
     from ..inference.similarity import most_similar
     from ..inference.tables import is_reciprocal, read_table
 
+    check_output(options.output, TABLE)
     table = read_table(options.emb_file)
     names = read_names(options.mfile) if options.raw_data else None
     if names is not None and is_reciprocal(Path(options.emb_file).parent) and len(table) == 2 * len(names):

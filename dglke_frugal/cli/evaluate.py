@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ..errors import InputError, shown
+from ..files import check_output, replace_file
 from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
@@ -121,6 +122,8 @@ def main(argv):
         return
     given = vars(dglke_flags().parse_args(rest))
     _check(given, own.seed)
+    if own.json:
+        check_output(own.json, rb'\{\s*"metrics"')
     from .. import _native
     from ..config import check_dataset
     from ..data import load_graph
@@ -156,7 +159,7 @@ def main(argv):
     elif graph.test is None or not len(graph.test):
         raise InputError("the data set has no test triples; name a test file in --data_files")
     else:
-        _run(model, graph, own, given)
+        _run(model, graph, own, given, bool(settings["init_from"]))
 
 
 def _check(given, seed):
@@ -184,6 +187,7 @@ def _settings(given):
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     settings["reciprocal"] = config.get("reciprocal", False)
+    settings["init_from"] = config.get("init_from")
     settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
@@ -224,12 +228,15 @@ def _run_ogb(model, graph, own):
         raise InputError(f"the data set {graph.name} has no candidates of OGB; leave --ogb out")
 
 
-def _run(model, graph, own, given):
+def _run(model, graph, own, given, warm):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
+    from ..training.overview import held_out_facts, held_out_lines
 
     protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
+    for line in held_out_lines(held_out_facts(graph, ["test"]), {"test": len(graph.test)}, warm):
+        print(line)
     begin = time.perf_counter()
     known = KnownTriples(graph.splits.values())
     evaluation = evaluate(model, triples, known, protocol)
@@ -274,8 +281,6 @@ def _report(evaluation, begin, graph, own, facts):
 
 
 def _write_json(path, result):
-    from ..files import replace_file
-
     text = json.dumps(_without_nan(result), indent=2)
     with replace_file(path, "w") as file:
         file.write(text + "\n")

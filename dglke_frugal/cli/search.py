@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from ..config import TrainConfig, numbers_flags
 from ..errors import InputError
+from ..files import check_output
 from . import config_file, flags
 from .errors import reports_input_errors
 from .train import configuration
@@ -57,6 +58,8 @@ def main(argv):
 
     import_optuna()
     config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed)
+    if own.best:
+        check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ")
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)

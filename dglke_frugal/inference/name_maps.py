@@ -48,7 +48,7 @@ def names_of_run(folder: Path, config: Dict[str, Any], role: str, path: Path, ro
 
 def names_of_file(folder: Path, role: str, path: Path, rows: int) -> Names:
     """The names in a file that the user gives, read when the first one is asked for. InputError if it is not there."""
-    if not path.is_file():
+    if not path.exists():
         raise InputError(
             f"there is no map file {path}; give the file with an id and a name per line that training wrote"
         )
@@ -59,10 +59,10 @@ def _layout(config: Dict[str, Any]) -> Dict[str, Any]:
     """How the map of the run's data set is laid out."""
     form = str(config.get("format", "raw_udd"))
     if form.startswith("raw_udd"):
-        return {"exact": True}
+        return {}
     if form.startswith("udd"):
         return {"delimiter": config.get("delimiter") or "\t"}
-    return {"count_line": config["dataset"] in WITH_COUNTS}
+    return {"count_line": True} if config["dataset"] in WITH_COUNTS else {"stripped": True}
 
 
 def _is_count_alone(path: Path, config: Dict[str, Any]) -> bool:

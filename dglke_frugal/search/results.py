@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping
 
 from ..config import DeviceConfig, StoreConfig, TrainConfig, numbers_flags
 from ..errors import InputError
-from ..files import replace_file
+from ..files import check_output, replace_file
 from .page import make_page
 from .space import Space, listed, plain
 from .study import Study, Tried
@@ -19,6 +19,12 @@ SHOWN = 10
 # Flags that say where and how a run computes and what it keeps: part of a recipe only where its numbers depend on them.
 OF_THE_MACHINE = {field.name for part in (DeviceConfig, StoreConfig) for field in dataclasses.fields(part)} | {
     "data_path", "save_path", "no_save_emb", "log_interval", "trackers", "report", "checkpoint_interval"}
+
+
+def check_results(folder: Path) -> None:
+    """Raise InputError if the folder has files of these names that are not of a search."""
+    check_output(folder / RESULTS_FILE, rb'\{\s*"space"')
+    check_output(folder / PAGE_FILE, b"<!doctype html>.*dglke_frugal search</title>")
 
 
 def write_results(folder: Path, space: Space, study: Study) -> None:

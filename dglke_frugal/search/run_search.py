@@ -19,7 +19,7 @@ from ..divergence import Diverged
 from ..errors import InputError, shown
 from ..training.interrupt import Interrupt
 from ..training.lock import held
-from .results import write_results
+from .results import check_results, write_results
 from .space import Space, listed, plain
 from .study import JOURNAL, Study, Tried
 from .trial_process import TrialProcess
@@ -86,6 +86,7 @@ def run_search(config: SearchConfig, space: Space) -> Study:
     except OSError as error:
         raise InputError(f"cannot make {config.out}: {error.strerror}; choose a folder that can be written") from error
     taken = f"another process is searching in {config.out}; wait until it ends, or choose another --out"
+    check_results(config.out)
     with held(config.out / "lock", taken):
         study = _open(config, space)
         if study.tried:
