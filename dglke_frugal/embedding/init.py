@@ -72,7 +72,7 @@ def fill(table: _native.HostTable, init: Init, seed: int) -> None:
         if isinstance(init, BY_KEY):
             values = init.values(rows, table.dim, seed)
         else:
-            block = torch.empty(len(rows), table.dim)
+            block = torch.empty(len(rows), table.dim, dtype=torch.float32, device="cpu")
             with torch.no_grad():
                 init(block)
             values = block.numpy()

@@ -12,8 +12,8 @@ from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
 from ..store.flush_config import rows_come_again
 from ..store.half_embeddings import Rounding
+from ..store.row_bytes import row_bytes
 from .log.counters import StoreCounters
-from .memory.row_bytes import row_bytes
 from .start_values import STREAMS, start_values, table_dims
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from training.conftest import Runs
 
+from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training.memory import available_memory, memory_plan
+from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
 
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
