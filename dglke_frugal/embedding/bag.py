@@ -9,7 +9,7 @@ import torch
 from .. import _native
 from ..store.request import Request
 from .functions import Bags, ReadBags, SumBags
-from .module import KINDS, Embedding
+from .module import KINDS, Embedding, not_compiled
 
 MODES = ("sum", "mean")
 
@@ -29,6 +29,7 @@ class EmbeddingBag(Embedding):
         super().__init__(num_embeddings, embedding_dim, optimizer, **settings)
         self.mode, self.include_last_offset = mode, include_last_offset
 
+    @not_compiled
     def forward(self, ids: torch.Tensor, offsets: Optional[torch.Tensor] = None,
                 per_sample_weights: Optional[torch.Tensor] = None) -> torch.Tensor:
         """(B, embedding_dim): of ids (B, k), or of ids (n,) with offsets (B,), where each bag begins.

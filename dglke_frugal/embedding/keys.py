@@ -171,9 +171,9 @@ class KeyTable:
 
     def erase(self, keys: np.ndarray) -> np.ndarray:
         """Remove keys; (n,) bool: which of them were there."""
-        rows = self.find(keys)
-        self._births[np.unique(rows[rows != _native.NO_ROW])] += 1
-        return self._index.erase(keys).astype(bool)
+        there = self.find(keys) != _native.NO_ROW
+        self._index.erase(keys)
+        return there
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the epoch policies from now on, not lower than before."""
@@ -211,7 +211,6 @@ class KeyTable:
         self._ahead: Optional[_native.CacheIndex] = None  # after the lookups to come, while there are some
         self._time = 0  # lookups resolved so far
         self._evicted: List[Evicted] = []
-        self._births += 1
 
     def _copy(self) -> _native.CacheIndex:
         copy = make_index(self._capacity, self.policy)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from .. import _native
+from ..errors import first_line
 from ..optim import RowOptimizer
 from ..store.flush_config import StoreAddress
 from ..store.request import Request
@@ -33,6 +34,17 @@ def one_thread_at_a_time(method: Method) -> Method:
             return method(self, *args, **settings)
 
     return alone
+
+
+def not_compiled(method: Method) -> Method:
+    """A method that torch.compile calls as it is, between the parts of a model that it compiles."""
+    @functools.wraps(method)
+    def call(self, *args, **settings):
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(method)(self, *args, **settings)
+        return method(self, *args, **settings)
+
+    return call
 
 
 class Embedding(nn.Module):
@@ -88,9 +100,11 @@ class Embedding(nn.Module):
         if keys is not None:
             if padding_idx is not None:
                 raise ValueError("padding_idx is for rows by number; leave the keys of padding out")
-            if not 1 <= capacity <= LARGEST:
+            if isinstance(capacity, int) and not 1 <= capacity <= LARGEST:
                 raise ValueError(f"capacity is from 1 to {LARGEST}, not {capacity}")
             num_embeddings = capacity
+        if not all(isinstance(size, (int, np.integer)) for size in (num_embeddings, embedding_dim)):
+            raise ValueError(f"rows and columns of a table are whole numbers, not {num_embeddings!r} x {embedding_dim!r}")
         if num_embeddings < 1 or embedding_dim < 1:
             raise ValueError(f"a table has at least one row and one column, not {num_embeddings} x {embedding_dim}")
         if not isinstance(optimizer, RowOptimizer):
@@ -100,7 +114,7 @@ class Embedding(nn.Module):
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(f"padding_idx {padding_idx} is outside the table of {num_embeddings} rows")
             padding_idx %= num_embeddings
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
         self._init, self._seed = init, seed
         if isinstance(device, (str, torch.device)):
@@ -136,10 +150,17 @@ class Embedding(nn.Module):
         """For `attach` in the processes of other ranks; start values and `load` come before."""
         return self._table.address
 
+    def __setattr__(self, name, value):
+        if name == "weight":
+            raise AttributeError("the weight of an Embedding cannot be another tensor, and cannot be shared with another "
+                                 "module; load_state_dict({'weight': ...}) copies one into the table")
+        super().__setattr__(name, value)
+
     def extra_repr(self) -> str:
         """For print."""
         return f"{self.num_embeddings}, {self.embedding_dim}, device={self._table.torch_device}"
 
+    @not_compiled
     def forward(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> torch.Tensor:
         """(*ids.shape, embedding_dim) on the module's device. Raises IndexError, with nothing changed.
 
@@ -209,7 +230,6 @@ class Embedding(nn.Module):
     def erase(self, keys: torch.Tensor) -> torch.Tensor:
         """Remove keys (n,); (n,) bool: which of them were there. With nothing prefetched."""
         self._nothing_prefetched()
-        self._table.end_step()
         return torch.from_numpy(self._keyed.erase(self._flat(keys)))
 
     @one_thread_at_a_time
@@ -302,7 +322,11 @@ class Embedding(nn.Module):
         """(n,) int64 on the CPU, the caller's memory no longer."""
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
-        flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
+        try:
+            flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
+        except RuntimeError as error:
+            raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it outside "
+                               "of torch.vmap, torch.func and torch.export") from error
         if self._keys is None and len(flat) and flat.min() < 0:
             position = int((flat < 0).argmax())
             raise IndexError(f"id {flat[position]} at position {position} is negative")
@@ -457,7 +481,7 @@ class Embedding(nn.Module):
             return
         for name, value in found.items():
             if not isinstance(value, torch.Tensor):
-                error_msgs.append(f"{prefix}{name} is a {type(value).__name__}, not a tensor")
+                error_msgs.append(f"{prefix}{name} is of type {type(value).__name__}, not a tensor")
                 return
         shapes = {"weight": rows.dim, "optimizer_state": rows.state_floats}
         for name in shapes.keys() & found.keys():

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copyreg
 import ctypes
 import dataclasses
 import os
 import threading
 import weakref
 from collections import deque
+from multiprocessing.reduction import ForkingPickler
 from typing import Callable, Deque, Dict, Iterator, NamedTuple, Optional
 
 import numpy as np
@@ -32,6 +34,7 @@ GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made
 
 OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
              "or call discard_prefetched() first")
+BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
 FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it does "
           "not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
@@ -126,7 +129,7 @@ class Table:
         floats = dim + self.rule.state_floats(dim)
         cached = 0 if self._config.flush == "none" or self._device != torch.device("cpu") else self._config.cache_ratio
         needed, free = rows * (padded_bytes(floats) + self._beside), available_memory.free_host_bytes()
-        needed += int(rows * cached) * padded_bytes(floats)
+        needed += int(rows * cached) * padded_bytes(floats) + BESIDES_BYTES
         if free is not None and needed > free:
             raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
                              f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; use "
@@ -160,7 +163,7 @@ class Table:
 
     def __setstate__(self, state: Dict) -> None:
         self.__init__(*state["settings"])
-        self._fill(state["records"].numpy())
+        self._fill(np.asarray(state["records"]))
 
     def _settings(self) -> tuple:
         """What `__init__` takes for a table like this one, which is drained first."""
@@ -272,10 +275,6 @@ class Table:
     def is_open(self, ticket: Ticket) -> bool:
         """Whether nothing else has happened since the lookup was read."""
         return ticket is self._open
-
-    def end_step(self) -> None:
-        """What happens next is more than the gradient of the lookup that was read last."""
-        self._close_step()
 
     def update(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray] = None) -> None:
         """The gradient of a lookup has arrived: see Executor.update."""
@@ -451,3 +450,12 @@ class Table:
             else:
                 self._device_at_work = self._device
         return self._device_at_work
+
+
+def _reduce_for_process(table: Table) -> tuple:
+    """torch would put a tensor into shared memory and forget it before a spawned process has it; an array travels."""
+    state = table.__getstate__()
+    return copyreg.__newobj__, (Table,), {**state, "records": state["records"].numpy()}
+
+
+ForkingPickler.register(Table, _reduce_for_process)
