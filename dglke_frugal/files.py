@@ -130,6 +130,8 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
 def check_output(path: str | os.PathLike, beginning: bytes) -> None:
     """Raise InputError unless a command may write its output to `path`: where there is no file yet, an empty one, or
     one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file.

@@ -13,8 +13,8 @@ from ..store import EmbeddingStore, FlushConfig
 from ..store.embedding_store import write_rows
 from ..store.flush_config import rows_come_again
 from ..store.half_embeddings import Rounding
+from ..store.row_bytes import row_bytes
 from .log.counters import StoreCounters
-from .memory.row_bytes import row_bytes
 from .start_values import STREAMS, start_values, table_dims
 
 

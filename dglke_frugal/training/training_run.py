@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
-from .. import hardware
+from .. import available_memory, hardware
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.fingerprint import Fingerprint
@@ -33,7 +33,6 @@ from .learning_rate import LearningRate
 from .log.report import Report
 from .log.tracker import MakeTracker, make_tracker
 from .loop import TrainingLoop
-from .memory import available_memory
 from .overview import chance_line
 from .ranker import Ranker
 from .step.make_step import make_step

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from training.conftest import Runs
 
+from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.data import load_graph
 from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
-from dglke_frugal.training.memory import available_memory, memory_plan
+from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
 from dglke_frugal.training.run_training import graph_size
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional, Tuple
 
+from ... import available_memory
 from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.flush_config import rows_come_again
+from ...store.row_bytes import FLOAT, row_bytes
 from ..columns.column_config import own_config
 from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, ELEMENTS, HOST_TILE_FLOATS, tile_rows, updates_at_once
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
-from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
 from .matrix_step_bytes import factor_floats, matrix_step_bytes
-from .row_bytes import FLOAT, row_bytes
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
