@@ -27,7 +27,7 @@ def main(argv):
         "and every relation stays in train. Triples that stand there twice are kept once. Relations that give another "
         "one's test triples away are named.",
     )
-    parser.add_argument("file", type=Path, help="lines of head, relation, tail, perhaps more columns; copied as they are")
+    parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for the files (beside FILE, named after it)")
     parser.add_argument("--valid", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
     parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
@@ -140,6 +140,8 @@ def _write(source: Path, lines: int, chosen: dict) -> None:
         files = [stack.enter_context(replace_file(path)) for path in chosen]
         for before, block in text.blocks(source):
             ends = np.flatnonzero(block == ord("\n")) + 1
+            if before + len(ends) > lines:
+                raise InputError(f"{source} changed while it was read; start again when it is complete")
             of_bytes = np.repeat(part[before : before + len(ends)], np.diff(ends, prepend=0))
             for number, file in enumerate(files):
                 file.write(block[of_bytes == number].tobytes())
@@ -147,8 +149,9 @@ def _write(source: Path, lines: int, chosen: dict) -> None:
 
 
 def _command(options, name: str, out: Path, files) -> str:
-    words = ["dglke_train", "--dataset", name, "--data_path", os.path.join(".", out) if str(out)[0] == "-" else str(out),
-             "--format", f"raw_udd_{options.order}", "--data_files", *files.values()]
+    folder = os.path.join(".", out) if str(out)[0] == "-" else str(out)
+    words = ["dglke_train", "--dataset", name, "--data_path", folder, "--format", f"raw_udd_{options.order}",
+             "--data_files", *files.values()]
     if options.delimiter != "\t":
         words += [f"--delimiter={options.delimiter}"]
     if options.has_edge_importance:

@@ -94,9 +94,10 @@ def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: B
     if folder is None:
         return _build_in_memory(build)
     states = _states(sources)
-    places = [os.path.relpath(path, folder) for path in sources]  # so that a copy of the folder is read, too
-    contents = [path.is_file() and file_checksum(path) for path in sources]
-    key = {"version": _VERSION, "flags": flags, "sources": list(map(list, zip(places, contents)))}
+    places = [os.path.relpath(path, folder) for path in sources]  # the same in a copy of the folder
+    contents = [[place, path.stat().st_size, file_checksum(path)] if path.is_file() else [place]
+                for place, path in zip(places, sources)]
+    key = {"version": _VERSION, "flags": flags, "sources": contents}
     identity = json.dumps([name, flags, places], sort_keys=True)
     readable = re.sub(r"[^\w.-]", "_", name)[:40]
     path = folder / f".{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.frugal"

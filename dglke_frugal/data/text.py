@@ -64,7 +64,7 @@ def blocks(path: Path, is_list: bool = False) -> Iterator[Tuple[int, np.ndarray]
     Each block ends with a newline; one is added where the file's last line has none. Blank lines at the end of the file
     are left out. Raises InputError for a file that cannot be read, or is no text of such lines.
 
-    is_list: a line is a name, so one of nothing but spaces is not blank; and the file is read once, so it may be a pipe.
+    is_list: a line is a name, so one of nothing but spaces is not blank; the file is read once, so it may be a pipe.
     """
     buffer = bytearray(BLOCK_BYTES + 1)
     room = memoryview(buffer)
@@ -253,7 +253,7 @@ def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable
 
 
 def read_list(path: Path) -> List[str]:
-    """The lines of a file, or pipe, of one name or id per line. InputErrors as for `blocks`, and where there is none."""
+    """The lines of a file, or a pipe, of one name or id per line. InputErrors as for `blocks`, or for an empty file."""
     lines: List[str] = []
     for before, block in blocks(path, is_list=True):
         _refuse_non_utf8(path, before, block)

@@ -65,4 +65,4 @@ def as_field(name: str) -> str:
     """A name as a field of tab-separated text. Raises InputError if it would be read as several."""
     if set(name).isdisjoint("\t\n\r"):
         return name
-    raise InputError(f"the name {name!r} has a tab or a line end in it, which separate the fields of the result; use ids")
+    raise InputError(f"the name {name!r} has a tab or a line end in it, which separate fields of the result; use ids")

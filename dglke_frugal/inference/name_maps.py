@@ -90,9 +90,17 @@ def _read(folder, role, path, rows, expected, **layout):
 
 
 def with_inverses(names: Names) -> Names:
-    """Names of the rows of a table of reciprocal relations: those of the relations, then those of their inverses."""
+    """Names of the rows of a table of reciprocal relations: those of the relations, then those of their inverses.
+
+    Reading raises InputError if a relation has the name that the inverse of another one gets.
+    """
 
     def load():
+        known = set(names)
+        for name in known:
+            other = name.removesuffix(" (inverse)")
+            if other != name and other in known:
+                raise InputError(f"the relation {name!r} has the name of the inverse of {other!r}; use ids")
         texts = [text.encode("utf-8") for text in (*names, *(f"{name} (inverse)" for name in names))]
         offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
         return np.frombuffer(b"".join(texts), np.uint8), offsets

@@ -23,8 +23,8 @@ def trained(tmp_path_factory):
         (folder / "data" / f"{name}.txt").write_text("".join(rows[:3]))
     (folder / "ids").write_text("1\n")
     dglke_train(["--dataset", "g", "--data_path", str(folder / "data"), "--format", "raw_udd_hrt", "--data_files",
-                 "train.txt", "valid.txt", "test.txt", "--model_name", "DistMult", "--hidden_dim", "4", "--max_step", "3",
-                 "--batch_size", "8", "--neg_sample_size", "4", "--save_path", str(folder / "runs")])
+                 "train.txt", "valid.txt", "test.txt", "--model_name", "DistMult", "--hidden_dim", "4", "--max_step",
+                 "3", "--batch_size", "8", "--neg_sample_size", "4", "--save_path", str(folder / "runs")])
     os.symlink(RUN + "/result.json", folder / "symbolic")
     os.link(folder / RUN / "config.json", folder / "hard")
     return folder
@@ -36,10 +36,10 @@ def inside(trained, monkeypatch):
 
 
 WRITE = {
-    "predict": lambda path: predict.main(["--model_path", RUN, "--format", "h_*_*", "--data_files", "ids", "--topK", "2",
-                                          "--output", path]),
-    "emb_sim": lambda path: emb_sim.main(["--emb_file", f"{RUN}/g_DistMult_entity.npy", "--format", "l_*", "--data_files",
-                                          "ids", "--output", path]),
+    "predict": lambda path: predict.main(["--model_path", RUN, "--format", "h_*_*", "--data_files", "ids", "--topK",
+                                          "2", "--output", path]),
+    "emb_sim": lambda path: emb_sim.main(["--emb_file", f"{RUN}/g_DistMult_entity.npy", "--format", "l_*",
+                                          "--data_files", "ids", "--output", path]),
     "eval": lambda path: evaluate.main(["--model_path", RUN, "--json", path]),
     "report": lambda path: report.main([RUN, "--out", path]),
     "export": lambda path: export.main([RUN, path]),

@@ -109,8 +109,8 @@ def test_trained_names_are_found_and_written_as_they_are(file, delimiter, tmp_pa
     asked = [name for name in graph.entity_names if name != name.strip()][:40]
     (tmp_path / "heads").write_text("a0\n" + "\n".join(asked) + "\n", encoding="utf-8", newline="\n")
     out = tmp_path / "found.tsv"
-    predict.main(["--model_path", str(folder), "--format", "h_*_*", "--data_files", str(tmp_path / "heads"), "--raw_data",
-                  "--exec_mode", "batch_head", "--topK", "1", "--output", str(out)])
+    predict.main(["--model_path", str(folder), "--format", "h_*_*", "--data_files", str(tmp_path / "heads"),
+                  "--raw_data", "--exec_mode", "batch_head", "--topK", "1", "--output", str(out)])
     rows = [line.split("\t") for line in out.read_text(encoding="utf-8").split("\n")[1:-1]]
     assert [row[0] for row in rows] == ["a0", *asked] and {row[2] for row in rows} <= set(graph.entity_names)
     emb_sim.main(["--mfile", str(folder / "entities.tsv"), "--emb_file", str(folder / "odd_DistMult_entity.npy"),
@@ -177,7 +177,7 @@ QUOTED = {
 def test_names_cut_within_quotes_are_refused(tmp_path, case):
     delimiter, line, column = QUOTED[case]
     (tmp_path / "odd.tsv").write_text(f"{delimiter.join('arb')}\n{line}\n")
-    with pytest.raises(InputError, match=f"line 2, column {column}: .* ends within quotation marks, as in CSV or N-Trip"):
+    with pytest.raises(InputError, match=f"line 2, column {column}: .* ends within quotation marks, as in CSV or"):
         graph_of(tmp_path / "odd.tsv", delimiter)
 
 
