@@ -250,7 +250,7 @@ class BatchConfig:
 
     @property
     def positives(self) -> int:
-        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same."""
+        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks, as in csrc/sampler."""
         size, chunk = self.batch_size, self.neg_chunk_size or max(1, self.negatives)
         return size if size <= chunk else -(-size // chunk) * chunk
 

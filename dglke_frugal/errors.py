@@ -34,17 +34,17 @@ def unencodable(error: UnicodeEncodeError) -> InputError:
 
 
 _SHORT_OF = {
-    "memory": "this process can have no more memory; use a smaller --batch_size, --neg_sample_size or --hidden_dim, raise the "
-              "limit of the process (ulimit -v, or its control group), or use a machine with more",
-    "device memory": "the GPU has no more memory; use a smaller --batch_size, --neg_sample_size, --cache_size or --hidden_dim, "
-                     "or end what else runs there",
+    "memory": "this process can have no more memory; use a smaller --batch_size, --neg_sample_size or --hidden_dim, "
+              "raise the limit of the process (ulimit -v, or its control group), or use a machine with more",
+    "device memory": "the GPU has no more memory; use a smaller --batch_size, --neg_sample_size, --cache_size or "
+                     "--hidden_dim, or end what else runs there",
     "files": "this process can have no more open files; raise the limit (ulimit -n), or use fewer processes",
-    "threads": "the system gives this process no more threads; give fewer with --num_proc, --num_thread, --flush_threads or "
-               "--sampler_threads, or end other processes",
+    "threads": "the system gives this process no more threads; give fewer with --num_proc, --num_thread, "
+               "--flush_threads or --sampler_threads, or end other processes",
 }
 _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
-# What libraries say, which have no errors of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of shared
-# objects. An earlier entry goes before a later one.
+# What libraries say, which have no errors of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
+# shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
          "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory"}
 

@@ -50,6 +50,6 @@ class SavedTables:
         if checksum != expected:
             raise InputError(
                 f"{path} is not the file that was saved after step {self.step}: its checksum is {checksum:08x} instead "
-                f"of {expected:08x}, so it is damaged, changed, or of another step; copy the files of the run again, or "
+                f"of {expected:08x}, so it is damaged, changed, or of another step; copy the run's files again, or "
                 f'remove "{KEY}" from {path.parent / CONFIG_FILE} to take them as they are'
             )

@@ -55,7 +55,8 @@ def _cuda():
 def _why_not_compiled():
     """What a build without CUDA kernels lacks: nobody has recorded why it was built so."""
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    found = f"nvcc is there ({nvcc})" if nvcc else "which needs nvcc, and there is none on PATH or in /usr/local/cuda/bin"
+    missing = "which needs nvcc, and there is none on PATH or in /usr/local/cuda/bin"
+    found = f"nvcc is there ({nvcc})" if nvcc else missing
     return f"this build has no CUDA kernels; to have them, install it again with DGLKE_FRUGAL_CUDA=on: {found}"
 
 

@@ -12,8 +12,8 @@ from ..errors import DeviceLost, InputError, shortage, unencodable
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: InputError, and a shortage of memory, threads or open files, becomes one line on stderr and
-    exit code 2, Ctrl-C one and 130. A reader that has gone ends the command quietly.
+    """Wrap a command's main: InputError, and a shortage of memory, threads or open files, becomes one line on stderr
+    and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command quietly.
 
     Answers --version, too.
     """

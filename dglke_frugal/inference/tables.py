@@ -118,8 +118,8 @@ def is_reciprocal(folder: PathLike) -> bool:
 def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedTables] = None) -> np.ndarray:
     """A table (rows, dim) that np.save wrote: float32 is memory-mapped, float16 (--save_dtype) read as float32.
 
-    check_values: look for NaN and infinite numbers, and whether the file is the one that was saved, which reads it once.
-    saved: what is known of it, by default what a config.json beside it says.
+    check_values: look for NaN and infinite numbers, and whether the file is the one that was saved, which reads it
+    once. saved: what is known of it, by default what a config.json beside it says.
 
     Raises InputError: missing, damaged, of another type or shape, not the file that was saved, or with values that are
     no numbers.

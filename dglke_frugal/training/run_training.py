@@ -46,8 +46,8 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
 def _check_saves(config: TrainConfig, folder: Path) -> None:
     """Raise InputError if the result of more steps would come to stand beside tables that are saved already."""
     if config.run.no_save_emb and SavedTables.of(folder).step is not None:
-        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would stand; "
-                         "leave it out, or start a new run from its rows with --init_from")
+        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would "
+                         "stand; leave it out, or start a new run from its rows with --init_from")
 
 
 def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],

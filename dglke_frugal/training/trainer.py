@@ -24,9 +24,9 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
     trackers: make trackers besides those that the configuration names.
 
-    Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags that the native
-    trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
-    ended the run after a checkpoint was written.
+    Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags
+    that the native trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code
+    if a signal ended the run after a checkpoint was written.
     """
     with shortages_as_input_errors():
         if config.model.is_own:

@@ -395,7 +395,8 @@ class TrainingRun:
                 checksums.update(save_own_model(self.own_model, beside, self._stem))
             write_config(beside, self.config, self.graph, self._fingerprint, self.folder, SavedTables(step, checksums))
             if not self._keeps_checkpoints:
-                save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity, self._state())
+                save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                                 self._state())
             self._write_result(beside)
         if self._keeps_checkpoints:  # states of an earlier part, which kept none
             shutil.rmtree(self.folder / STATES, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""No more memory, threads or open files: a sentence and exit code 2, in commands, from Python and in several processes."""
+"""No more memory, threads or open files is a sentence: of commands, from Python, and in several processes."""
 import errno
 import os
 import threading
@@ -84,7 +84,7 @@ def after_three_steps(monkeypatch, error):
 
 @pytest.mark.parametrize("flags", [[], ["--optimizer", "adam"]], ids=["csrc", "torch"])
 @pytest.mark.parametrize("error", [MemoryError("std::bad_alloc"),
-                                   RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")])
+                                   RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")])
 def test_memory_that_runs_out_in_a_step(runs, monkeypatch, capsys, flags, error):  # noqa: F811
     """The checkpoint of an earlier step stays."""
     arguments, folder = runs.arguments("--max_step", 9, "--checkpoint_interval", 2, *flags)

@@ -1,5 +1,5 @@
-"""What a process does to files, counted from outside of what does it: at one of these operations the process is killed, or
-the disk is full from then on."""
+"""What a process does to files, counted from outside of what does it: at one of these operations the process is
+killed, or the disk is full from then on."""
 import builtins
 import errno
 import io
@@ -17,7 +17,7 @@ class Operations:
     """
 
     def __init__(self, how=None, at=0):
-        """how: "kill" before operation number `at`, the first being 1, or a "full" disk from then on; None only counts."""
+        """how: "kill" before operation number `at`, the first being 1, or a "full" disk from then on, or None."""
         self.log = []
         self._how, self._at = how, at
         for name in COUNTED:
@@ -47,7 +47,8 @@ class Operations:
             self("open")
         return self._os_open(path, flags, *arguments, **named)
 
-    def _open_file(self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+    def _open_file(self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True,
+                   opener=None):
         if not set(mode) & set("wax+"):
             return self._io_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         if not isinstance(file, int):

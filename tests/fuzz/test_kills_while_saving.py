@@ -1,4 +1,5 @@
-"""A run that is killed at any operation on a file, or meets a full disk there, is the old one or the new one, and goes on.
+"""A run that is killed at any operation on a file, or meets a full disk there, is the old one or the new one, and goes
+on.
 
 Each command runs in a fork (tests/forks.py) in which what it does to files is counted (fuzz/operations.py).
 """
@@ -34,11 +35,13 @@ finally:
         json.dump(operations.log, file)
 """
 GRAPH = ["--dataset", "g", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt"]
-FLAGS = ["--hidden_dim", "8", "--batch_size", "16", "--neg_sample_size", "4", "--seed", "3", "--lr", "0.1", "--log_interval", "4"]
+FLAGS = ["--hidden_dim", "8", "--batch_size", "16", "--neg_sample_size", "4", "--seed", "3", "--lr", "0.1",
+         "--log_interval", "4"]
 LAST_RENAMES = 12
 TABLES = ("entity", "relation", "projection")
 # What each run is given, and whether it is a finished one that is extended; the last ones validate, and keep the best.
-BEST = ["--model_name", "DistMult", "--valid", "--eval_interval", "4", "--checkpoint_interval", "6", "--early_stop_patience", "3"]
+BEST = ["--model_name", "DistMult", "--valid", "--eval_interval", "4", "--checkpoint_interval", "6",
+        "--early_stop_patience", "3"]
 RUNS = {"first": (["--model_name", "TransR"], False), "extended": (["--model_name", "TransR"], True),
         "first best": (BEST, False), "extended best": (BEST, True)}
 
@@ -89,8 +92,8 @@ class Case:
         """Exit code, output, operations."""
         log = self.folder / "log"
         code = COMMAND.format(tests=str(Path(__file__).parents[1]), arguments=arguments, how=how, at=at, log=str(log))
-        done = subprocess.run([self._interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=120)
+        done = subprocess.run([self._interpreter, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=120)
         return done.returncode, done.stdout, json.loads(log.read_text()) if done.returncode == 0 else None
 
     def strike(self, how, at):
@@ -150,8 +153,9 @@ class Case:
         """All arrays that a run leaves are those of the uninterrupted one, and nothing else is left."""
         assert not (run / COMPLETE).exists() and not (run / UNFINISHED).exists()
         assert self._view(run) == self._view(self.new)
-        arrays = [{path.relative_to(each): path.read_bytes() for path in each.rglob("*.npy")} for each in (run, self.new)]
-        assert arrays[0] == arrays[1]
+        arrays, expected = ({path.relative_to(each): path.read_bytes() for path in each.rglob("*.npy")}
+                            for each in (run, self.new))
+        assert arrays == expected
         assert last_state(run).step == last_state(self.new).step
 
 

@@ -186,8 +186,9 @@ def test_the_memory_of_ranking_is_counted():
     whole = evaluation_bytes(GraphSize(1000, 10, 5000, 300))
     some = evaluation_bytes(GraphSize(1000, 10, 5000, 300), neg_sample_size_eval=50)
     assert some == whole + 2 * 256 * 8 * 50 + 300 * 50 * 10 * 4
-    most = evaluation_bytes(GraphSize(10**6, 10, 5000, 300), neg_sample_size_eval=10**12)  # as many as there are entities
-    assert most == evaluation_bytes(GraphSize(10**6, 10, 5000, 300)) + 2 * 256 * 8 * 10**6 + (128 << 20)
+    large = GraphSize(10**6, 10, 5000, 300)
+    most = evaluation_bytes(large, neg_sample_size_eval=10**12)  # no more than there are entities
+    assert most == evaluation_bytes(large) + 2 * 256 * 8 * 10**6 + (128 << 20)
 
 
 def test_validation_is_counted_as_a_test_is():
@@ -207,8 +208,9 @@ def test_a_batch_is_no_larger_than_the_graph(flags):
     assert parts(10**9) == parts(8544 if flags.get("neg_sample_size") == "all" else 33 * 256)
 
 
-@pytest.mark.parametrize("batch, chunk, triples", [(1024, 256, 8544), (10**9, 256, 8544), (1000, 256, 8544),
-                                                   (100, 256, 8544), (10**9, 256, 100), (300, 256, 100), (8544, 256, 8544)])
+@pytest.mark.parametrize("batch, chunk, triples", [
+    (1024, 256, 8544), (10**9, 256, 8544), (1000, 256, 8544), (100, 256, 8544), (10**9, 256, 100), (300, 256, 100),
+    (8544, 256, 8544)])
 def test_batches_are_planned_as_the_sampler_makes_them(batch, chunk, triples):
     ids = np.arange(triples)
     sampler = Sampler(ids, ids, ids, triples, triples, SamplerConfig(batch, chunk, 0))
@@ -231,7 +233,8 @@ def test_the_disk_is_what_is_free_and_what_checkpoints_of_the_run_give_up(tmp_pa
     a file that goes meanwhile, as of a link that leads nowhere, counts nothing."""
     monkeypatch.setattr(available_memory.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     run = tmp_path / "ckpts" / "run"
-    for name in ("other/big.npy", "run/g_entity.npy", "run/optimizer/step-1/entity_state.npy", "run/checkpoints/step-1/entity.npy"):
+    for name in ("other/big.npy", "run/g_entity.npy", "run/optimizer/step-1/entity_state.npy",
+                 "run/checkpoints/step-1/entity.npy"):
         (tmp_path / "ckpts" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "ckpts" / name).write_bytes(bytes(50))
     (tmp_path / "ckpts" / "moved.npy").symlink_to("/nowhere/moved.npy")

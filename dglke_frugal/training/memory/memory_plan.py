@@ -140,8 +140,9 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
     """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
+    checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
-                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), folder and folder / CHECKPOINTS)}
+                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
     plan = MemoryPlan(_parts(config, graph), available, {})
     short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
     return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})

@@ -184,7 +184,8 @@ class FollowerRun(RankRun):
         self.tracker = Trackers([])
 
     def _make_tables(self) -> RowTables:
-        return attach_tables(self.config.limited_to(len(self.graph.train)), self.graph, self._hello["tables"], self.rank, self.device)
+        config = self.config.limited_to(len(self.graph.train))
+        return attach_tables(config, self.graph, self._hello["tables"], self.rank, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
