@@ -37,7 +37,7 @@ class EmbeddingBag(Embedding):
         An empty bag gives zeros; ids equal to padding_idx are left out. per_sample_weights: floating point numbers of
         ids' shape, with mode "sum" only; it gets a gradient as well.
         """
-        bags, dtype = self._bags(ids, offsets), self.handle.dtype
+        bags, dtype = self._bags(ids, offsets), self._handle.dtype
         if per_sample_weights is not None:
             self._check_weights(ids, per_sample_weights)
             values, ticket, _ = self._read(ids)
@@ -47,7 +47,7 @@ class EmbeddingBag(Embedding):
         if ticket is None:
             sums = bags.sums(values).to(dtype)
         else:
-            sums = ReadBags.apply(self.handle, values, bags, dtype, self._receive, ticket)
+            sums = ReadBags.apply(self._handle, values, bags, dtype, self._receive, ticket)
         if self.mode == "sum":
             return sums
         present = np.bincount(bags.of_id[self._counts(request)], minlength=len(bags))

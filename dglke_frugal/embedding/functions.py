@@ -20,7 +20,8 @@ class ReadRows(torch.autograd.Function):
         """handle: the module's parameter, for which a gradient is computed if it requires one. values: the embeddings,
         in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, order)."""
         _remember(ctx, ReadRows, handle, receive, ticket)
-        return values[0].resize_(shape).to(dtype)
+        rows = values[0].resize_(shape)
+        return rows if rows.dtype == dtype else rows.to(dtype)
 
     @staticmethod
     def backward(ctx, gradients):
@@ -59,14 +60,17 @@ def _remember(ctx, kind, handle, receive, ticket) -> None:
     ctx.save_for_backward(NOTHING)
 
 
-def _arrive(ctx, gradients) -> torch.Tensor:
-    """Backward has reached a lookup: its rows are updated. The gradient of the handle, which is always 0."""
+def _arrive(ctx, gradients) -> Optional[torch.Tensor]:
+    """Backward has reached a lookup: its rows are updated. The gradient of the handle is always 0; None adds nothing to
+    one that is there."""
     ctx.saved_tensors  # raises torch's error in a second backward of a graph that has been freed
     if torch.is_grad_enabled():
         raise RuntimeError("backward with create_graph=True has reached an Embedding, whose rows are updated at once and "
                            "have no second derivative; take the gradient of the rows that it returned instead")
     if _accumulates(ctx.next_functions[0][0]):
         ctx.kind.deliver(ctx, gradients)
+        if ctx.handle.grad is not None:
+            return None
     return torch.zeros_like(ctx.handle)
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, Hashable, Optional
+from typing import Any, Dict, Hashable, Optional
 
 import torch
 from torch.amp import GradScaler
 from torch.autograd import Variable
 
-_of_backward: "weakref.WeakValueDictionary[int, GradScaler]" = weakref.WeakValueDictionary()
+_of_backward: Dict[int, "weakref.ref[GradScaler]"] = {}  # by torch's number of the backward
 
 
 def scaler_of_backward() -> Optional[GradScaler]:
     """The scaler of the loss whose backward runs in this thread; None if there is no backward, or no scaler."""
-    return _of_backward.get(torch._C._current_graph_task_id())
+    scaler = _of_backward.get(torch._C._current_graph_task_id()) if _of_backward else None
+    return None if scaler is None else scaler()
 
 
 def unscaled(gradients: torch.Tensor, scaler: GradScaler, owner: Hashable) -> torch.Tensor:
@@ -49,7 +50,7 @@ def _note(scaled: Any, scaler: GradScaler) -> Any:
 def _note_backward(scaler: GradScaler, gradient: torch.Tensor) -> None:
     backward = torch._C._current_graph_task_id()
     if backward not in _of_backward:
-        _of_backward[backward] = scaler
+        _of_backward[backward] = weakref.ref(scaler)
         Variable._execution_engine.queue_callback(lambda: _of_backward.pop(backward, None))
 
 

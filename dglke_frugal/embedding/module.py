@@ -30,7 +30,7 @@ def one_thread_at_a_time(method: Method) -> Method:
     """Of those of a module that are decorated so, one runs at a time."""
     @functools.wraps(method)
     def alone(self, *args, **settings):
-        with self._table.alone():
+        with self._table.alone:
             return method(self, *args, **settings)
 
     return alone
@@ -167,13 +167,13 @@ class Embedding(nn.Module):
         scores: int64 of ids' shape, at least 0, for keys with policy="customized".
         """
         values, ticket, _ = self._read(ids, scores)
-        return self._rows(values, ticket, (*ids.shape, self.embedding_dim), self.handle.dtype)
+        return self._rows(values, ticket, (*ids.shape, self.embedding_dim), self._handle.dtype)
 
     def _rows(self, values: torch.Tensor, ticket: Optional[Ticket], shape: tuple, dtype: torch.dtype) -> torch.Tensor:
         """What a lookup gives: values (n, embedding_dim) in another shape and of another type."""
         if ticket is None:
             return values.resize_(shape).to(dtype)
-        return ReadRows.apply(self.handle, [values], shape, dtype, self._receive, ticket)
+        return ReadRows.apply(self._handle, [values], shape, dtype, self._receive, ticket)
 
     def learn(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
         """What rows.backward(gradient) does, for rows that forward has given as they are, without autograd's engine: on
@@ -303,6 +303,11 @@ class Embedding(nn.Module):
         self._table.close()
 
     @property
+    def _handle(self) -> nn.Parameter:
+        """The handle, for which nn.Module would search."""
+        return self._parameters["handle"]
+
+    @property
     def _keyed(self) -> KeyTable:
         if self._keys is None:
             raise ValueError("this table has no keys; make it with keys='int64'")
@@ -345,7 +350,7 @@ class Embedding(nn.Module):
 
     @property
     def _will_train(self) -> bool:
-        return torch.is_grad_enabled() and self.handle.requires_grad
+        return torch.is_grad_enabled() and self._handle.requires_grad
 
     @one_thread_at_a_time
     def _read(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None):
@@ -382,9 +387,11 @@ class Embedding(nn.Module):
     @one_thread_at_a_time
     def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
         """A lookup's gradient (m, dim) has arrived."""
-        if not self.handle.requires_grad:
+        if not self._handle.requires_grad:
             return  # as torch drops the gradient of a parameter that was frozen after forward
-        gradients = gradients.detach().to(self._table.torch_device)
+        gradients = gradients.detach()
+        if gradients.device != self._table.torch_device:
+            gradients = gradients.to(self._table.torch_device)
         if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or gradients.stride(0) < gradients.shape[-1]:
             gradients = gradients.to(torch.float32).contiguous()
         scaler = scaler_of_backward() or ticket.scaler
@@ -445,7 +452,7 @@ class Embedding(nn.Module):
                                "Embedding.attach in the other processes")
         super()._apply(fn, recurse)
         if self.handle.device != self._table.torch_device:
-            with self._table.alone():
+            with self._table.alone:
                 self._table.move(self.handle.device)
         return self
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from multiprocessing.reduction import ForkingPickler
-from typing import Callable, Deque, Dict, Iterator, NamedTuple, Optional
+from typing import Callable, ContextManager, Deque, Dict, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -61,6 +61,16 @@ def _leave_behind() -> None:
 os.register_at_fork(after_in_child=_leave_behind)
 
 
+class _Lost:
+    """In place of the lock of a table whose updates are in the process that this one was forked from."""
+
+    def __enter__(self):
+        raise RuntimeError(FORKED)
+
+    def __exit__(self, *error):
+        pass
+
+
 class Ticket:
     """A lookup that has been read, until its gradient arrives.
 
@@ -87,9 +97,10 @@ class Table:
     is. Anything in between, another lookup or a read of other rows, ends the step without an update; the gradient is
     then an update of its own when it arrives. Either way it changes what the rows are at that moment.
 
-    One thread at a time may use it, inside of `alone`.
+    One thread at a time may use it, inside of `with table.alone`.
 
     Attributes:
+        alone: a lock; raises RuntimeError in a forked process that lacks updates.
         rows: the host table, up to date after `drain`.
         rule: the optimizer.
     """
@@ -115,8 +126,7 @@ class Table:
                 self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim))
             except RuntimeError as error:
                 raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
-        self._lock = threading.RLock()
-        self._lost = False  # what the host table lacks is in a process that this one was forked from
+        self.alone: ContextManager = threading.RLock()
         self._executor: Optional[Executor] = None
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
@@ -135,14 +145,6 @@ class Table:
                              f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; use "
                              "fewer rows, a smaller embedding_dim or a machine with more memory")
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """No other thread uses the table meanwhile. Raises RuntimeError in a forked process that lacks updates."""
-        with self._lock:
-            if self._lost:
-                raise RuntimeError(FORKED)
-            yield
-
     def _work_on(self, device: object) -> None:
         on_cpu = device == torch.device("cpu")
         self._device, self._device_at_work, self._max_rows = device, None, 0
@@ -151,14 +153,14 @@ class Table:
 
     def __deepcopy__(self, memo: Dict) -> "Table":
         """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
-        with self.alone():
+        with self.alone:
             copy = memo[id(self)] = Table(*self._settings())
             copy._fill(self.rows.records)
         return copy
 
     def __getstate__(self) -> Dict:
         """Its settings, and all rows and their state in a tensor, which torch.save writes without a copy."""
-        with self.alone():
+        with self.alone:
             return {"settings": self._settings(), "records": torch.from_numpy(self.rows.records)}
 
     def __setstate__(self, state: Dict) -> None:
@@ -187,10 +189,11 @@ class Table:
 
     def leave_behind(self) -> None:
         """In a forked process: let go of all that another process's threads work on, without waiting for them."""
-        self._lock = threading.RLock()
+        self.alone = threading.RLock()
         kept = [request.leave_behind() for request in self._pending]
         if self._executor is not None and not isinstance(self._executor, TableExecutor):
-            self._lost = self._config.ranks > 1 or self._executor.dirty
+            if self._config.ranks > 1 or self._executor.dirty:
+                self.alone = _Lost()
             kept += [self._executor, self._device_at_work]
             self._executor = self._device_at_work = self._open = None
             self._announced = self._max_rows = 0

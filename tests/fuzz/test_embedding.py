@@ -69,8 +69,9 @@ class PlainKeys:
         return self.find(keys)
 
     def insert(self, key, score):
-        if None in self.places:
-            at = self.places.index(None)
+        taken = len(self.used)
+        if taken < len(self.places):  # the place behind as many as are taken, or the first one that is free
+            at = taken if self.places[taken] is None else self.places.index(None)
         else:
             old = [(place[1], place[2], at) for at, place in enumerate(self.places) if place[2] != self.time]
             if not old or min(old)[0] > score:

@@ -1,6 +1,7 @@
 """The memory plan against what runs really take, and what is said when it is too much."""
 
 import json
+import resource
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -326,3 +327,18 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
     assert available_memory.host_bytes() == 600_000_000 + 1_024_000
+
+
+def test_the_limits_of_the_process_count(monkeypatch):
+    """ulimit -v of 1 GB, of which 400 MB are taken, and ulimit -d of 900 MB, of which 100 MB are."""
+    files = {"/proc/meminfo": "MemAvailable: 9000000 kB",
+             "/proc/self/status": "VmSize: 400000 kB\nVmData: 100000 kB\nRssAnon: 1000 kB"}
+    limits = {resource.RLIMIT_AS: 1_024_000_000, resource.RLIMIT_DATA: 921_600_000}
+    monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
+    monkeypatch.setattr(available_memory.resource, "getrlimit", lambda limit: (limits[limit], limits[limit]))
+    assert available_memory.free_host_bytes() == 614_400_000
+    assert available_memory.host_bytes() == 614_400_000 + 1_024_000
+    limits[resource.RLIMIT_DATA] = 102_400_000  # nothing is left
+    assert available_memory.free_host_bytes() == 0
+    limits.update({limit: resource.RLIM_INFINITY for limit in limits})
+    assert available_memory.free_host_bytes() == 9_216_000_000
