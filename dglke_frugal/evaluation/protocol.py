@@ -53,8 +53,8 @@ class Protocol:
         told of that."""
         if self.sampling is None or self.sampling.count < entities:
             return self
-        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked against "
-            "all of them")
+        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked "
+            "against all of them")
         return replace(self, sampling=None)
 
     def __post_init__(self):
@@ -159,8 +159,8 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray, ...]:
-    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all of them
-    for 1."""
+    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all
+    of them for 1."""
     columns = tuple(np.asarray(column) for column in triples)
     if percent >= 1 or not len(columns[0]):
         return columns
