@@ -86,8 +86,8 @@ def best_rows(
 
 
 def most_overlapping(vectors: np.ndarray, rows, count: int, device: torch.device) -> Pairs:
-    """Pairs (query, row), in float64: all rows within rounding of the count-th largest a.b / (|a|^2 + |b|^2 - a.b), which
-    is 0 for two rows of zeros. All numbers are finite."""
+    """Pairs (query, row), in float64: all rows within rounding of the count-th largest a.b / (|a|^2 + |b|^2 - a.b),
+    which is 0 for two rows of zeros. All numbers are finite."""
     there = torch.from_numpy(np.asarray(vectors, np.float64)).to(device)
 
     def tiles():

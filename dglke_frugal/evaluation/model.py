@@ -7,6 +7,7 @@ vectors with the table. Formulas: DGL-KE, models/pytorch/score_fun.py, checked a
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
@@ -29,7 +30,16 @@ SIDES = (HEAD, TAIL)
 
 _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
 
-_lets_overflow_pass = np.errstate(over="ignore", invalid="ignore")  # NumPy's warnings: who takes the numbers refuses them
+
+def _lets_overflow_pass(method):
+    """Wrap a method whose numbers are refused by who takes them, so that NumPy need not warn of them."""
+
+    @functools.wraps(method)
+    def passing(*arguments, **options):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return method(*arguments, **options)
+
+    return passing
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +201,7 @@ class EmbeddingModel:
 
         Raises Diverged for a score that is NaN or infinite.
         """
-        if self.is_own:  # its keys are the scores that its function gave, and has been asked for
+        if self.is_own:  # its keys are scores that rankable_scores has let pass
             return keys.astype(np.float32)
         if self.operation == Operation.DOT:
             return check_scores(self.clamped(check_scores(keys, self.name)).astype(np.float32), self.name)

@@ -55,8 +55,8 @@ class Protocol:
         told of that."""
         if self.sampling is None or self.sampling.count < entities:
             return self
-        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked against "
-            "all of them")
+        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked "
+            "against all of them")
         return replace(self, sampling=None)
 
     def __post_init__(self):

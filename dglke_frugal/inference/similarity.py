@@ -28,8 +28,8 @@ def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure
     """Similarity (n,) float32 of the rows left[i] and right[i]; larger is more alike, distances count as negative.
 
     table: numpy, or a torch tensor, of which the rows needed are brought over.
-    cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b); the cosine of
-    a row of zeros is 0, and so is the ext_jaccard of two.
+    cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b); the cosine
+    of a row of zeros is 0, and so is the ext_jaccard of two.
 
     Raises Diverged for a similarity that is NaN or infinite.
     """

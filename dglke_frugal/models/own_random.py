@@ -1,8 +1,8 @@
 """The random numbers of a user's own model, as of torch.nn.Dropout: torch's, from generators that each step seeds.
 
 A step's numbers depend on the run's seed, the rank and the number of the step alone: not on what was drawn before, so
-that neither a validation nor a resumed run changes them. Rankings and answers, too, are the same each time. The caller's
-generators are as they were afterwards.
+that neither a validation nor a resumed run changes them. Rankings and answers, too, are the same each time. The
+caller's generators are as they were afterwards.
 """
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class TrainingRun:
                 self._stop(interrupt)
 
     def _check_tables(self) -> None:
-        """Raise Diverged if the last steps have left what is not finite. Once after a step, since it reads all tables."""
+        """Raise Diverged if steps have left what is not finite. Once after a step, since it reads all tables."""
         if self._checked_step != self.steps_done:
             self.ranker.check(self.tables, self.step.trained_arrays())
             self._checked_step = self.steps_done

@@ -61,7 +61,7 @@ def test_relations_and_projections(name, number):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_whose_scores_float32_cannot_hold(name):
-    """What is compared in float32 would be infinite, or infinite minus infinite, and no candidate better than another."""
+    """What is compared in float32 would be infinite, or infinite minus infinite: no candidate better than another."""
     model = random_model(name)
     large = EmbeddingModel(name, 3.0, model.hidden_dim, model.entity * np.float32(3e37), model.relation,
                            model.projection)

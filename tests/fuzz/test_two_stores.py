@@ -1,5 +1,5 @@
-"""Random configurations, each trained under two random settings of the store: equal bytes of all that a run learns, or the
-same refusal."""
+"""Random configurations, each trained under two random settings of the store: equal bytes of all that a run learns, or
+the same refusal."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,8 @@ def random_configuration(rng):
 
 def random_store(rng, caches):
     """Flags that must not change a bit, and OMP_NUM_THREADS. caches: whether the configuration may have a cache."""
-    flags, threads = ["--lookahead", rng.integers(1, 12), "--sampler_threads", rng.integers(0, 4)], str(rng.integers(1, 5))
+    flags = ["--lookahead", rng.integers(1, 12), "--sampler_threads", rng.integers(0, 4)]
+    threads = str(rng.integers(1, 5))
     if not caches:
         return flags, threads
     flags += ["--cache_policy", pick(rng, CACHE_POLICIES), "--flush", pick(rng, FLUSH_MODES)]

@@ -50,10 +50,10 @@ def test_scores_with_fewer_digits_than_keys(name, gamma):
             assert [ids.tolist() for ids, _ in answers] == by_all_scores(model, side, stays, relations, k)
     coarse = rounded(model, 0.5)
     for k in (1, 4, 50):
-        found = [
-            best_triples(model, stays[i : i + 1], relations[i : i + 1], np.arange(300), "all", k, coarse)[0].tails.tolist()
-            for i in range(len(stays))
-        ]
+        found = []
+        for stay, relation in zip(stays, relations):
+            question = np.array([stay]), np.array([relation]), np.arange(300)
+            found.append(best_triples(model, *question, "all", k, coarse)[0].tails.tolist())
         assert found == by_all_scores(model, "tail", stays, relations, k, coarse)
 
 

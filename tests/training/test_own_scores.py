@@ -1,4 +1,4 @@
-"""A user's own score function that gives what is no score: a sentence that says what it gave, in training and ranking."""
+"""A user's own score function that gives what is no score: a sentence that says what, in training and in ranking."""
 import re
 import sys
 

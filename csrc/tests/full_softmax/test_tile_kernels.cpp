@@ -33,7 +33,8 @@ TEST(FullSoftmax, LossesAreCrossEntropies) {
   double sum = 0.0;
   for (const float x : scores) sum += std::exp(x);
   for (const std::int64_t columns : {7, 16, 53})
-    for (const float bound : {0.0f, 20.0f}) EXPECT_NEAR(loss_of(scores, columns, bound), std::log(sum) - scores[0], 1e-5);
+    for (const float bound : {0.0f, 20.0f})
+      EXPECT_NEAR(loss_of(scores, columns, bound), std::log(sum) - scores[0], 1e-5);
 }
 
 // Of any entity, in the first tile or another one.

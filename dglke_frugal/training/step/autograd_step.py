@@ -65,7 +65,8 @@ class AutogradStep(HostStep):
         edges = _leaf(relations, batch.relation, config.relation_dim)
 
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
-        scores = [own_scores(self._model, head, edges, tail), self._negative_scores(batch, head, edges, tail, negatives)]
+        scores = [own_scores(self._model, head, edges, tail),
+                  self._negative_scores(batch, head, edges, tail, negatives)]
         slopes, losses = self._slopes(batch, *(each.detach() for each in scores))
         torch.autograd.backward(scores, slopes)
         if self._optimizer is not None:

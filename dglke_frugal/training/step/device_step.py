@@ -34,8 +34,8 @@ class DeviceStep(Step):
                  make_gradients: Optional[Callable] = None, stream: Tuple[int, ...] = (0, 0)):
         """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
-        instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a user's own
-        model, see models/own_random.py."""
+        instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a user's
+        own model, see models/own_random.py."""
         self._device, self._matmul = device, matmul
         self._stream = stream if is_own(config.model) else None
         self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them

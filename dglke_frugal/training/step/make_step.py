@@ -16,8 +16,8 @@ def make_step(config: StepConfig, threads: Optional[int] = None, device=None, *,
 
     For a user's own model (models.TorchModel) an AutogradStep, and with a `device` (a store.device.Device) a
     DeviceStep, whose products have the precision `matmul`, and with an `exchange` (a StepExchange) the one of a rank
-    that has some columns. `own_model`: the instance, if it is shared with who ranks it. `stream`: of the random numbers of
-    such a model, see models/own_random.py.
+    that has some columns. `own_model`: the instance, if it is shared with who ranks it. `stream`: of the random
+    numbers of such a model, see models/own_random.py.
     Raises ValueError if the dimensions do not fit the model, or for less than one thread.
     """
     if device is not None:
