@@ -319,7 +319,7 @@ def pykeen(results: Results) -> str:
         theirs, own, shared = (found.get(leg) for leg in ("pykeen", "own", "shared"))
         rows.append([name, *(significant(rate and round(rate), 3) for rate in (theirs, own)), over(own, theirs),
                      significant(shared and round(shared), 3), over(shared, theirs)])
-    return table([f"model, on {results.machine('pykeen-cpu')}", "PyKEEN, triples/s", "own negatives", "ratio",
+    return table([f"model, on {_threads(results, 'pykeen-cpu')}", "PyKEEN, triples/s", "own negatives", "ratio",
                   "shared negatives (default)", "ratio"], rows)
 
 
@@ -330,10 +330,15 @@ def pykeen_sentence(results: Results) -> str:
     if not models:
         return "Beside PyKEEN: not measured.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
-    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on FB15k ({results.machine('pykeen-cpu')}, "
-            f"{len(models)} models) training is {own} times as fast if each triple has negatives of its own on both\n"
-            f"sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives that a chunk of triples "
-            "shares ([how to compare](docs/from-pykeen.md)).\n")
+    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_threads(results, 'pykeen-cpu')} (FB15k, "
+            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on both sides, "
+            f"as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk of triples shares: "
+            "[for users of PyKEEN](docs/from-pykeen.md).\n")
+
+
+def _threads(results: Results, file: str) -> str:
+    """The processor of a result that used fewer threads than it has cores."""
+    return f"{results(file, 'threads')} thread of {results.machine(file).split(' of ')[-1]}"
 
 
 TABLES: Dict[str, Callable[[Results], str]] = {
@@ -389,7 +394,7 @@ def chart(results: Results) -> str:
         parts.append(f'<text x="10" y="{y + 25}">{results.machine(file)}</text>')
         for name, rate, top in (("ours", ours, y), ("theirs", theirs, y + 20)):
             if rate:
-                shown = f"{millions(rate)} M" if rate >= 1e5 else f"{significant(rate / 1e3, 3)} k"
+                shown = f"{millions(rate)} M" if rate >= 1e6 else f"{significant(rate / 1e3, 3)} k"
                 parts.append(f'<rect class="{name}" x="{LEFT}" y="{top}" width="{x(rate) - LEFT:.0f}" height="17"/>'
                              f'<text x="{x(rate) + 6:.0f}" y="{top + 13}">{shown}</text>')
             else:
