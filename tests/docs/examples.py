@@ -103,9 +103,11 @@ def training_arguments(command: str) -> Optional[List[str]]:
 
 
 class Page:
-    """Runs the blocks of a page in a folder."""
+    """Runs the blocks of a page in a folder, which has the folders of a checkout that pages name."""
 
     def __init__(self, path: Path, folder: Path):
+        for name in ("datasets", "examples", "recipes"):
+            (folder / name).symlink_to(ROOT / name)
         self._blocks, self._folder, self._names = list(blocks(path.read_text(encoding="utf-8"))), folder, {}
 
     def run(self) -> Iterator[tuple]:
