@@ -214,6 +214,19 @@ def flushing(results: Results) -> str:
     return table(["workers", "machine", "way", "P2F, steps/s of all", "`--flush sync`", "ratio"], rows)
 
 
+def flushing_sentence(results: Results) -> str:
+    """The same in a sentence."""
+    of_cpu = [[results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync")] for count in "234"]
+    ratios = [p2f / sync for p2f, sync in of_cpu if p2f and sync]
+    gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
+                best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
+    if not ratios:
+        return "Measured against a flush in each step (`--flush sync`): nothing yet.\n"
+    return (f"Measured against a flush in each step (`--flush sync`): flush threads of two to four processes on "
+            f"{results.machine('ranks-cpu')} make {min(ratios):.2f} to {max(ratios):.2f}\ntimes as many steps, stores from two "
+            f"GPUs by rows {gpus.rstrip('x')} times as many.\n")
+
+
 def workers_cpu(results: Results) -> str:
     """Several processes on the CPU beside DGL-KE's."""
     rows = []
@@ -343,8 +356,8 @@ def _threads(results: Results, file: str) -> str:
 
 TABLES: Dict[str, Callable[[Results], str]] = {
     made.__name__: made for made in (
-        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, workers_cpu, large_graph, softmax,
-        embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
+        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, flushing_sentence, workers_cpu,
+        large_graph, softmax, embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
 }
 
 
