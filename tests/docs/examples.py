@@ -2,7 +2,7 @@
 
 A fence says what a block is: `console` has commands behind `$ ` and their output below them; `python` is run in one
 interpreter for the page, and a `text` block right behind it is what it prints; `text`, `yaml` and `json` elsewhere are
-not run. In an output `...` stands for anything. A comment before a block takes part:
+not run. In an output `...` stands for any text, as a line for any lines. A comment before a block takes part:
 
     <!-- not run: needs a GPU -->      the block is not run; its flags are checked all the same
     <!-- before: COMMAND -->           a command that the page does not show
@@ -75,12 +75,14 @@ def commands(text: str) -> List[Command]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Whether an output is what a page shows; `...` stands for anything."""
-    def tidy(text: str) -> str:
-        return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    """Whether an output is what a page shows; `...` is any text of a line, and as a line any number of lines."""
+    def tidy(text: str) -> List[str]:
+        return [line.rstrip() for line in text.strip("\n").splitlines()]
 
-    pattern = ".*?".join(map(re.escape, tidy(expected).split("...")))
-    return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
+    def pattern(line: str) -> str:
+        return r"(?:[^\n]*\n)*" if line == "..." else r"[^\n]*".join(map(re.escape, line.split("..."))) + r"\n"
+
+    return re.fullmatch("".join(map(pattern, tidy(expected))), "".join(f"{line}\n" for line in tidy(printed))) is not None
 
 
 def environment() -> dict:
