@@ -1,4 +1,7 @@
-"""What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree."""
+"""What a training run is told, as frozen data. Field names are DGL-KE's flag names, so flags, files and code agree.
+
+Each field declares its flag by `option`: see option.py.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
-from .models import built_in_model, is_own
-from .score_rule import compares_two_formulas
+from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size
+from .models import built_in_model, code_checksum, is_own
+from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
+from .score_rule import SCORE_RULES, compares_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
@@ -30,24 +35,92 @@ OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
 LABELS = ("1vsall", "kvsall")
 SUBSAMPLINGS = ("none", "base", "uniq")
-ALL = "all"  # entities, instead of a number of negatives
-AUTO = "auto"
+TRACKERS = ("tensorboard", "wandb")
+REPORTS = ("live", "end")
 # Where auto has nothing to go by: ranks by rows that do not meet, a GPU whose memory is not known, and the CPU.
 DEFAULT_CACHE_RATIO = 0.05
 
 
+# ---- conditions of options
+
+
+def _on_gpu(config: TrainConfig) -> bool:
+    return config.device.gpu[0] >= 0
+
+
+def _ranks_by_rows(config: TrainConfig) -> bool:
+    return config.device.ranks > 1 and config.device.parallel != "dims"
+
+
+def _shares_rows(config: TrainConfig) -> bool:
+    """Whether rows go through cache and engine."""
+    return config.uses_engine or config.device.ranks > 1
+
+
+def _gamma_matters(config: TrainConfig) -> bool:
+    model = config.model
+    described = built_in_model(model.model_name)
+    starts_by_gamma = model.init == "uniform" and model.init_scale is None
+    return starts_by_gamma or described is None or described.similarity != "dot"
+
+
+def _model(config: TrainConfig, name: str) -> str:
+    """The name of the model, and of a user's own what its code is known by."""
+    code = code_checksum(name)
+    return name if code is None else f"{name} (code {code})"
+
+
+def _processor(config: TrainConfig, gpu: Sequence[int]) -> Optional[str]:
+    """What of --gpu changes numbers: how many processes train, and whether a GPU computes what is not to the bit what
+    the CPU computes (docs/exactness.md)."""
+    if len(gpu) > 1 and config.device.num_proc <= len(gpu):
+        return f"{len(gpu)} GPUs"
+    model = built_in_model(config.model.model_name)
+    same_bits = (model is not None and not config.model.is_own and not model.matrices and not config.batch.against_all
+                 and config.loss.optimizer == "row_adagrad")
+    return None if same_bits else "a GPU" if gpu[0] >= 0 else "the CPU"
+
+
+_BY_VALIDATIONS = only("with --lr_patience or --early_stop_patience",
+                       lambda config: config.run.lr_patience or config.run.early_stop_patience)
+_RANKING = When("it is of rankings, and neither --valid nor --test is given",
+                lambda config: config.evaluation.valid or config.evaluation.test)
+_RANKING_SAMPLES = When(
+    "it is of sampled candidates, and --valid or --test ranks against all entities or is not given",
+    lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
+_GPU = When("it is of GPUs, and this run is on the CPU", _on_gpu)
+_PROCESSES = When("it is of several processes, and this run has one", lambda config: config.device.ranks > 1)
+_PROCESSES_BY_ROWS = When("it is of several processes that train by rows, and this run has none", _ranks_by_rows)
+_GPUS = When("it is of several GPUs, and this run has none or one",
+             lambda config: config.device.ranks > 1 and _on_gpu(config))
+_CACHE = When("rows are updated where they lie, and nothing is cached or flushed", _shares_rows)
+_PENALTY = When("--regularization_coef is 0", lambda config: config.loss.regularization_coef > 0)
+_SCHEDULE = When("neither --lr_patience nor --lr_decay_at is given",
+                 lambda config: bool(config.run.lr_patience or config.run.lr_decay_at))
+_SOFTMAX = "softmax over all entities (--loss_genre Softmax --neg_sample_size all)"
+
+
+@options("graph")
 @dataclass(frozen=True)
 class GraphConfig:
-    """Which triples to train on."""
+    """Which triples to train on. Which triples they are is compared by their checksum (data/fingerprint.py)."""
 
-    data_path: str = "data"
-    dataset: str = "FB15k"
-    format: str = "built_in"
-    data_files: Optional[Sequence[str]] = None
-    delimiter: str = "\t"
-    has_edge_importance: bool = False
+    data_path: str = option("data", "folder of the data sets; built-in ones are downloaded into it", changes=NEVER,
+                            metavar="DIR", of_dglke=True)
+    dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
+                          of_dglke=True, level="first")
+    format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
+                         changes=ALWAYS, metavar="FORMAT", of_dglke=True)
+    data_files: Optional[Sequence[str]] = option(
+        None, "udd: entity_map relation_map train [valid] [test]; raw_udd: train [valid] [test]", changes=NEVER,
+        many=True, metavar="FILE", of_dglke=True)
+    delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
+                            metavar="TEXT", of_dglke=True)
+    has_edge_importance: bool = option(False, "the files have a fourth column, the weight of the edge", changes=ALWAYS,
+                                       of_dglke=True)
 
 
+@options("model")
 @dataclass(frozen=True)
 class ModelConfig:
     """Which score function, and how large its embeddings are. score_rule: see score_rule.py.
@@ -57,16 +130,28 @@ class ModelConfig:
     row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/half_rows.md).
     """
 
-    model_name: str = "TransE"
-    hidden_dim: int = 400
-    gamma: float = 12.0
-    double_ent: bool = False
-    double_rel: bool = False
-    score_rule: str = "textbook"
-    reciprocal: bool = False
-    init: str = "uniform"
-    init_scale: Optional[float] = None
-    row_dtype: str = "fp32"
+    model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",
+                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True, level="first")
+    hidden_dim: int = option(400, "size of an embedding in real numbers", changes=ALWAYS, metavar="N", of_dglke=True,
+                             level="first")
+    gamma: float = option(
+        12.0, "margin of distance models, and scale of the start values", changes=ALWAYS,
+        used=When("scores that are products have no margin, and start values are those of --init", _gamma_matters),
+        short="-g", metavar="G", of_dglke=True, level="first")
+    double_ent: bool = option(False, "entities of twice the hidden size (RotatE, SimplE)", changes=ALWAYS, short="-de",
+                              of_dglke=True)
+    double_rel: bool = option(False, "relations of twice the hidden size (SimplE)", changes=ALWAYS, short="-dr",
+                              of_dglke=True)
+    score_rule: str = option("textbook", "RESCAL, TransR: score corrupted tails as true triples, or as DGL-KE does",
+                             changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare")
+    reciprocal: bool = option(False, "give each relation an inverse, and rank heads as tails of the inverse",
+                              changes=ALWAYS)
+    init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, or xavier times S",
+                       changes=ALWAYS, choices=INITS)
+    init_scale: Optional[float] = option(None, "S of --init", changes=ALWAYS, type=float, metavar="S",
+                                         default_words="(gamma + 2) / hidden_dim, 0.001, 1")
+    row_dtype: str = option("fp32", "type of entity rows in memory and caches; halves are rounded at random",
+                            changes=ALWAYS, choices=ROW_DTYPES, level="rare")
 
     @property
     def in_halves(self) -> bool:
@@ -83,6 +168,7 @@ class ModelConfig:
         return 2 * relations if self.reciprocal else relations
 
 
+@options("loss and optimizer")
 @dataclass(frozen=True)
 class LossConfig:
     """What is minimised, and by which steps. Fields from regularizer on: of a softmax over all entities
@@ -91,24 +177,45 @@ class LossConfig:
     subsampling: by what a triple's losses are weighed (training/batches/subsampling.py).
     """
 
-    loss_genre: str = "Logsigmoid"
-    margin: float = 1.0
-    pairwise: bool = False
-    neg_adversarial_sampling: bool = False
-    adversarial_temperature: float = 1.0
-    regularization_coef: float = 2e-6
-    regularization_norm: int = 3
-    lr: float = 0.01
-    subsampling: str = "none"
-    optimizer: str = "row_adagrad"
-    regularizer: str = "lp"
-    entity_dropout: float = 0.0
-    relation_dropout: float = 0.0
-    labels: str = "1vsall"
-    label_smoothing: float = 0.0
-    relation_prediction: float = 0.0
+    loss_genre: str = option("Logsigmoid", "loss of a score", changes=ALWAYS, choices=LOSSES, of_dglke=True)
+    margin: float = option(1.0, "margin of the Hinge loss", changes=ALWAYS, short="-m", metavar="M", of_dglke=True,
+                           used=When("it is of --loss_genre Hinge", lambda config: config.loss.loss_genre == "Hinge"))
+    pairwise: bool = option(False, "compare each negative with its positive (Logistic, Hinge)", changes=ALWAYS,
+                            short="-pw", of_dglke=True)
+    neg_adversarial_sampling: bool = option(False, "weigh negatives by the softmax of their scores", changes=ALWAYS,
+                                            short="-adv", of_dglke=True, level="first")
+    adversarial_temperature: float = option(
+        1.0, "temperature of the softmax of -adv", changes=ALWAYS, short="-a", metavar="T", of_dglke=True,
+        used=When("-adv is not given", lambda config: config.loss.neg_adversarial_sampling))
+    regularization_coef: float = option(
+        2e-6, "coefficient of the regularization", changes=ALWAYS, short="-rc", metavar="C", of_dglke=True,
+        used=When("--regularization_norm is 0", lambda config: config.loss.regularization_norm > 0))
+    regularization_norm: int = option(
+        3, "norm of the regularization", changes=ALWAYS, short="-rn", metavar="P", of_dglke=True,
+        used=When("--regularization_coef is 0, or --regularizer n3 has its own norm",  # which 0 leaves out, too
+                  lambda config: _PENALTY.holds(config) and (config.loss.regularizer == "lp"
+                                                             or config.loss.regularization_norm == 0)))
+    lr: float = option(0.01, "learning rate of the --optimizer", changes=ALWAYS, metavar="RATE", of_dglke=True,
+                       level="first")
+    subsampling: str = option("none", "weigh losses so that frequent queries count less", changes=ALWAYS,
+                              choices=SUBSAMPLINGS)
+    optimizer: str = option("row_adagrad", "row_adagrad: one number of state per row; adagrad: one per element",
+                            changes=ALWAYS, choices=OPTIMIZERS)
+    regularizer: str = option("lp", "lp: sum of |x|^p; n3: sum of |z|^3 of complex numbers", changes=ALWAYS,
+                              choices=REGULARIZERS, used=_PENALTY, group=_SOFTMAX)
+    entity_dropout: float = option(0.0, "share of the numbers of entity rows that a step leaves out", changes=ALWAYS,
+                                   metavar="RATE", group=_SOFTMAX)
+    relation_dropout: float = option(0.0, "share of the numbers of relation rows that a step leaves out",
+                                     changes=ALWAYS, metavar="RATE", group=_SOFTMAX)
+    labels: str = option("1vsall", "1vsall: a query for each triple; kvsall: one for all answers of a query",
+                         changes=ALWAYS, choices=LABELS, group=_SOFTMAX)
+    label_smoothing: float = option(0.0, "kvsall: share of a label that all entities get alike", changes=ALWAYS,
+                                    metavar="SHARE", group=_SOFTMAX)
+    relation_prediction: float = option(0.0, "weight of a further loss, the softmax over all relations",
+                                        changes=ALWAYS, metavar="WEIGHT", group=_SOFTMAX)
 
 
+@options("batches")
 @dataclass(frozen=True)
 class BatchConfig:
     """Positives and negatives of a step.
@@ -117,11 +224,17 @@ class BatchConfig:
         negatives are drawn again that are training triples with a positive of their chunk.
     """
 
-    batch_size: int = 1024
-    neg_sample_size: Union[int, str] = 256  # or ALL
-    neg_chunk_size: Optional[int] = None
-    exclude_positive: bool = False
-    neg_deg_sample: bool = False
+    batch_size: int = option(1024, "positive triples of a step", changes=ALWAYS, metavar="N", of_dglke=True,
+                             level="first")
+    neg_sample_size: Union[int, str] = option(  # or ALL
+        256, "negatives that a chunk of positives shares, or all entities for Softmax", changes=ALWAYS,
+        type=sample_size, metavar="NUMBER|all", of_dglke=True, level="first")
+    neg_chunk_size: Optional[int] = option(None, "positives that share negatives", changes=ALWAYS, type=int,
+                                           metavar="N", default_words="as many as --neg_sample_size")
+    exclude_positive: bool = option(False, "draw negatives again that make a training triple with their chunk",
+                                    changes=ALWAYS)
+    neg_deg_sample: bool = option(False, "the chunk's own entities serve as negatives too", changes=ALWAYS,
+                                  of_dglke=True)
 
     @property
     def against_all(self) -> bool:
@@ -156,40 +269,72 @@ class BatchConfig:
         return max(self.positives, self.positives // self.chunk * self.negatives)
 
 
+@options("evaluation")
 @dataclass(frozen=True)
 class EvaluationConfig:
     """When and against which candidates the model is ranked."""
 
-    valid: bool = False
-    test: bool = False
-    eval_interval: int = 10000
-    eval_percent: float = 1.0
-    batch_size_eval: int = 8
-    neg_sample_size_eval: int = -1
-    neg_deg_sample_eval: bool = False
-    no_eval_filter: bool = False
+    valid: bool = option(False, "rank the validation set every --eval_interval steps", changes=NEVER, of_dglke=True)
+    test: bool = option(False, "rank the test set at the end", changes=NEVER, of_dglke=True, level="first")
+    eval_interval: int = option(
+        10000, "steps between validations", changes=_BY_VALIDATIONS, metavar="STEPS", of_dglke=True,
+        used=When("--valid is not given", lambda config: config.evaluation.valid))
+    eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_BY_VALIDATIONS, used=_RANKING,
+                                 metavar="SHARE", of_dglke=True)
+    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS, used=_RANKING_SAMPLES,
+                                  metavar="N", of_dglke=True)
+    neg_sample_size_eval: int = option(-1, "candidates per triple, -1 for all", changes=_BY_VALIDATIONS, used=_RANKING,
+                                       metavar="N", of_dglke=True)
+    neg_deg_sample_eval: bool = option(False, "draw those candidates by degree", changes=_BY_VALIDATIONS,
+                                       used=_RANKING_SAMPLES, of_dglke=True)
+    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS, used=_RANKING,
+                                  of_dglke=True)
 
 
+@options("devices")
 @dataclass(frozen=True)
 class DeviceConfig:
     """What the run computes on.
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs:
-        whether a step becomes one launch there.
+        whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
+        rel_part, else at random. parallel: what ranks share out, see training/parallel.py. peer: whether devices may
+        reach each other's memory.
     """
 
-    gpu: Sequence[int] = (-1,)
-    matmul: str = AUTO
-    cuda_graphs: bool = True
-    num_proc: int = 1
-    num_thread: int = 1
-    mix_cpu_gpu: bool = False
-    rel_part: bool = False
-    partition: Optional[str] = None  # how edges are divided over ranks; None: by relation with rel_part, else at random
-    parallel: str = "auto"  # what ranks share out: see training/parallel.py
-    peer: str = "auto"  # whether devices may reach each other's memory
-    async_update: bool = False
-    force_sync_interval: int = -1
+    gpu: Sequence[int] = option(
+        (-1,), "GPU numbers, with a process for each; -1 is the CPU",
+        changes=Change("as many processes train; for some models the CPU or a GPU", _processor), type=int, many=True,
+        metavar="N", default_words="-1", of_dglke=True, level="first")
+    matmul: str = option(
+        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32, bf16: rounded",
+        changes=only("on a GPU", lambda config: config.device.matmul != "fp32"), used=_GPU,
+        choices=MATMULS, dglke_loop=("fp32",))
+    cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,
+                               level="rare")
+    num_proc: int = option(1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
+                           default_words="one per GPU", of_dglke=True)
+    num_thread: int = option(1, "CPU threads of a process when there are several", changes=NEVER, metavar="N",
+                             used=When("one process takes all cores, or OMP_NUM_THREADS", _PROCESSES.holds),
+                             of_dglke=True)
+    mix_cpu_gpu: bool = option(
+        False, "accepted, no effect: rows that do not fit the GPU are on the host in any case", changes=NEVER,
+        used=When("rows that do not fit the GPU are on the host in any case", lambda config: False), of_dglke=True,
+        level="rare")
+    rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_PROCESSES_BY_ROWS,
+                            of_dglke=True)
+    partition: Optional[str] = option(None, "how edges are divided over processes", changes=ALWAYS,
+                                      used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random")
+    parallel: str = option(AUTO, "what GPUs share out: rows, each with its own batches, or columns (dims)",
+                           changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
+    peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
+                       used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
+    async_update: bool = option(
+        False, "accepted, no effect: rows are flushed in the background in any case", changes=NEVER,
+        used=When("rows are flushed in the background in any case", lambda config: False), of_dglke=True, level="rare")
+    force_sync_interval: int = option(
+        -1, "accepted, no effect: processes synchronise in each step", changes=NEVER, metavar="STEPS",
+        used=When("processes synchronise in each step", lambda config: False), of_dglke=True, level="rare")
 
     @property
     def ranks(self) -> int:
@@ -206,32 +351,55 @@ class DeviceConfig:
         return self.partition or ("relation" if self.rel_part else "random")
 
 
+@options("run")
 @dataclass(frozen=True)
 class RunConfig:
     """How long the run is, what it says and what it leaves behind.
 
     lr_patience, lr_decay_at, lr_factor: after so many validations without a better MRR, and after these steps, the
-        learning rate is multiplied by this.
-    save_dtype: what the file of the saved entities holds.
+        learning rate is multiplied by this. save_dtype: what the file of the saved entities holds. init_from: folder of
+        a run whose rows are taken by name.
     """
 
-    save_path: str = "ckpts"
-    no_save_emb: bool = False
-    save_dtype: str = "fp32"
-    max_step: int = 80000
-    log_interval: int = 1000
-    seed: Optional[int] = None
-    deterministic: bool = True
-    checkpoint_interval: int = 0
-    early_stop_patience: int = 0
-    lr_patience: int = 0
-    lr_decay_at: Sequence[int] = ()
-    lr_factor: float = 0.5
-    trackers: Sequence[str] = ()
-    report: Optional[str] = None
-    init_from: Optional[str] = None  # folder of a run whose rows are taken by name
+    save_path: str = option("ckpts", "folder that gets a folder per run", changes=NEVER, metavar="DIR", of_dglke=True,
+                            new_runs_only=True)
+    no_save_emb: bool = option(False, "do not save the embeddings", changes=NEVER, of_dglke=True)
+    save_dtype: str = option(
+        "fp32", "type of the saved entities: fp16 takes half of the disk, and rounds them", changes=NEVER,
+        used=When("--no_save_emb saves none", lambda config: not config.run.no_save_emb), choices=ROW_DTYPES,
+        level="rare")
+    max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True,
+                           level="first")
+    log_interval: int = option(1000, "steps between log lines", changes=NEVER, short="-log", metavar="STEPS",
+                               of_dglke=True)
+    seed: Optional[int] = option(None, "seed of everything random, 0 to 2**32-1", changes=ALWAYS, type=int,
+                                 metavar="N", default_words="a new one", dglke_loop=None)
+    deterministic: bool = option(
+        True, "accepted, no effect: the same flags and seed give the same bytes in any case", changes=NEVER,
+        used=When("the same flags and seed give the same bytes in any case", lambda config: False), dglke_loop=None,
+        level="rare")
+    checkpoint_interval: int = option(0, "write a checkpoint every so many steps, and at the end", changes=NEVER,
+                                      metavar="STEPS", default_words="when interrupted")
+    early_stop_patience: int = option(
+        0, "stop after N validations without a better MRR, and keep the best tables",
+        changes=only("yes", lambda config: config.run.early_stop_patience), metavar="N", default_words="never")
+    lr_patience: int = option(
+        0, "multiply --lr by --lr_factor after N validations without a better MRR",
+        changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
+    lr_decay_at: Sequence[int] = option(
+        (), "multiply --lr by --lr_factor after each of these steps",
+        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP")
+    lr_factor: float = option(0.5, "factor of --lr_patience and --lr_decay_at", changes=ALWAYS, used=_SCHEDULE,
+                              metavar="F")
+    trackers: Sequence[str] = option((), "where metrics go besides metrics.jsonl in the run's folder", changes=NEVER,
+                                     choices=TRACKERS, many=True)
+    report: Optional[str] = option(None, "write report.html into the run's folder, while it trains or at its end",
+                                   changes=NEVER, choices=REPORTS)
+    init_from: Optional[str] = option(None, "start with the rows of this run for names that both have",
+                                      changes=ALWAYS, metavar="RUN_DIR")
 
 
+@options("store (never changes a bit of the result)")
 @dataclass(frozen=True)
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
@@ -250,16 +418,34 @@ class StoreConfig:
     flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
     """
 
-    cache_ratio: Union[float, str] = AUTO
-    cache_size: Optional[int] = None
-    cache_policy: str = "static"
-    lookahead: int = 10
-    sampler_threads: int = 0
-    flush: Optional[str] = None
-    flush_threads: Optional[int] = None
-    host_read: str = "auto"
-    host_write: str = "auto"
-    bus_rows: str = AUTO
+    cache_ratio: Union[float, str] = option(
+        AUTO, "share of the entity rows that a device caches; auto: as many as fit", changes=NEVER, type=cache_share,
+        used=When(f"{_CACHE.words}, or --cache_size goes before it",
+                  lambda config: _shares_rows(config) and config.store.cache_size is None),
+        metavar="auto|SHARE", dglke_loop=None)
+    cache_size: Optional[int] = option(None, "the same in bytes, for instance 8GiB", changes=NEVER, used=_CACHE,
+                                       type=byte_count, metavar="BYTES", dglke_loop=None)
+    cache_policy: str = option("static", "which rows are cached", changes=NEVER, used=_CACHE, choices=CACHE_POLICIES,
+                               dglke_loop=None, level="rare")
+    lookahead: int = option(10, "steps sampled ahead", changes=NEVER, metavar="STEPS", dglke_loop=None, level="rare")
+    sampler_threads: int = option(0, "threads of each process that sample", changes=NEVER, metavar="N",
+                                  default_words="by its cores", dglke_loop=None, level="rare")
+    flush: Optional[str] = option(
+        None, "p2f: in the background, by next use; sync: each step; none: rows are updated in place", changes=NEVER,
+        choices=FLUSH_MODES, dglke_loop=None, level="rare")
+    flush_threads: Optional[int] = option(
+        None, "threads that flush", changes=NEVER, type=int, metavar="N", default_words="by processes and cores",
+        used=When("this run has no flush threads", lambda config: _shares_rows(config) and config.flush_mode == "p2f"),
+        dglke_loop=None, level="rare")
+    host_read: str = option(
+        "auto", "how a GPU reads rows that it does not cache: in place (uva) or by copies", changes=NEVER,
+        used=_GPU, choices=HOST_READS, dglke_loop=None, level="rare")
+    host_write: str = option(
+        "auto", "who stores new values of such rows: the step (direct) or flush threads (staged)", changes=NEVER,
+        used=_CACHE, choices=HOST_WRITES, dglke_loop=None, level="rare")
+    bus_rows: str = option(
+        AUTO, "what GPUs by columns move: own columns of every row, or every n-th row whole", changes=NEVER,
+        used=_GPUS, choices=BUS_ROWS, dglke_loop=None, level="rare")
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
@@ -360,6 +546,37 @@ class TrainConfig:
         for part in dataclasses.fields(self):
             flags.update(dataclasses.asdict(getattr(self, part.name)))
         return flags
+
+
+OPTIONS: Mapping[str, Option] = {
+    each.name: each for part in dataclasses.fields(TrainConfig) for each in part.default.options}
+
+
+def numbers_flags(config: TrainConfig) -> dict[str, Any]:
+    """What the numbers of a run depend on besides its data: name of each flag that they depend on -> value, as JSON.
+
+    Of --gpu and --num_proc the value says how many processes train, and on what. Options that are auto count as such
+    until they are resolved.
+    """
+    values = config.to_flags()
+    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items() if each.used.holds(config)}
+    return {name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items() if value is not None}
+
+
+def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
+    """A line for each flag that has no effect in this run: of those that were `given`, or do not have their default.
+
+    resumed: whether the run goes on in its folder.
+    """
+    values, given = config.to_flags(), set(given)
+    lines = []
+    for name, each in OPTIONS.items():
+        if resumed and each.new_runs_only and name in given:
+            lines.append(f"--{name} has no effect in this run: a run that is resumed stays what and where it is")
+        elif not each.used.holds(config) and (name in given or values[name] != each.default):
+            lines.append(f"--{name} has no effect in this run: {each.used.words}")
+    return lines
 
 
 def state_floats(optimizer: str, dim: int) -> int:
@@ -514,7 +731,8 @@ def _check_patience(config: TrainConfig) -> None:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
     for flag in ("lr_patience", "lr_decay_at"):
         if getattr(run, flag) and config.device.ranks > 1:
-            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or the others")
+            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc and "
+                             "all but one --gpu")
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
         given = shown(" ".join(map(str, run.lr_decay_at)))
         raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")

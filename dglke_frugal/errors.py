@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 
@@ -13,9 +14,9 @@ class InputError(Exception):
 
 
 def shown(value: object) -> str:
-    """A value that somebody gave, for a sentence: not longer than a line can be read."""
+    """A value that somebody gave, for a sentence: one line, and not longer than it can be read."""
     try:
-        text = str(value)
+        text = re.sub(r"\s*\n\s*", " ", str(value))
     except ValueError:  # Python refuses to write integers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"

@@ -8,7 +8,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from .errors import InputError
+from .arguments import plain
+from .errors import InputError, shown
 from .nearest import or_nearest
 
 if TYPE_CHECKING:
@@ -29,15 +30,16 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
         config: YAML file of flags; those of the call go before it.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
-            defaults. Switches are True or False; a flag of several values takes a list. `model_name` may be a class
-            derived from models.TorchModel as well.
+            defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers may be
+            those of NumPy or torch, and paths path objects. `model_name` may be a class derived from models.TorchModel as
+            well.
 
     Raises:
         InputError: an unknown flag, a value that cannot be used, or whatever `dglke_train` refuses.
         KeyboardInterrupt: Ctrl-C; a checkpoint has been written, from which `resume` goes on.
     """
     from .config import TrainConfig
-    from .cli.train import configuration, reports
+    from .cli.train import configuration, reports, say_unused_flags
     from .inference.run import Run as LoadedRun
     from .training.trainer import train as carry_out
 
@@ -50,6 +52,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     own, configured = _as_input_error(configuration, arguments)
     if configured.run.no_save_emb:
         raise InputError("train() returns the run with its embeddings; leave no_save_emb out")
+    say_unused_flags(own, configured)
     try:
         folder = carry_out(configured, Path(own.resume) if own.resume else None, trackers=reports(own.report))
     except SystemExit as stopped:
@@ -64,10 +67,11 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
 
     if name == "model_name" and isinstance(value, type):
         value = f"{value.__module__}:{value.__qualname__}"
-    if isinstance(value, (tuple, set, range)):
-        value = list(value)
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
+    value = plain(value)
+    if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
+        raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
+    if name in ("config", "preset", "resume") and value == "":
+        raise InputError(f"{_CALL}: '{name}' is empty; name one, or leave it out")
     return arguments_of(_CALL, name, value, default)
 
 

@@ -57,5 +57,5 @@ def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -
 
 
 def score_rule_of_old_run(model_name: str) -> str:
-    """That of a run which does not say its own: it is DGL-KE's, or ours from before there was a choice."""
+    """That of a run which does not say its own, as DGL-KE's runs do not."""
     return "dglke" if has_two_formulas(model_name) else "textbook"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Tuple
 
+from ..config import OPTIONS
 from ..errors import InputError, shown
 from ..nearest import or_nearest
-
-ON_BY_DEFAULT = ("deterministic", "cuda_graphs")
 
 
 def arguments_from(path, defaults: Mapping[str, Any]) -> list[str]:
@@ -75,13 +74,13 @@ def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
     """A flag and its value as command-line arguments. where: what gave it, for the sentence of an InputError."""
     if value is None or value == []:
         return []
-    if key in ON_BY_DEFAULT and not isinstance(value, list):
+    if default is True and not isinstance(value, list):
         return [f"--{key}={value}"]
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise InputError(f"{where}: '{key}' is {_said(value)}; write true or false, without quotes")
         return [f"--{key}"] if value else []
-    takes_list = isinstance(default, (list, tuple)) or key == "data_files"
+    takes_list = key in OPTIONS and OPTIONS[key].many
     if isinstance(value, list) and not takes_list:
         raise InputError(f"{where}: '{key}' is {_said(value)}; it takes one value, so write it without brackets")
     values = value if isinstance(value, list) else [value]

@@ -232,7 +232,7 @@ def _run(model, graph, own, given):
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
     begin = time.perf_counter()
-    known = KnownTriples([tuple(split) for split in graph.splits.values()])
+    known = KnownTriples(graph.splits.values())
     evaluation = evaluate(model, triples, known, protocol)
     _report(
         evaluation,

@@ -43,8 +43,9 @@ def main(argv):
     if "-h" in argv or "--help" in argv:
         argparse.ArgumentParser(
             prog="dglke_frugal plan",
-            parents=[_own_flags(), flags.new_flags(), flags.dglke_flags()],
-            description="Say how much memory and disk a run of dglke_train with these flags needs.",
+            parents=[_own_flags()],
+            description="Say how much memory and disk a run of dglke_train needs.",
+            epilog="All other flags are dglke_train's: dglke_train --help.",
         ).print_help()
         return
     own, rest = _own_flags().parse_known_args(argv)

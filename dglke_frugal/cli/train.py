@@ -1,47 +1,39 @@
 """`dglke_train`: train embeddings with our store, or with unmodified DGL-KE."""
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from ..config import TrainConfig, check
+from ..config import TrainConfig, check, lines_on_unused_flags
 from ..errors import InputError
 from ..output import tolerant_output
 from ..presets.catalogue import find_preset
 from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
-
-# What DGL-KE's own loop does not have: flags that may not be given, and flags that must have their default, or the
-# value that says what it does anyway, as config.yaml of our own trainer's runs has it. The flags of the store, --peer
-# and --cuda_graphs never change numbers, so they may be given.
-GIVEN = ("resume", "checkpoint_interval", "early_stop_patience", "trackers", "report", "init_from", "lr_patience",
-         "lr_decay_at", "init", "init_scale", "reciprocal", "neg_chunk_size", "exclude_positive", "partition")
-VALUES = ("row_dtype", "save_dtype", "subsampling", "lr_factor", "parallel", "matmul", "optimizer", "regularizer",
-          "entity_dropout", "relation_dropout", "labels", "label_smoothing", "relation_prediction")
-AS_IN_DGLKE = {"matmul": "fp32", "parallel": "rows"}
-
+from .flag_help import help_lines
 
 @tolerant_output()  # what cannot be printed is no reason to lose a training
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    if "-h" in argv or "--help" in argv:
-        flags.print_help()
+    if {"-h", "--help", "--help-all"} & {*argv}:
+        print("\n".join(help_lines(every="--help-all" in argv)))
         return
     own, rest = flags.split(argv)
     if own.backend == "vanilla":
-        _vanilla(own, rest)
+        _vanilla(own, rest, flags.given_ours(argv).get("score_rule"))
         return
     own, config = configuration(argv)
     if own.trainer == "dglke":
-        _refuse(own, "--trainer dglke", *GIVEN)
-        _refuse_values(own, "--trainer dglke")
+        _refuse_ours(own, "--trainer dglke")
         from ..adapter.trainer import train
 
         train(config)
     else:
         from ..training.trainer import train
 
+        say_unused_flags(own, config)
         train(config, Path(own.resume) if own.resume else None, trackers=reports(own.report))
 
 
@@ -55,21 +47,33 @@ def reports(wanted):
 
 
 def configuration(argv):
-    """Our own flags as given, and the checked configuration of all: those of files, and those of the command line,
-    which win.
+    """(our own flags, the checked configuration of all flags): those of files, and those of the command line, which win.
 
-    Raises InputError.
+    Our own flags have besides `given`, the names of all flags that the command line gives. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 
     own, _ = flags.split(argv)
-    own, rest = flags.split([*_from_files(own), *argv])
-    given = flags.dglke_flags().parse_args(rest)
-    own.score_rule = score_rule_of_run(given.model_name, own.score_rule, own.trainer == "dglke")
-    config = TrainConfig.from_flags({**vars(given), **vars(own)})
+    arguments = [*_from_files(own), *argv]
+    own, rest = flags.split(arguments)
+    dglke, given = flags.dglke_flags().parse_args(rest), flags.given(arguments)
+    own.given = flags.given(argv).keys()
+    own.score_rule = score_rule_of_run(dglke.model_name, given.get("score_rule"), own.trainer == "dglke")
+    config = TrainConfig.from_flags({**vars(dglke), **vars(own)})
     check(config)
     check_full_softmax(config)
     return own, config
+
+
+def say_unused_flags(own, config):
+    """Print a line for each flag that has no effect in the run; of processes that torchrun has started the first does."""
+    from ..training.available_threads import torchrun_number
+
+    if torchrun_number("RANK", default=0) == 0:
+        ranks = max(config.device.num_proc, torchrun_number("WORLD_SIZE", default=1))
+        config = replace(config, device=replace(config.device, num_proc=ranks))
+        for line in lines_on_unused_flags(config, own.given, resumed=own.resume is not None):
+            print(line, flush=True)
 
 
 def _from_files(own) -> list[str]:
@@ -90,10 +94,7 @@ def _from_files(own) -> list[str]:
         if not path.is_file():
             raise InputError(f"{own.resume} is not the folder of a run, there is no {FLAGS_FILE} in it; "
                              "give the folder that the run printed")
-        flags_of_run = config_file.arguments_from(path, defaults)
-        if not any(flag.startswith("--score_rule") for flag in flags_of_run):
-            flags_of_run.append("--score_rule=dglke")  # there was no other when the run was started
-        arguments += flags_of_run
+        arguments += config_file.arguments_from(path, defaults)
     return arguments
 
 
@@ -103,23 +104,26 @@ def _refuse(own, why, *names):
         raise InputError(f"{', '.join(given)} cannot be used with {why}; leave one of the two out")
 
 
-def _refuse_values(own, why):
-    defaults = TrainConfig().to_flags()
-    for name in VALUES:
-        if getattr(own, name) not in (defaults[name], AS_IN_DGLKE.get(name, defaults[name])):
-            raise InputError(f"--{name} {getattr(own, name)} cannot be used with {why}; leave one of the two out")
+def _refuse_ours(own, why):
+    """Refuse flags that DGL-KE's own loop does not have, and would ignore."""
+    for name, value in vars(own).items():
+        each = flags.EVERY.get(name)
+        value = tuple(value) if isinstance(value, list) else value
+        if each and each.dglke_loop is not None and value not in (each.default, *each.dglke_loop):
+            shows = each.default is not None and not each.is_switch and not each.many
+            raise InputError(f"--{name}{f' {value}' if shows else ''} cannot be used with {why}; leave one of the two out")
 
 
-def _vanilla(own, argv):
+def _vanilla(own, argv, score_rule):
     from .. import compat
 
-    _refuse(own, "--backend vanilla", *GIVEN, "config", "preset")
-    _refuse_values(own, "--backend vanilla")
+    _refuse(own, "--backend vanilla", "config", "preset")
+    _refuse_ours(own, "--backend vanilla")
     if unknown := compat.unknown_flags("train", argv):
         raise InputError(f"{', '.join(unknown)}: not a flag of DGL-KE 0.1.2, which --backend vanilla runs; "
                          "leave it out or use --backend frugal")
     model_name = flags.dglke_flags().parse_known_args(argv)[0].model_name
-    say_if_two_formulas(model_name, score_rule_of_run(model_name, own.score_rule, dglke_loop=True))
+    say_if_two_formulas(model_name, score_rule_of_run(model_name, score_rule, dglke_loop=True))
     compat.run("train", argv, seed=own.seed)
 
 

@@ -14,31 +14,46 @@ from .graph import KnowledgeGraph, Names
 from .name_maps import map_lines
 
 _BLOCK = 8 << 20  # bytes read together
+_OTHER = {"training_checksum": "as many training triples as then, but other ones or in another order",
+          "training_weights": "other weights of the training triples", "entity_names": "other names of entities",
+          "relation_names": "other names of relations", "validation_checksum": "other validation triples",
+          "test_checksum": "other test triples"}
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the ids of a graph depend on. None: not known.
+    """What the ids of a graph, and the numbers of a run on it, depend on. None: not known, or not there.
 
     Attributes:
-        training_checksum: CRC-32 of the training triples' columns in order.
+        training_checksum: CRC-32 of the training triples' columns in order. training_weights: of their weights.
         entity_names, relation_names: CRC-32 of the map files, or of what they will be where there are none yet.
+        validation_checksum, test_checksum: CRC-32 of these triples' columns, of a run whose training depends on its
+            validations.
     """
 
     entities: Optional[int] = None
     relations: Optional[int] = None
     training_triples: Optional[int] = None
     training_checksum: Optional[int] = None
+    training_weights: Optional[int] = None
     entity_names: Optional[int] = None
     relation_names: Optional[int] = None
+    validation_checksum: Optional[int] = None
+    test_checksum: Optional[int] = None
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph) -> "Fingerprint":
-        """That of a graph; reads its map files. Raises InputError if one cannot be read."""
+    def of(cls, graph: KnowledgeGraph, splits: Iterable[str] = ()) -> "Fingerprint":
+        """That of a graph; reads its map files. splits: "valid" and "test", of which the triples count as well.
+
+        Raises InputError if a map file cannot be read.
+        """
         maps = ((graph.entity_map, graph.entity_names), (graph.relation_map, graph.relation_names))
-        return cls(graph.n_entities, graph.n_relations, len(graph.train),
-                   _checksum(np.ascontiguousarray(column) for column in graph.train),
-                   *(_of_names(path, names, graph.ids_by_appearance) for path, names in maps))
+        weight = graph.train.weight
+        return cls(graph.n_entities, graph.n_relations, len(graph.train), _of_columns(graph.train),
+                   None if weight is None else _of_columns([weight]),
+                   *(_of_names(path, names, graph.ids_by_appearance) for path, names in maps),
+                   *(_of_columns(graph.splits.get(split, ())) if split in splits else None
+                     for split in ("valid", "test")))
 
     @classmethod
     def of_mapping(cls, mapping: Any) -> "Fingerprint":
@@ -59,11 +74,7 @@ class Fingerprint:
         said = [f"{then[name]:,} {what} then and {now[name]:,} now"
                 for name, what in (("entities", "entities"), ("relations", "relations"),
                                    ("training_triples", "training triples")) if name in changed]
-        if not said and "training_checksum" in changed:
-            said = ["as many training triples as then, but other ones or in another order"]
-        return ", ".join(said or [f"other names of {what}" for name, what in (("entity_names", "entities"),
-                                                                             ("relation_names", "relations"))
-                                  if name in changed])
+        return ", ".join(said or [words for name, words in _OTHER.items() if name in changed])
 
 
 def file_checksum(path: Path) -> int:
@@ -73,6 +84,10 @@ def file_checksum(path: Path) -> int:
             return _checksum(iter(lambda: file.read(_BLOCK), b""))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the file") from error
+
+
+def _of_columns(columns: Iterable[np.ndarray]) -> int:
+    return _checksum(np.ascontiguousarray(column) for column in columns)
 
 
 def _of_names(path: Optional[Path], names: Optional[Names], by_appearance: bool) -> Optional[int]:

@@ -74,7 +74,7 @@ class Names(Sequence):
 
     def id_of(self, name: str) -> int:
         """The id of a name; InputError if there is none."""
-        found = self._table.find(name.encode("utf-8"))
+        found = self._table.find(name.encode("utf-8", "surrogatepass"))  # half a pair is in no file
         if found < 0:
             raise InputError(f"the graph has no {name!r}; names are case-sensitive and written as in its files")
         return found

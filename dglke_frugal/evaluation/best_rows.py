@@ -14,7 +14,7 @@ from .model import take_rows
 from .ranking import CandidateTable, tile_error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """Rows found for queries, parallel arrays: query and row ids int64, scores float32."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from .metrics import Metrics
 from .model import SIDES
-from .protocol import Evaluation
+
+if TYPE_CHECKING:
+    from .protocol import Evaluation
 
 
 @dataclass(frozen=True)

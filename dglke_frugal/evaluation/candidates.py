@@ -8,6 +8,7 @@ from typing import Callable, Optional, Tuple
 import numpy as np
 
 from .. import _native
+from ..arguments import integer, switch
 from ..errors import InputError
 from .known_triples import KnownAnswers, KnownTriples, Lists
 from .model import HEAD, SIDES, EmbeddingModel, take_rows
@@ -35,11 +36,11 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self):
-        if self.count < 1 or self.group < 1:
-            raise InputError(
-                f"{self.count} candidates for groups of {self.group} triples cannot be drawn; "
-                "give --neg_sample_size_eval and --batch_size_eval of at least 1"
-            )
+        for name, said, least in (("count", "the number of candidates (--neg_sample_size_eval)", 1),
+                                  ("group", "the number of triples that share them (--batch_size_eval)", 1),
+                                  ("seed", "the seed of candidates", 0)):
+            object.__setattr__(self, name, integer(said, getattr(self, name), least))
+        switch("by_degree of Sampling", self.by_degree)
 
     @property
     def shared_by(self) -> int:

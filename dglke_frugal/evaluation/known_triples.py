@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence, Tuple
+from typing import Any, Iterable, List
 
 import numpy as np
 
-from .model import HEAD
+from ..arguments import Columns, read_triples
+from ..data.graph import Triples
+from ..errors import InputError, shown
+from .model import HEAD, EmbeddingModel
 
 _BLOCK = 1 << 20  # triples looked at together: what is made of them stays in a processor's cache or near it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lists:
     """Ascending ids per query in CSR form: `items[pointers[q]:pointers[q + 1]]`; both int64."""
 
@@ -45,6 +48,25 @@ class Lists:
         """The items of one query."""
         return self.items[self.pointers[query] : self.pointers[query + 1]]
 
+    def contain(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Whether items (n,) are in the lists of queries (n,): (n,) bool."""
+        low, high = self.pointers[queries], self.pointers[queries + 1]
+        ends = high
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            less = np.zeros(len(items), bool)
+            less[open_] = self.items[middle[open_]] < items[open_]
+            low, high = np.where(less, middle + 1, low), np.where(open_ & ~less, middle, high)
+        found = low < ends
+        found[found] = self.items[low[found]] == items[found]
+        return found
+
+    def with_items(self, queries: np.ndarray, items: np.ndarray) -> "Lists":
+        """The lists with one more item for each of these queries, which has not had it so far."""
+        owners = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        return Lists.from_pairs(np.concatenate([owners, queries]), np.concatenate([self.items, items]),
+                                len(self.pointers) - 1)
+
 
 class KnownTriples:
     """All triples that count as true: usually train, valid and test together.
@@ -53,9 +75,36 @@ class KnownTriples:
     about many queries at once.
     """
 
-    def __init__(self, parts: Iterable[Tuple[np.ndarray, np.ndarray, np.ndarray]]):
-        """`parts`: (heads, relations, tails) arrays of ids, as many parts as there are."""
-        self._parts: Sequence = [tuple(np.asarray(column) for column in part) for part in parts]
+    def __init__(self, parts: Iterable[Any]):
+        """`parts`: triples of ids in any form of arguments.read_triples, as many parts as there are.
+
+        Raises InputError: no list of parts, triples in another form, or a negative id.
+        """
+        if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__") or hasattr(parts, "dtype"):
+            raise InputError(f"KnownTriples takes a list of parts, such as [train, valid, test], and not "
+                             f"{shown(repr(parts))}")
+        self._parts: List[Columns] = []
+        self._ids = {"entity": 0, "relation": 0}  # above the largest one that a caller has given
+        for number, part in enumerate(parts):
+            try:
+                self._parts.append(read_triples(part))
+            except InputError as error:
+                raise InputError(f"part {number} of KnownTriples: {error}") from None
+            if not isinstance(part, Triples):  # whose reader has checked its ids
+                self._check(self._parts[-1])
+
+    def _check(self, columns: Columns) -> None:
+        for role, column in zip(("entity", "relation", "entity"), columns):
+            if column.min(initial=0) < 0:
+                raise InputError(f"{role} id {column.min()} of a known triple is negative; give ids from 0")
+            self._ids[role] = max(self._ids[role], int(column.max(initial=-1)) + 1)
+
+    def check_ids(self, model: EmbeddingModel) -> None:
+        """InputError if a known triple names an entity or relation that the model does not have."""
+        for role, rows in (("entity", len(model.entity)), ("relation", model.n_relations)):
+            if self._ids[role] > rows:
+                raise InputError(f"{role} {self._ids[role] - 1} of a known triple is not in the model, which has {rows} "
+                                 "of them; give the known triples of the data that the model was trained on")
 
     def tails(self, heads: np.ndarray, relations: np.ndarray) -> Lists:
         """For each query (head, relation): the known tails."""

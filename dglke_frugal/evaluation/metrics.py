@@ -7,6 +7,9 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
+from ..arguments import one_of
+from ..errors import InputError
+
 RANK_TIES = ("pessimistic", "realistic", "optimistic")
 
 
@@ -14,8 +17,9 @@ def ranks(better: np.ndarray, equal: np.ndarray, ties: str = "pessimistic") -> n
     """Ranks (n,) float64 from the numbers of candidates with a better and with an equal score.
 
     pessimistic counts an equal candidate as better (DGL-KE's rule), optimistic as worse, realistic as half of each
-    (the mean of both ranks, which is OGB's rule).
+    (the mean of both ranks, which is OGB's rule). Raises InputError for another rule.
     """
+    one_of("rule for ties", ties, RANK_TIES)
     weight = {"pessimistic": 1.0, "realistic": 0.5, "optimistic": 0.0}[ties]
     return 1.0 + better + weight * equal
 
@@ -36,8 +40,15 @@ class Metrics:
         """Averages over several arrays of ranks, in order.
 
         Sums run from left to right in float64 as DGL-KE's do, so that equal ranks print as equal digits.
+
+        Raises InputError: no list of arrays (n,), or a rank that is no number of at least 1.
         """
-        values = np.concatenate([np.asarray(array, dtype=np.float64) for array in ranks])
+        try:
+            values = np.concatenate([np.asarray(array, dtype=np.float64) for array in ranks])
+        except (TypeError, ValueError):
+            raise InputError("Metrics.of takes a list of arrays of ranks, such as [evaluation.ranks('head')]") from None
+        if values.ndim != 1 or not (values >= 1).all():
+            raise InputError("ranks are arrays of one dimension, of numbers of at least 1")
         if not len(values):
             return cls(*[float("nan")] * 5, count=0)
 

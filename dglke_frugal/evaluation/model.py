@@ -29,7 +29,7 @@ SIDES = (HEAD, TAIL)
 _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EmbeddingModel:
     """Tables of a trained model; nothing is copied.
 

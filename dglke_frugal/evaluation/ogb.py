@@ -7,11 +7,12 @@ ones, 0 if it is not there (ogb.lsc.WikiKG90Mv2Evaluator).
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import numpy as np
 
 from .. import _native
+from ..arguments import read_ids, read_together, read_triples
 from ..errors import InputError
 from .best_rows import Found, best_rows
 from .candidates import rank_against_given
@@ -25,19 +26,19 @@ _BLOCK = 256  # queries in work together
 
 def evaluate_link(
     model: EmbeddingModel,
-    triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
+    triples: Any,
     candidates: Mapping[str, Callable[[], np.ndarray]],
 ) -> Evaluation:
     """ogbl-wikikg2 and ogbl-biokg: `metrics().mrr` of the result is what their leaderboards show.
 
     Args:
-        triples: (heads, relations, tails) of the split, each (n,).
+        triples: those of the split, in any form of arguments.read_triples.
         candidates: functions that load `head_neg` and `tail_neg`, (n, k) ids each; see KnowledgeGraph.candidates.
 
     Raises:
         InputError: a list is missing, does not fit the triples, or names no entity of the model.
     """
-    triples = tuple(np.asarray(column) for column in triples)
+    triples = read_triples(triples)
     check_ids(model, triples)
     compared = {}
     for side in SIDES:
@@ -58,7 +59,8 @@ def predict_tails(
         heads, relations: (n,) ids.
         candidates: (n, k) entity ids to choose from, as in WikiKG90M; None chooses from all, as in WikiKG90Mv2.
     """
-    heads, relations = np.asarray(heads, np.int64), np.asarray(relations, np.int64)
+    _, columns = read_together(read_ids, heads=heads, relations=relations)
+    heads, relations = (column.astype(np.int64, copy=False) for column in columns)
     check_ids(model, (heads, relations, heads))
     if model.projects:
         raise InputError("TransR has no predictions of tails over many relations; rank its triples instead")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..arguments import Columns, integer, one_of, read_triples
+from ..errors import InputError, shown
 from ..progress import progress
+from .breakdown import BreakdownRow, by_relation
 from .candidates import Sampling, rank_against_sample
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
@@ -49,19 +51,20 @@ class Protocol:
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
     def __post_init__(self):
-        if self.ties not in RANK_TIES:
-            raise InputError(f"unknown rule for ties {self.ties}; choose one of {', '.join(RANK_TIES)}")
-        if self.known not in KNOWN:
-            raise InputError(f"unknown rule for known triples {self.known}; choose one of {', '.join(KNOWN)}")
+        one_of("rule for ties", self.ties, RANK_TIES)
+        one_of("rule for known triples", self.known, KNOWN)
+        if self.sampling is not None and not isinstance(self.sampling, Sampling):
+            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all entities")
         if self.sampling and self.sampling.by_degree and self.known != "kept":
             raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
         if self.sampling and self.known == "penalized":
             raise InputError("sampled candidates that are known are left out; the rule of 0.1.2 is for all entities")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Ranks of triples in both directions.
+    """Ranks of triples in both directions. Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError
+    for others.
 
     Attributes:
         triples: (heads, relations, tails), each (n,).
@@ -69,7 +72,7 @@ class Evaluation:
         protocol: how the ranks were made.
     """
 
-    triples: Tuple[np.ndarray, np.ndarray, np.ndarray]
+    triples: Columns
     compared: Dict[str, Comparison]
     protocol: Protocol
 
@@ -79,17 +82,21 @@ class Evaluation:
 
     def ranks(self, side: str, ties: Optional[str] = None) -> np.ndarray:
         """Ranks (n,) of the true entity among the candidates for `side`; another rule for ties costs nothing."""
-        comparison = self.compared[side]
-        return ranks(comparison.better, comparison.equal, ties or self.protocol.ties)
+        comparison = self.compared[one_of("side", side, SIDES)]
+        return ranks(comparison.better, comparison.equal, self.protocol.ties if ties is None else ties)
 
     def metrics(self, side: Optional[str] = None, ties: Optional[str] = None) -> Metrics:
         """Metrics over both directions, heads first as in DGL-KE, or over one."""
-        return Metrics.of([self.ranks(each, ties) for each in ([side] if side else SIDES)])
+        return Metrics.of([self.ranks(each, ties) for each in (SIDES if side is None else [side])])
+
+    def by_relation(self) -> List[BreakdownRow]:
+        """Metrics over all relations, then of each relation that occurs, most frequent first, each in both directions."""
+        return by_relation(self)
 
 
 def evaluate(
     model: EmbeddingModel,
-    triples: Tuple[np.ndarray, np.ndarray, np.ndarray],
+    triples: Any,
     known: Optional[KnownTriples] = None,
     protocol: Protocol = Protocol(),
     show: bool = True,
@@ -98,20 +105,28 @@ def evaluate(
 
     Args:
         model: its `device` says where it is ranked against all entities; samples are ranked on the CPU.
-        triples: (heads, relations, tails), each (n,) integer ids.
+        triples: integer ids in any form of arguments.read_triples, such as an array (n, 3) or a tuple of three columns.
         known: train, valid and test triples; needed unless the protocol keeps them.
         protocol: see Protocol.
         show: whether to show how far it is.
 
     Raises:
-        InputError: an id is out of range, a score is not a number, or the filter lacks its triples.
+        InputError: triples in another form, an id that is out of range, a score that is not a number, or a filter without
+            its triples.
     """
-    triples = tuple(np.asarray(column) for column in triples)
+    for name, value, kind in (("model", model, EmbeddingModel), ("protocol", protocol, Protocol),
+                              ("known", known, (KnownTriples, type(None)))):
+        if not isinstance(value, kind):
+            raise InputError(f"{name} of evaluate() is {shown(repr(value))}; give an evaluation."
+                             f"{getattr(kind, '__name__', 'KnownTriples')}")
+    triples = read_triples(triples)
     check_ids(model, triples)
     if protocol.known == "kept":
         known = None
     elif known is None:
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
+    else:
+        known.check_ids(model)
     if model.is_own:
         if protocol.sampling or protocol.known == "penalized":
             raise InputError(
@@ -148,9 +163,14 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
         yield bar.update
 
 
-def share_of(triples: Tuple, percent: float, seed: int = 0) -> Tuple[np.ndarray, ...]:
-    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1."""
-    columns = tuple(np.asarray(column) for column in triples)
+def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
+    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1.
+
+    Raises InputError: triples in no form of arguments.read_triples, no share in (0, 1], or a negative seed.
+    """
+    columns, seed = read_triples(triples), integer("the seed of the share", seed, 0)
+    if not isinstance(percent, (int, float, np.number)) or not 0 < percent <= 1:
+        raise InputError(f"the share of triples is {shown(repr(percent))}; give a number in (0, 1]")
     if percent >= 1:
         return columns
     chosen = np.random.default_rng(seed).integers(0, len(columns[0]), int(len(columns[0]) * percent))

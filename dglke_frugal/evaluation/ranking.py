@@ -28,7 +28,7 @@ _BLOCK_PRODUCTS = 1 << 37  # a second or two on a few cores
 _NORM_BLOCK = 65536  # rows whose norms are computed together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CandidateTable:
     """Rows that compete, with what the error bounds need to know of them.
 
@@ -63,7 +63,7 @@ class CandidateTable:
         return cls(rows, (-squares).astype(np.float32) if device is None else (-squares).float(), longest, device)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Per true triple: how many candidates score better and how many equally."""
 
@@ -72,7 +72,7 @@ class Comparison:
     close_calls: int  # pairs that float32 could not decide and that were computed exactly
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Queries:
     """Queries of one side and the true triples that ask them, several of which may share a query.
 
@@ -277,6 +277,14 @@ def rank_against_all(
         starts = np.flatnonzero(np.diff(relations, prepend=-1) | np.diff(stays, prepend=-1))
         ask = known.heads if side == HEAD else known.tails
         answers = ask(stays[starts], relations[starts])
+        query = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+        new = ~answers.contain(query, moves)
+        if new.any():  # a triple that is not known must not compete with itself, but with those of the same query
+            again = np.lexsort((new, query))
+            order, stays, relations, moves, query, new = (
+                column[again] for column in (order, stays, relations, moves, query, new))
+            starts = np.flatnonzero((np.diff(query, prepend=-1) > 0) | new)
+            answers = answers.take(query[starts]).with_items(np.flatnonzero(new[starts]), moves[starts[new[starts]]])
     ends = np.append(starts[1:], len(order))
     better, equal, close_calls = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64), 0
     for first, last in _blocks(relations[starts], block, model.projects):

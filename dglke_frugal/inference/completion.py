@@ -22,7 +22,7 @@ MOST_RESULTS = 2**31 - 1
 _QUERIES = 4096  # query vectors in work at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScoredTriples:
     """Triples and their scores, parallel arrays: ids int64, scores float32."""
 

@@ -23,13 +23,17 @@ def known_triples(folder: Path, config: Mapping[str, Any], entities: int, relati
     entities, relations: rows of its tables. Raises InputError if the data set is not there, or has other entities.
     """
     given = {name: config.get(name) or default for name, default in
-             (("data_path", "data"), ("format", "built_in"), ("data_files", None), ("delimiter", "\t"))}
+             (("data_path", "data"), ("format", "built_in"), ("data_files", None), ("delimiter", "\t"),
+              ("has_edge_importance", False))}
     try:
         graph = load_graph(config["dataset"], given["data_path"], given["format"], given["data_files"],
-                           given["delimiter"])
+                           given["delimiter"], given["has_edge_importance"])
     except InputError as error:
+        # What the reader advises are flags of the training.
+        reason = str(error).partition("; check --")[0]
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which cannot be read: "
-                         f"{error}") from error
+                         f"{reason}; give its folder, load(..., data_path=...), or correct data_path in "
+                         f"{folder / 'config.json'}") from error
     if (graph.n_entities, graph.n_relations) != (entities, relations):
         raise InputError(
             f"the data set {graph.name} in {given['data_path']} has {graph.n_entities:,} entities and "
@@ -40,7 +44,7 @@ def known_triples(folder: Path, config: Mapping[str, Any], entities: int, relati
     if changed:
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which has changed: "
                          f"{changed}; put the files back that they were")
-    return KnownTriples([tuple(split) for split in graph.splits.values()])
+    return KnownTriples(graph.splits.values())
 
 
 def are_known(known: KnownTriples, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:

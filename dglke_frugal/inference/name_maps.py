@@ -28,8 +28,11 @@ def find_map(folder: Path, config: Dict[str, Any], role: str) -> Optional[Path]:
     if not isinstance(name, str) or not name:
         return None
     data = Path(str(config.get("data_path", "data")))
-    places = [folder / name, folder / Path(name).name, data / name, data / str(config["dataset"]) / name]
-    places.insert(2 if Path(name).name != name else len(places), Path(name))
+    base = Path(name).name
+    places = [folder / name, folder / base, data / base, data / str(config["dataset"]) / base, data / name, Path(name)]
+    files = config.get("data_files")
+    if str(config.get("format")).startswith("udd") and isinstance(files, list) and len(files) > 1:
+        places.insert(2, data / str(files[("entity", "relation").index(role)]))
     found = next((path for path in places if path.is_file()), None)
     return None if found is None or _is_count_alone(found, config) else found
 
@@ -74,14 +77,14 @@ def _read(folder, role, path, rows, expected, **layout):
     if expected is not None and file_checksum(path) != expected:
         raise InputError(
             f"{path} has changed since {folder} was trained, so its names may be of other ids; give back the file that "
-            f"it was, or name the right one ({_FLAGS[role]} on the command line)"
+            f"it was, or name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)"
         )
     packed = read_name_map(path, **layout)
     count = len(packed[1]) - 1
     if count != rows:
         raise InputError(
             f"{path} has {count:,} names, but {folder} has {rows:,} rows of {role} embeddings, so it is of other data; "
-            f"name the right one ({_FLAGS[role]} on the command line)"
+            f"name the right one (load(..., {role}_map=...), or {_FLAGS[role]} on the command line)"
         )
     return packed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,30 +10,35 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ..arguments import integer, one_of, path, read_ids, read_together, read_triples, switch
 from ..data.graph import Names
-from ..errors import InputError, shown
+from ..errors import InputError
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
 from ..score_rule import two_formulas_line
 from .answers import AnswerLists, Answers
-from .completion import best_entities, best_triples, check_range, triple_keys
+from .completion import MOST_RESULTS, best_entities, best_triples, check_range, triple_keys
 from .known import known_triples
 from .name_maps import find_map, names_of_file, names_of_run
-from .similarity import SimilaritySearch
+from .similarity import MEASURES, SimilaritySearch
 from .tables import PathLike, read_config, read_model
 
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """A trained run. Entities and relations are given as ids, or as names where the run has map files.
+    """A trained run.
+
+    Entities and relations are given as ids, or as names where the run has map files: one, or a list, array or tensor of
+    several. Triples are given in any form of arguments.read_triples: rows, as an array (n, 3) or a list, or a tuple of three
+    columns.
 
     Attributes:
-        folder: where it was loaded from.
-        config: its config.json under DGL-KE's flag names.
+        folder: where it was loaded from, an absolute path.
+        config: its config.json under DGL-KE's flag names; data_path is where the data set is found today.
         model: its tables.
         entity_map, relation_map: files with ids and names, or None.
         names: what is in them, by "entity" and "relation"; read when they are needed, None where there is no file.
@@ -56,6 +60,7 @@ class Run:
         device: int = -1,
         check_values: bool = True,
         score_rule: Optional[str] = None,
+        data_path: Optional[PathLike] = None,
     ) -> "Run":
         """Load the folder that a training run of ours or of DGL-KE wrote; the tables are memory-mapped.
 
@@ -65,27 +70,34 @@ class Run:
             check_values: look for NaN and infinite numbers, which reads the tables once.
             score_rule: by which `rank` scores corrupted triples: "textbook" or "dglke" (score_rule.py); by default that
                 by which the run was trained.
+            data_path: folder of the data set, which `rank` and exclude_known need; by default where the training found
+                it, or where it is beside the run if both were moved together.
 
         Raises:
             InputError: in one sentence, whatever is missing or damaged. A file of names that has changed since the
                 training, or has another number of them, is refused when a name is first needed.
         """
-        folder = Path(folder)
+        folder = path("the folder of the run", folder).absolute()
+        device = integer("device", device, -1)
+        given_maps = {role: None if given is None else path(f"{role}_map", given).absolute()
+                      for role, given in (("entity", entity_map), ("relation", relation_map))}
         config = read_config(folder)
+        if data_path is not None:
+            config["data_path"] = str(path("data_path", data_path).absolute())
         model = read_model(
             folder,
             config["dataset"],
             config["model_name"],
             config["hidden_dim"],
             config["gamma"],
-            check_values,
+            switch("check_values", check_values),
             config,
             score_rule,
         )
         maps, names = {}, {}
-        sizes = {"entity": (entity_map, len(model.entity)), "relation": (relation_map, model.n_relations)}
-        for role, (given, size) in sizes.items():
-            maps[role] = Path(given) if given else find_map(folder, config, role)
+        for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
+            given = given_maps[role]
+            maps[role] = given or find_map(folder, config, role)
             if given:
                 names[role] = names_of_file(folder, role, maps[role], size)
             else:
@@ -106,14 +118,20 @@ class Run:
         if self.names[role] is None:
             raise InputError(
                 f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
-                f"give the file ({'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line)"
+                f"give the file: load(..., {role}_map=...), or "
+                f"{'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line"
             )
         return self.names[role]
 
-    def score(self, heads: Items, relations: Items, tails: Items) -> np.ndarray:
-        """Scores (n,) float32 of triples, element by element; single items are repeated. Larger is more likely."""
-        _, lists = self._questions(heads=heads, relations=relations, tails=tails)
-        return self.model.scores(triple_keys(self.model, *lists))
+    def score(self, heads: Any, relations: Optional[Items] = None, tails: Optional[Items] = None) -> np.ndarray:
+        """Scores (n,) float32 of triples; larger is more likely.
+
+        Given are three columns, of which single items are repeated, or triples as the only argument.
+        """
+        if (relations is None) != (tails is None):
+            raise InputError("score() takes heads, relations and tails, or triples as its only argument")
+        triples = heads if relations is None else {"heads": heads, "relations": relations, "tails": tails}
+        return self.model.scores(triple_keys(self.model, *read_triples(triples, self._ids)))
 
     def tails(
         self, head: Items, relation: Items, k: int = 10, exclude_known: bool = False
@@ -144,8 +162,8 @@ class Run:
         self, head: Items, tail: Items, k: int = 10, exclude_known: bool = False
     ) -> Union[Answers, AnswerLists]:
         """The k best relations of (head, ?, tail). Lists, exclude_known, result and errors as for `tails`."""
-        single, (heads, tails) = self._questions(head=head, tail=tail)
-        known = self.known_triples if exclude_known else None
+        k, known = self._wanted(k, exclude_known)
+        single, (heads, tails) = read_together(self._ids, head=head, tail=tail)
         everything, answers = np.arange(self.model.n_relations), []
         for question in range(len(heads)):
             ends = (ids[question : question + 1] for ids in (heads, tails))
@@ -157,7 +175,7 @@ class Run:
     def known_triples(self) -> KnownTriples:
         """Train, valid and test of the data set that the run was trained on, read when first asked for.
 
-        Raises InputError if it is not there any more, or is another one.
+        Raises InputError if it is not there any more, or is another one; then load(..., data_path=...) says where it is.
         """
         return known_triples(self.folder, self.config, len(self.model.entity), self.model.n_relations)
 
@@ -167,9 +185,11 @@ class Run:
 
         The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
         """
-        single, (ids,) = self._questions(entity=entity)
+        k, _ = self._wanted(k)
+        one_of("measure", measure, MEASURES)
+        single, (ids,) = read_together(self._ids, entity=entity)
         answers = []
-        for own, (_, found, scores) in zip(ids, self._similarity(measure).batch_left(ids, k + 1)):
+        for own, (_, found, scores) in zip(ids, self._similarity(measure).batch_left(ids, min(k + 1, MOST_RESULTS))):
             others = found != own
             answers.append(Answers(found[others][:k], scores[others][:k], self.names["entity"]))
         return answers[0] if single else AnswerLists(answers)
@@ -185,67 +205,59 @@ class Run:
 
     def rank(
         self,
-        triples: Tuple[Items, Items, Items],
-        known: Optional[KnownTriples] = None,
-        protocol: Optional[Protocol] = None,
+        triples: Any,
+        known: Any = None,
+        protocol: Protocol = Protocol(),
     ) -> Evaluation:
-        """Rank triples against all entities in both directions; `known` triples do not compete.
+        """Rank triples against all entities in both directions, known ones left out, as `dglke_eval` does.
 
-        triples: (heads, relations, tails). protocol: see evaluation.Protocol; without `known`, nothing is filtered.
+        Args:
+            triples: in any form that the class describes.
+            known: triples that do not compete, likewise, or KnownTriples; by default train, valid and test of the data
+                set that the run was trained on.
+            protocol: see evaluation.Protocol; Protocol(known="kept") lets known triples compete.
+
+        Raises:
+            InputError: triples in another form, an unknown name or id, or no data set to filter by.
+
         Warns if the ranks compare two formulas (score_rule.py).
         """
         if self.model.compares_two_formulas:
             warnings.warn(two_formulas_line(self.model.name, 'load(..., score_rule="textbook")'), stacklevel=2)
-        _, lists = self._questions(**dict(zip(("heads", "relations", "tails"), triples)))
-        return evaluate(self.model, lists, known, protocol or Protocol(known="kept" if known is None else "excluded"))
+        lists = read_triples(triples, self._ids)
+        if known is None and isinstance(protocol, Protocol) and protocol.known != "kept":
+            try:
+                known = self.known_triples
+            except InputError as error:
+                raise InputError(f'{error}; to rank unfiltered, give protocol=evaluation.Protocol(known="kept")') from error
+        elif known is not None and not isinstance(known, KnownTriples):
+            try:
+                known = KnownTriples([read_triples(known, self._ids)])
+            except InputError as error:
+                raise InputError(f"known triples: {error}; several parts are KnownTriples([train, valid])") from None
+        return evaluate(self.model, lists, known, protocol)
 
     def __repr__(self) -> str:
         return f"<Run {self.folder} {str(self.model)[1:]}"
 
     def _entities_for(self, side: str, k: int, exclude_known: bool, **given: Items) -> Union[Answers, AnswerLists]:
-        single, (stays, relations) = self._questions(**given)
-        known = self.known_triples if exclude_known else None
+        k, known = self._wanted(k, exclude_known)
+        single, (stays, relations) = read_together(self._ids, **given)
         found = best_entities(self.model, side, stays, relations, k, known)
         answers = [Answers(ids, scores, self.names["entity"]) for ids, scores in found]
         return answers[0] if single else AnswerLists(answers)
 
-    def _questions(self, **given: Items) -> Tuple[bool, List[np.ndarray]]:
-        """Whether all that is given are single items, and the ids of each, (n,) int64. Keys: head, relations and so on.
+    def _wanted(self, k: int, exclude_known: bool = False) -> Tuple[int, Optional[KnownTriples]]:
+        """k, and the triples that are no answers."""
+        return integer("k", k, 1, MOST_RESULTS), self.known_triples if switch("exclude_known", exclude_known) else None
 
-        Raises InputError: an unknown name or id, or lists of different length.
+    def _ids(self, what: str, items: Items) -> np.ndarray:
+        """The ids (n,) int64 of names and ids. what: relation, heads and so on.
+
+        Raises InputError: an unknown name, or an id that the model does not have.
         """
-        ids = {what: self._ids("relation" if what.startswith("relation") else "entity", items)
-               for what, items in given.items()}
-        lengths = {what: len(ids[what]) for what, items in given.items() if not _is_single(items)}
-        if len(set(lengths.values())) > 1:
-            said = " and ".join(f"{length} for {what}" for what, length in lengths.items())
-            raise InputError(f"lists are taken element by element, but their lengths are {said}; give one length")
-        n = next(iter(lengths.values()), 1)
-        return not lengths, [np.ascontiguousarray(np.broadcast_to(each, n)) for each in ids.values()]
-
-    def _ids(self, role: str, items: Items) -> np.ndarray:
-        """(n,) int64."""
-        rows = len(self.model.entity) if role == "entity" else self.model.n_relations
-        if isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype == np.int64:
-            check_range(role, items, rows)
-            return items
-        ids = []
-        for item in [items] if _is_single(items) else items:
-            if isinstance(item, str):
-                item = self._names_of(role).id_of(item)
-            try:
-                ids.append(operator.index(item))
-            except TypeError:
-                raise InputError(
-                    f"{shown(repr(item))} is neither the id nor the name of one {role}; give integers or text"
-                ) from None
-        try:
-            found = np.array(ids, dtype=np.int64)
-        except OverflowError:
-            raise InputError(f"{role} id {shown(max(ids, key=abs))} is not in the model") from None
+        role, rows = ("relation", self.model.n_relations) if what.startswith("relation") else (
+            "entity", len(self.model.entity))
+        found = read_ids(what, items, lambda name: self._names_of(role).id_of(name)).astype(np.int64, copy=False)
         check_range(role, found, rows)
         return found
-
-
-def _is_single(items: Items) -> bool:
-    return isinstance(items, (str, bytes)) or not hasattr(items, "__iter__") or getattr(items, "ndim", 1) == 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Mapping, Optional, Union
 
 import numpy as np
 
 from ..config import LARGEST
+from ..data import ogb
 from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
 from ..files import read_json
@@ -24,6 +25,7 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
     """config.json of a run, under DGL-KE's flag names (model_name, hidden_dim, gamma, ...) whichever version wrote it.
 
     score_rule is always there: a run that does not name its own is DGL-KE's, or ours from before there was a choice.
+    data_path is where the data set is found today, an absolute path.
 
     Raises InputError: no such folder or file, no JSON object in it, or values of a wrong kind.
     """
@@ -64,7 +66,27 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             f"{path} has hidden_dim {shown(config['hidden_dim'])} and gamma {shown(config['gamma'])}; "
             "put the values given to the training run there"
         )
+    config["data_path"] = str(_data_path(folder, config))
     return config
+
+
+def _data_path(folder: Path, config: Mapping[str, Any]) -> Path:
+    """Where the run's data set is: where the training found it, or as far from the run's folder as it was then, so that
+    neither another working directory nor a move of both loses it. The former if it is in neither place."""
+    recorded = Path(str(config.get("data_path") or "data"))
+    saved = Path(str(config.get("save_path") or "ckpts")).absolute()
+    saved = saved if saved.name == folder.absolute().name else saved / "run"  # DGL-KE writes the folder of the run there
+    beside = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
+    places = [recorded, beside] if recorded.is_absolute() else [beside, recorded]
+    return next((place for place in places if _has_data(place, config)), recorded).absolute()
+
+
+def _has_data(place: Path, config: Mapping[str, Any]) -> bool:
+    if str(config.get("format") or "built_in") != "built_in":
+        files = config.get("data_files")
+        return bool(files) and isinstance(files, list) and (place / str(files[-1])).exists()
+    dataset = str(config.get("dataset"))
+    return (place / dataset).exists() or dataset in ogb.NAMES and ogb.find(dataset, place) is not None
 
 
 def _why_no_config(folder: Path) -> str:

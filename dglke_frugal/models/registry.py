@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import inspect
 import os
 import re
 import sys
+import textwrap
+import zlib
 from typing import Optional
 
 from ..errors import InputError
@@ -50,6 +53,23 @@ def find_model(name: str) -> Model:
         f"there is no model '{name}'; --model_name takes one of "
         f"{', '.join(model_names())}, or MODULE:CLASS for your own"
     )
+
+
+def code_checksum(name: str) -> Optional[str]:
+    """CRC-32 of the code of a user's own model, MODULE:CLASS: its class and the classes that it derives from, without
+    comments and docstrings. None for other models, and where there is no source. Raises InputError as find_model does."""
+    if ":" not in name:
+        return None
+    own = [each for each in type(find_model(name)).__mro__
+           if issubclass(each, TorchModel) and not each.__module__.startswith(f"{__package__}.")]
+    try:
+        trees = [ast.parse(textwrap.dedent(inspect.getsource(each))) for each in own]
+    except (OSError, TypeError, SyntaxError):
+        return None
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Pass()
+    return f"{zlib.crc32(''.join(map(ast.unparse, trees)).encode()):08x}"
 
 
 def _arguments(name: str, text: str):

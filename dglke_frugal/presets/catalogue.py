@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..arguments import path
 from ..errors import InputError, shown
 
 FOLDER = Path(__file__).parent
@@ -64,7 +65,7 @@ def presets() -> Tuple[Preset, ...]:
 def find_preset(name: str) -> Preset:
     """The preset of that name; FB15k-237/ComplEx means fb15k_237/complex. InputError names the nearest others."""
     by_name = {preset.name: preset for preset in presets()}
-    wanted = name.strip().lower().replace("-", "_")
+    wanted = str(path("the preset", name)).strip().lower().replace("-", "_")
     if wanted in by_name:
         return by_name[wanted]
     inside = [each for each in by_name if wanted and wanted in each.split("/")]

@@ -49,7 +49,7 @@ def _namer(what: str, names: Callable[[], Optional[Sequence[str]]]) -> Namer:
 
 def _find_graph(flags: Dict[str, Any], run: Run) -> Optional[KnowledgeGraph]:
     """The graph that the run was trained on, if it is still what and where it was."""
-    dataset, path = str(flags.get("dataset")), Path(str(flags.get("data_path")))
+    dataset, path = str(flags.get("dataset")), Path(run.config["data_path"])
     layout = flags.get("format", "built_in")
     is_there = (path / dataset).exists() or dataset in ogb.NAMES and ogb.find(dataset, path)
     if layout == "built_in" and not is_there:

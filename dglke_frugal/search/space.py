@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
+from ..arguments import path
 from ..config import TrainConfig
 from ..errors import InputError, shown
 from ..nearest import or_nearest
@@ -102,14 +103,14 @@ class Space:
     @classmethod
     def read(cls, name: str) -> "Space":
         """The space in a file, or that of a model by its name. Raises InputError, with file and line."""
-        path = Path(name)
-        if not path.suffix and not path.exists():
-            path = SPACES / f"{name.lower()}.yaml"
-            if not path.is_file():
+        file = path("the space", name)
+        if not file.suffix and not file.exists():
+            file = SPACES / f"{str(name).lower()}.yaml"
+            if not file.is_file():
                 known = [each.stem for each in SPACES.glob("*.yaml")]
                 raise InputError(f"there is no space '{shown(name)}'{or_nearest(name, known)}, or give a YAML file")
-        content, lines = _load(path)
-        return _checked(str(path), content, lines)
+        content, lines = _load(file)
+        return _checked(str(file), content, lines)
 
     def with_flags(self, flags: Mapping[str, Any]) -> "Space":
         """The space with other or further flags for all trials."""

@@ -84,5 +84,5 @@ class Ranker:
 
     def _known_triples(self) -> KnownTriples:
         if self._known is None:
-            self._known = KnownTriples([tuple(triples) for triples in self._graph.splits.values()])
+            self._known = KnownTriples(self._graph.splits.values())
         return self._known

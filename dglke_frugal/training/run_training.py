@@ -18,7 +18,7 @@ from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
 from .columns.column_config import carries_rows
 from .final_state import last_state
-from .folder.run_folder import create_run_folder, finished_steps, write_flags
+from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
@@ -41,6 +41,8 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
 def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
                measure_bus: Optional[Callable]) -> Path:
     began = time.perf_counter()
+    if resume:
+        check_flags(config, last_state(resume))
     threads = thread_count(config)
     _native.set_num_threads(threads)
     warm_start = open_warm_start(config, resume)

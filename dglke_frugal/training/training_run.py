@@ -22,7 +22,8 @@ from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
 from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
 from .folder.checkpoint import CheckpointFolder
-from .folder.run_folder import CHECKPOINTS, DATA_KEYS, RESULT_FILE, check_data, identity, write_config, write_result
+from .folder.run_folder import (CHECKPOINTS, RESULT_FILE, check_data, fingerprint, identity, write_config,
+                                write_result)
 from .interrupt import Interrupt
 from .learning_rate import LearningRate
 from .log.report import Report
@@ -123,7 +124,6 @@ class TrainingRun:
         if checkpoint is None:
             print(f"{self.folder} has no checkpoint yet; starting at step 0")
             return
-        checkpoint.check_config(self._identity, apart_from=DATA_KEYS)
         check_data(self.folder, checkpoint.config, self._fingerprint)
         if checkpoint.step > self.config.run.max_step:
             raise InputError(f"{self.folder} has been trained for {checkpoint.step} steps, more than --max_step "
@@ -174,7 +174,7 @@ class TrainingRun:
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
-        return Fingerprint.of(self.graph)
+        return fingerprint(self.config, self.graph)
 
     @property
     def _keeps_checkpoints(self) -> bool:

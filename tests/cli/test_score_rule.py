@@ -107,22 +107,16 @@ def test_evaluation_goes_by_the_run_and_search_by_the_score(train, capsys, tmp_p
     assert found["dglke"][1] == found["textbook"][1]
 
 
-def test_an_old_run_goes_on_by_the_rule_that_it_had(train, capsys, tmp_path):
-    """Its config.yaml and its checkpoint know no rule."""
+def test_a_run_goes_on_by_the_rule_that_it_has(train, capsys):
     expected = train("--score_rule", "dglke", "--max_step", "60")
     folder = train("--score_rule", "dglke", "--checkpoint_interval", "30", number=1)
-    flags = yaml.safe_load((folder / "config.yaml").read_text())
-    del flags["score_rule"]
-    (folder / "config.yaml").write_text(yaml.safe_dump(flags))
-    assert not any("score_rule" in path.read_text() for path in (folder / "checkpoints").rglob("*.json"))
     with pytest.raises(SystemExit):
         main(["--resume", str(folder), "--max_step", "60", "--score_rule", "textbook"])
-    assert "score_rule was not given and is" in capsys.readouterr().err
+    assert '--score_rule was "dglke" and is "textbook"' in capsys.readouterr().err
     main(["--resume", str(folder), "--max_step", "60"])
     assert LINE in capsys.readouterr().out
     for path in expected.glob("*.npy"):
         np.testing.assert_array_equal(np.load(folder / path.name), np.load(path))
-    assert yaml.safe_load((folder / "config.yaml").read_text())["score_rule"] == "dglke"
 
 
 def test_an_unknown_rule_is_refused(train):

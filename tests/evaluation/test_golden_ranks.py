@@ -23,7 +23,7 @@ def known(graphs):
                     entities.setdefault(tail, len(entities)),
                 )
             )
-    return KnownTriples([np.array(rows).T])
+    return KnownTriples([np.array(rows)])
 
 
 def trained_model(path):

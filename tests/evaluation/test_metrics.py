@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from dglke_frugal.evaluation import KnownTriples, Metrics
+from dglke_frugal.evaluation.known_triples import Lists
 from dglke_frugal.evaluation.metrics import process_lines
 
 
@@ -39,6 +40,21 @@ def test_known_answers_are_sorted_distinct_and_in_the_order_asked():
     assert [answers.of(i).tolist() for i in range(4)] == [[4, 5], [3], [], [4, 5]]
     assert known.heads(np.array([5]), np.array([1])).of(0).tolist() == [2]
     assert known.heads(np.array([5]), np.array([0])).of(0).tolist() == []
+
+
+def test_lists_say_what_they_contain_and_take_more():
+    rng = np.random.default_rng(0)
+    queries, items = rng.integers(0, 9, 300), rng.integers(0, 40, 300)
+    queries[queries == 4] = 5  # of nothing
+    lists = Lists.from_pairs(queries, items, 9)
+    pairs = set(zip(queries.tolist(), items.tolist()))
+    asked = [(query, item) for query in range(9) for item in range(-1, 42)]
+    found = lists.contain(*np.array(asked).T)
+    assert found.tolist() == [pair in pairs for pair in asked] and Lists.empty(2).contain(
+        np.array([0, 1]), np.array([0, 0])).tolist() == [False, False]
+    more = lists.with_items(np.array([4, 0]), np.array([7, 41]))
+    assert more.of(4).tolist() == [7] and more.of(0).tolist() == [*lists.of(0).tolist(), 41]
+    assert all(more.of(query).tolist() == lists.of(query).tolist() for query in range(1, 9) if query != 4)
 
 
 @pytest.mark.parametrize("parts", [[], [tuple(np.zeros(0, np.int32) for _ in range(3))]])

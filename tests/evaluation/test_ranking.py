@@ -31,6 +31,20 @@ def test_counts_equal_the_oracles(name, rule, filtered):
 
 
 @pytest.mark.parametrize("name, rule", BY_RULE)
+def test_a_triple_that_is_not_known_does_not_compete_with_itself(name, rule):
+    """Of triples with the same query some are known and some are not, so these compete with each other."""
+    model = random_model(name, rule=rule, coarse=name == "SimplE")
+    every = random_triples(model, 900)
+    every[0][:] %= 5
+    known, test = tuple(column[::2] for column in every), tuple(column[::5] for column in every)
+    evaluation = evaluate(model, test, KnownTriples([known]))
+    for side in SIDES:
+        better, equal = better_and_equal(model, test, side, as_set(known), tolerance=1e-9)
+        np.testing.assert_array_equal(evaluation.compared[side].better, better)
+        np.testing.assert_array_equal(evaluation.compared[side].equal, equal)
+
+
+@pytest.mark.parametrize("name, rule", BY_RULE)
 def test_penalized_known_answers(name, rule):
     """0.1.2 compares log-sigmoids and lowers those of known triples by one."""
     model = random_model(name, rule=rule)

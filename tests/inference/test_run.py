@@ -14,7 +14,7 @@ from evaluation.ranking_oracle import score
 import dglke_frugal
 from dglke_frugal.cli import export
 from dglke_frugal.errors import InputError
-from dglke_frugal.evaluation import KnownTriples
+from dglke_frugal.evaluation import KnownTriples, Protocol
 from dglke_frugal.inference.answers import AnswerLists, Answers, Scored
 from inference.make_run import write_run
 
@@ -58,8 +58,11 @@ def test_nearest_leaves_the_entity_itself_out(run, model):
 def test_rank(run, model):
     triples = random_triples(model, 50)
     names = tuple([f"{what} {i}" for i in ids] for what, ids in zip(("entity", "relation", "entity"), triples))
-    assert run.rank(names, KnownTriples([triples])).metrics() == run.rank(triples, KnownTriples([triples])).metrics()
-    assert run.rank(triples).metrics().mr > run.rank(triples, KnownTriples([triples])).metrics().mr
+    known, unfiltered = KnownTriples([triples]), Protocol(known="kept")
+    assert run.rank(names, known).metrics() == run.rank(triples, known).metrics() == run.rank(names, names).metrics()
+    assert run.rank(triples, protocol=unfiltered).metrics().mr > run.rank(triples, known).metrics().mr
+    with pytest.raises(InputError, match='to rank unfiltered, give protocol=evaluation.Protocol'):
+        run.rank(triples)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import dglke_frugal
 from dglke_frugal.errors import InputError
@@ -54,6 +55,35 @@ def test_several_ranks(flags):
 
 
 @pytest.mark.parametrize(
+    "name, value, kept",
+    [
+        ("lr", np.logspace(-2, 0, 3)[1], 0.1),
+        ("lr", np.float32(0.1), float(np.float32(0.1))),
+        ("lr", np.longdouble(0.25), 0.25),
+        ("lr", np.array(0.1), 0.1),
+        ("lr", torch.tensor(0.5), 0.5),
+        ("hidden_dim", np.int64(6), 6),
+        ("hidden_dim", torch.tensor(6), 6),
+        ("seed", np.uint32(7), 7),
+        ("reciprocal", np.bool_(True), True),
+        ("reciprocal", torch.tensor(True), True),
+        ("deterministic", np.bool_(False), False),
+        ("gpu", np.array([-1]), [-1]),
+        ("gpu", torch.tensor([-1]), [-1]),
+        ("lr_decay_at", np.array([2, 3]), [2, 3]),
+        ("lr_decay_at", range(2, 4), [2, 3]),
+        ("data_files", np.array(FILES[:1]), FILES[:1]),
+        ("data_files", [Path(FILES[0])], FILES[:1]),
+        ("data_files", iter(FILES[:1]), FILES[:1]),
+        ("delimiter", np.str_("\t"), "\t"),
+    ],
+)
+def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
+    run = dglke_frugal.train(**{**flags, "max_step": 4, name: value})
+    assert run.config[name] == kept and type(run.config[name]) is type(kept)
+
+
+@pytest.mark.parametrize(
     "change, says",
     [
         (dict(hiden_dim=3), r"train\(\) has no flag 'hiden_dim'; did you mean 'hidden_dim'\?"),
@@ -65,6 +95,15 @@ def test_several_ranks(flags):
         (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
         (dict(model_name="TransX"), "there is no model 'TransX'"),
         (dict(no_save_emb=True), "leave no_save_emb out"),
+        (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
+        (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
+        (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
+        (dict(lr=np.float32("nan")), "--lr is nan"),
+        (dict(data_files={"train.tsv"}), "must be a value or a list of values"),
+        (dict(data_files=[b"train.tsv"]), "give text rather than bytes"),
+        (dict(data_path=b"."), "give text rather than bytes"),
+        (dict(resume=""), "'resume' is empty"),
+        (dict(preset=""), "'preset' is empty"),
         (dict(config="a.yaml", resume="b"), "--resume cannot be used with --config"),
         (dict(data_path="/nowhere"), "/nowhere/train.tsv does not exist"),
     ],

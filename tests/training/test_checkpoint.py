@@ -93,7 +93,7 @@ def test_another_configuration_is_refused_and_the_difference_named(folder):
     with pytest.raises(InputError) as error:
         checkpoint.check_config({**CONFIG, "lr": 0.25, "gamma": 12.0, "seed": 3})
     assert "lr was 0.1 and is 0.25" in str(error.value)
-    assert "gamma was not given and is 12.0" in str(error.value)
+    assert "gamma was not in use and is 12.0" in str(error.value)
     assert "seed" not in str(error.value)
 
 

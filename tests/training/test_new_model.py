@@ -7,7 +7,7 @@ from training.conftest import tables
 from training.toy_model import Toy
 
 import dglke_frugal
-from dglke_frugal.cli.flags import model_name
+from dglke_frugal.flag_values import model_name
 from dglke_frugal.models import find_model, model_names, registry
 
 

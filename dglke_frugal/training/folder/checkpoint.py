@@ -58,7 +58,7 @@ class Checkpoint:
         or one that differs in the keys `apart_from` alone."""
         now = _as_json(config)
         keys = sorted({*self.config, *now} - {*apart_from})
-        differences = [f"{key} was {_show(self.config, key)} and is {_show(now, key)}"
+        differences = [f"--{key} was {_show(self.config, key)} and is {_show(now, key)}"
                        for key in keys if _show(self.config, key) != _show(now, key)]
         if differences:
             raise InputError(f"{self.path} is of another configuration: {'; '.join(differences)}; "
@@ -353,4 +353,4 @@ def _as_json(value: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _show(config: Mapping[str, Any], key: str) -> str:
-    return json.dumps(config[key], sort_keys=True) if key in config else "not given"
+    return json.dumps(config[key], sort_keys=True) if key in config else "not in use"

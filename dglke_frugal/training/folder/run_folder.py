@@ -7,27 +7,18 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-from ...config import TrainConfig
+from ...config import TrainConfig, numbers_flags
 from ...data import KnowledgeGraph
-from ...data.fingerprint import Fingerprint, file_checksum
+from ...data.fingerprint import Fingerprint
 from ...errors import InputError
 from ...files import read_json, replace_file
-from ...score_rule import score_rule_of_old_run
+from .checkpoint import Checkpoint
 
 FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
 DAMAGED = "remove it to go on from the last checkpoint"  # what to do with such a result
 CHECKPOINTS = "checkpoints"
-# Flags that the numbers of a run depend on. All others may change from one part of a run to the next.
-IDENTITY = ("dataset", "format", "has_edge_importance", "model_name", "hidden_dim", "gamma", "double_ent", "double_rel",
-            "loss_genre", "margin", "pairwise", "neg_adversarial_sampling", "adversarial_temperature",
-            "regularization_coef", "regularization_norm", "lr", "batch_size", "neg_sample_size", "neg_deg_sample",
-            "num_proc", "matmul", "seed")
-# And these, which checkpoints of runs that do not have them do not name.
-GIVEN = ("init_from", "init", "init_scale", "reciprocal", "row_dtype", "optimizer", "regularizer", "entity_dropout",
-         "relation_dropout", "labels", "label_smoothing", "relation_prediction", "subsampling", "neg_chunk_size",
-         "exclude_positive")
-DATA_KEYS = ("entities", "relations", "training_triples", "training_checksum")  # and on the data; in a Fingerprint
+DATA_KEYS = tuple(Fingerprint().to_dict())  # of an identity, beside the flags
 
 
 def create_run_folder(config: TrainConfig) -> Path:
@@ -58,32 +49,31 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
         yaml.safe_dump(plain, file, sort_keys=False)
 
 
+def fingerprint(config: TrainConfig, graph: KnowledgeGraph) -> Fingerprint:
+    """That of a run's data: of all triples that its numbers depend on. Raises InputError."""
+    run, splits = config.run, []
+    if run.lr_patience or run.early_stop_patience:
+        splits = ["valid"] if config.evaluation.no_eval_filter else ["valid", "test"]
+    return Fingerprint.of(graph, splits)
+
+
 def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:
-    """What the numbers of a run depend on: flags, and the training triples by their checksum."""
-    flags, defaults, known = config.to_flags(), TrainConfig().to_flags(), data.to_dict()
-    several = config.device.ranks > 1
-    partition = config.device.edge_partition if several else None
-    by_columns = several and config.device.parallel == "dims"
-    parallel = {"parallel": "dims", "ranks": config.device.ranks} if by_columns else {}
-    rule = config.model.score_rule  # named where it is not that of checkpoints which do not know it
-    named = {"score_rule": rule} if rule != score_rule_of_old_run(config.model.model_name) else {}
-    # Only where they are given, so that runs from before there were these flags can still be resumed.
-    given = [name for name in GIVEN if flags[name] != defaults[name]]
-    watched = ("lr_patience", "lr_factor", "eval_interval", "eval_percent") if config.run.lr_patience else ()
-    decayed = {"lr_decay_at": list(config.run.lr_decay_at), "lr_factor": config.run.lr_factor}
-    decayed = decayed if config.run.lr_decay_at else {}
-    return {**parallel, **{name: flags[name] for name in (*IDENTITY, *given, *watched)}, **decayed, **named,
-            "partition": partition, **{name: known[name] for name in DATA_KEYS}}
+    """What the numbers of a run depend on, and what is therefore the same in all parts of it: flags, and the data."""
+    return {**numbers_flags(config), **data.to_dict()}
+
+
+def check_flags(config: TrainConfig, checkpoint: Optional[Checkpoint]) -> None:
+    """Raise InputError, naming the flags, if a run's numbers would be others than those of its checkpoint, if any."""
+    if checkpoint is not None:
+        checkpoint.check_config(numbers_flags(config), apart_from=DATA_KEYS)
 
 
 def check_data(folder: Path, identity: Dict[str, Any], now: Fingerprint) -> None:
-    """Raise InputError if a run's data are not those of its checkpoint's identity, or its id maps have other names."""
-    maps = {"entity_names": folder / "entities.tsv", "relation_names": folder / "relations.tsv"}
-    names = {name: file_checksum(path) for name, path in maps.items() if path.exists()}
-    changed = now.difference(Fingerprint.of_mapping({**identity, **names}))
+    """Raise InputError if a run's data are not those of its checkpoint's identity."""
+    changed = now.difference(Fingerprint.of_mapping(identity))
     if changed:
         raise InputError(f"the data have changed since {folder} was trained on them: {changed}; "
-                         "give back the files that they were, or start a new run")
+                         "give back the files that they were with --data_path and --data_files, or start a new run")
 
 
 def write_result(folder: Path, result: Dict[str, Any]) -> None:
@@ -135,6 +125,8 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
                                 for path in (graph.entity_map, graph.relation_map))
     flags = config.to_flags()
     flags["gpu"] = list(flags["gpu"])
+    # The run is read from other working directories than that of the training.
+    flags.update({name: os.path.abspath(flags[name]) for name in ("data_path", "save_path")})
     release = {
         "model": flags["model_name"],
         "emb_size": flags["hidden_dim"],

@@ -1,0 +1,93 @@
+"""What `dglke_train --help` prints, and the page of flags (docs/flags.md)."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List
+
+from ..models import model_names
+from ..option import Option
+from .flags import EVERY
+
+USAGE = """\
+usage: dglke_train --preset wn18rr/complex --gpu 0        train by a recipe (dglke_frugal presets lists them)
+       dglke_train --dataset FB15k --model_name ComplEx   train a data set that is downloaded, with flags of your choice
+       dglke_train --dataset mine --data_path DIR --format raw_udd_hrt --data_files train.tsv valid.tsv test.tsv
+       dglke_train --resume RUN_DIR --max_step STEPS      go on with a run
+       dglke_train --help | --help-all                    explain the usual flags | all flags"""
+_COLUMN = 36  # where help begins, if the flag leaves room
+
+
+def help_lines(every: bool) -> Iterator[str]:
+    """The lines of --help, or with `every` those of --help-all."""
+    yield USAGE
+    yield from ("", "the flags that matter first:")
+    yield from (_line(each) for each in EVERY.values() if each.level == "first")
+    for group, members in groups().items():
+        explained = [each for each in members if each.level != "first" and (every or each.level != "rare")]
+        others = [each for each in members if each.level == "rare" and each not in explained]
+        if explained or others:
+            yield from ("", f"{group}:")
+        yield from map(_line, explained)
+        if others:
+            yield f"  --help-all explains {' '.join('--' + each.name for each in others)}"
+    yield from ("", f"MODEL is one of {', '.join(model_names())} (TransE is TransE_l2), or MODULE:CLASS.",
+                "DGL-KE's flags may be abbreviated. The default stands in brackets.")
+
+
+def groups() -> Dict[str, List[Option]]:
+    """The options by the groups of the help, in order."""
+    found: Dict[str, List[Option]] = {}
+    for each in EVERY.values():
+        found.setdefault(each.group, []).append(each)
+    return found
+
+
+def described(each: Option) -> str:
+    """The help of an option, with its default."""
+    words = _default(each)
+    return f"{each.help} ({words})" if words else each.help
+
+
+def page() -> str:
+    """docs/flags.md: every flag with its default."""
+    lines = [
+        "# Flags of dglke_train", "",
+        "<!-- made from the declarations in dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->",
+        "", "`--resume` refuses another value of a flag that changes the numbers of the run.",
+        "DGL-KE's own flags, marked D, may be abbreviated.",
+    ]
+    for group, members in groups().items():
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "",
+                  "| flag | | default | what it does | changes numbers |", "|---|---|---|---|---|"]
+        lines += map(_row, members)
+    return "\n".join(lines) + "\n"
+
+
+def _row(each: Option) -> str:
+    default = _default(each) or ("off" if each.is_switch else "")
+    cells = [f"`{_flag(each)}`", "D" if each.of_dglke else "", default, each.help, each.changes.words]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _line(each: Option) -> str:
+    return f"  {_flag(each):<{_COLUMN - 4}}  {described(each)}"
+
+
+def _flag(each: Option) -> str:
+    """A flag with its short name and what stands for its values."""
+    value = "on|off" if each.is_switch else each.metavar or "|".join(each.choices or ())
+    value = "" if each.default is False else f" {value}{' ...' if each.many else ''}"
+    return f"{each.short + ', ' if each.short else ''}--{each.name}{value}"
+
+
+def _default(each: Option) -> str:
+    """The default in words; empty for none."""
+    if each.default_words is not None:
+        return each.default_words
+    if each.is_switch:
+        return "on" if each.default else ""
+    return "" if each.default is None or each.default == () else str(each.default)
+
+
+if __name__ == "__main__":
+    print(page(), end="")
