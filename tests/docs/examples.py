@@ -20,22 +20,22 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"<!-- (not run|before): (.*?) -->\s*\Z", re.DOTALL)
+COMMENT = re.compile(r"<!-- (not run|before): ((?:(?!-->).)*?) -->\s*\Z", re.DOTALL)
 LANGUAGES = {"console", "python", "text", "yaml", "json"}
 
 
 class Block(NamedTuple):
-    """language: of the fence. line: of its first line. not_run: the reason, if any. before: a command."""
+    """language: of the fence. line: of its first line. not_run: the reason, if any. before: commands."""
 
     language: str
     text: str
     line: int
-    not_run: Optional[str]
-    before: Optional[str]
+    not_run: str
+    before: List[str]
 
 
 class Command(NamedTuple):
@@ -48,13 +48,13 @@ class Command(NamedTuple):
 def blocks(page: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     for found in FENCE.finditer(page):
-        comments = {}
+        comments: Dict[str, List[str]] = {"not run": [], "before": []}
         text = page[: found.start()].rstrip()
         while comment := COMMENT.search(text):
-            comments[comment[1]] = comment[2]
+            comments[comment[1]].insert(0, comment[2])
             text = text[: comment.start()].rstrip()
-        yield Block(found[1], found[2], page[: found.start()].count("\n") + 1, comments.get("not run"),
-                    comments.get("before"))
+        yield Block(found[1], found[2], page[: found.start()].count("\n") + 1, "; ".join(comments["not run"]),
+                    comments["before"])
 
 
 def commands(text: str) -> List[Command]:
@@ -117,8 +117,8 @@ class Page:
         for place, block in enumerate(self._blocks):
             if block.not_run:
                 continue
-            if block.before:
-                yield block.line, block.before, None, shell(block.before, self._folder)
+            for command in block.before:
+                yield block.line, command, None, shell(command, self._folder)
             if block.language == "console":
                 for command, expected in commands(block.text):
                     yield block.line, command, expected, shell(command, self._folder)
