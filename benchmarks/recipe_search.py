@@ -32,7 +32,7 @@ MOST_TRIALS = 10_000  # the time ends a search
 
 
 def search(folder: Path, space: Dict[str, Any], flags: List[str]) -> Dict[str, Any]:
-    """The trials of one search, and its recipe. flags: of `dglke_frugal search`."""
+    """The trials of one search, and the flags of its full run. flags: of `dglke_frugal search`."""
     folder.mkdir(parents=True, exist_ok=True)
     recipe = folder / "best.yaml"
     own = ["--trials", str(MOST_TRIALS), "--out", str(folder / "search"), "--best", str(recipe)]
@@ -40,8 +40,8 @@ def search(folder: Path, space: Dict[str, Any], flags: List[str]) -> Dict[str, A
     dglke_search([*space_arguments(folder, space), *own, *flags])
     seconds = time.perf_counter() - start
     found = json.loads((folder / "search" / "results.json").read_text())
-    return {"trials": found["trials"], "best": found["best"], "recipe": yaml.safe_load(recipe.read_text()),
-            "seconds": seconds}
+    return {"trials": found["trials"], "best": found["best"], "seconds": seconds,
+            "recipe": {**yaml.safe_load(recipe.read_text()), **found["full"]}}
 
 
 def space_arguments(folder: Path, space: Dict[str, Any]) -> List[str]:

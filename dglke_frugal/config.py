@@ -16,7 +16,7 @@ from .errors import InputError, shown, unencodable
 from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size
 from .models import built_in_model, code_checksum, is_own
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
-from .score_rule import SCORE_RULES, compares_two_formulas
+from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
@@ -85,9 +85,8 @@ _BY_VALIDATIONS = only("with --lr_patience or --early_stop_patience",
                        lambda config: config.run.lr_patience or config.run.early_stop_patience)
 _RANKING = When("it is of rankings, and neither --valid nor --test is given",
                 lambda config: config.evaluation.valid or config.evaluation.test)
-_RANKING_SAMPLES = When(
-    "it is of sampled candidates, and --valid or --test ranks against all entities or is not given",
-    lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
+_RANKING_SAMPLES = When("it is of candidates that are drawn, and this run draws none (--neg_sample_size_eval)",
+                        lambda config: _RANKING.holds(config) and config.evaluation.neg_sample_size_eval > 0)
 _GPU = When("it is of GPUs, and this run is on the CPU", _on_gpu)
 _PROCESSES = When("it is of several processes, and this run has one", lambda config: config.device.ranks > 1)
 _PROCESSES_BY_ROWS = When("it is of several processes that train by rows, and this run has none", _ranks_by_rows)
@@ -112,7 +111,7 @@ class GraphConfig:
     format: str = option("built_in", "built_in, or udd_{hrt} / raw_udd_{hrt} in any order of the letters",
                          changes=ALWAYS, metavar="FORMAT", of_dglke=True)
     data_files: Optional[Sequence[str]] = option(
-        None, "udd: entity_map relation_map train [valid] [test]; raw_udd: train [valid] [test]", changes=NEVER,
+        None, "udd: entity_map relation_map train [valid test]; raw_udd: train [valid test]", changes=NEVER,
         many=True, metavar="FILE", of_dglke=True)
     delimiter: str = option("\t", "what separates the columns of all files", changes=NEVER, default_words="TAB",
                             metavar="TEXT", of_dglke=True)
@@ -131,7 +130,8 @@ class ModelConfig:
     """
 
     model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",
-                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True, level="first")
+                             changes=Change("yes", _model), type=model_name, metavar="MODEL", of_dglke=True,
+                             level="first")
     hidden_dim: int = option(400, "size of an embedding in real numbers", changes=ALWAYS, metavar="N", of_dglke=True,
                              level="first")
     gamma: float = option(
@@ -143,7 +143,9 @@ class ModelConfig:
     double_rel: bool = option(False, "relations of twice the hidden size (SimplE)", changes=ALWAYS, short="-dr",
                               of_dglke=True)
     score_rule: str = option("textbook", "RESCAL, TransR: score corrupted tails as true triples, or as DGL-KE does",
-                             changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare")
+                             changes=ALWAYS, choices=SCORE_RULES, dglke_loop=None, level="rare",
+                             used=When("RESCAL and TransR alone have two formulas",
+                                       lambda config: has_two_formulas(config.model.model_name)))
     reciprocal: bool = option(False, "give each relation an inverse, and rank heads as tails of the inverse",
                               changes=ALWAYS)
     init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, or xavier times S",
@@ -248,8 +250,7 @@ class BatchConfig:
 
     @property
     def positives(self) -> int:
-        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks. csrc/sampler does the same,
-        and takes fewer where the graph has fewer."""
+        """Positives of a step: batch_size, or if that is more than a chunk, whole chunks, as in csrc/sampler."""
         size, chunk = self.batch_size, self.neg_chunk_size or max(1, self.negatives)
         return size if size <= chunk else -(-size // chunk) * chunk
 
@@ -257,6 +258,11 @@ class BatchConfig:
     def chunk(self) -> int:
         """Positives that share negatives."""
         return min(self.positives, self.neg_chunk_size or max(1, self.negatives))
+
+    def limited_to(self, triples: int) -> "BatchConfig":
+        """The batches that csrc/sampler makes of so many training triples, of which there may be fewer."""
+        chunk = min(self.chunk, triples)
+        return dataclasses.replace(self, batch_size=min(self.positives, triples // chunk * chunk))
 
     @property
     def most_entities(self) -> int:
@@ -281,14 +287,14 @@ class EvaluationConfig:
         used=When("--valid is not given", lambda config: config.evaluation.valid))
     eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_BY_VALIDATIONS, used=_RANKING,
                                  metavar="SHARE", of_dglke=True)
-    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS, used=_RANKING_SAMPLES,
-                                  metavar="N", of_dglke=True)
+    batch_size_eval: int = option(8, "triples that share sampled candidates", changes=_BY_VALIDATIONS,
+                                  used=_RANKING_SAMPLES, metavar="N", of_dglke=True)
     neg_sample_size_eval: int = option(-1, "candidates per triple, -1 for all", changes=_BY_VALIDATIONS, used=_RANKING,
                                        metavar="N", of_dglke=True)
     neg_deg_sample_eval: bool = option(False, "draw those candidates by degree", changes=_BY_VALIDATIONS,
                                        used=_RANKING_SAMPLES, of_dglke=True)
-    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS, used=_RANKING,
-                                  of_dglke=True)
+    no_eval_filter: bool = option(False, "let known triples count as candidates", changes=_BY_VALIDATIONS,
+                                  used=_RANKING, of_dglke=True)
 
 
 @options("devices")
@@ -312,8 +318,9 @@ class DeviceConfig:
         choices=MATMULS, dglke_loop=("fp32",))
     cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,
                                level="rare")
-    num_proc: int = option(1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
-                           default_words="one per GPU", of_dglke=True)
+    num_proc: int = option(
+        1, "training processes", changes=Change("yes", lambda config, value: config.device.ranks), metavar="N",
+        default_words="1, or one per GPU", of_dglke=True)
     num_thread: int = option(1, "CPU threads of a process when there are several", changes=NEVER, metavar="N",
                              used=When("one process takes all cores, or OMP_NUM_THREADS", _PROCESSES.holds),
                              of_dglke=True)
@@ -388,7 +395,9 @@ class RunConfig:
         changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
     lr_decay_at: Sequence[int] = option(
         (), "multiply --lr by --lr_factor after each of these steps",
-        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP")
+        changes=Change("yes", lambda config, value: sorted(value) or None), type=int, many=True, metavar="STEP",
+        used=When("all these steps are after --max_step", by_part=True, holds=lambda config: (
+            not config.run.lr_decay_at or min(config.run.lr_decay_at) < config.run.max_step)))
     lr_factor: float = option(0.5, "factor of --lr_patience and --lr_decay_at", changes=ALWAYS, used=_SCHEDULE,
                               metavar="F")
     trackers: Sequence[str] = option((), "where metrics go besides metrics.jsonl in the run's folder", changes=NEVER,
@@ -435,11 +444,13 @@ class StoreConfig:
         choices=FLUSH_MODES, dglke_loop=None, level="rare")
     flush_threads: Optional[int] = option(
         None, "threads that flush", changes=NEVER, type=int, metavar="N", default_words="by processes and cores",
-        used=When("this run has no flush threads", lambda config: _shares_rows(config) and config.flush_mode == "p2f"),
+        used=When("no thread of this run flushes", lambda config: (
+            _shares_rows(config) and config.flush_mode == "p2f" and not config.writes_host_rows)),
         dglke_loop=None, level="rare")
     host_read: str = option(
         "auto", "how a GPU reads rows that it does not cache: in place (uva) or by copies", changes=NEVER,
-        used=_GPU, choices=HOST_READS, dglke_loop=None, level="rare")
+        used=When("it is of GPUs that cache rows", lambda config: _on_gpu(config) and _shares_rows(config)),
+        choices=HOST_READS, dglke_loop=None, level="rare")
     host_write: str = option(
         "auto", "who stores new values of such rows: the step (direct) or flush threads (staged)", changes=NEVER,
         used=_CACHE, choices=HOST_WRITES, dglke_loop=None, level="rare")
@@ -466,6 +477,12 @@ class TrainConfig:
     device: DeviceConfig = DeviceConfig()
     store: StoreConfig = StoreConfig()
     run: RunConfig = RunConfig()
+
+    def limited_to(self, triples: int) -> "TrainConfig":
+        """With the batches that there are of so many training triples; memory is counted and taken for these."""
+        device = self.device
+        triples = -(-triples // device.ranks) if device.parallel == "dims" else triples  # whose batches are joined
+        return dataclasses.replace(self, batch=self.batch.limited_to(triples))
 
     @property
     def computes_on_device(self) -> bool:
@@ -559,24 +576,24 @@ def numbers_flags(config: TrainConfig) -> dict[str, Any]:
     until they are resolved.
     """
     values = config.to_flags()
-    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items() if each.used.holds(config)}
+    found = {name: each.changes.part(config, values[name]) for name, each in OPTIONS.items()
+             if each.used.by_part or each.used.holds(config)}
     return {name: list(value) if isinstance(value, tuple) else value
             for name, value in found.items() if value is not None}
 
 
 def lines_on_unused_flags(config: TrainConfig, given: Iterable[str], resumed: bool) -> list[str]:
-    """A line for each flag that has no effect in this run: of those that were `given`, or do not have their default.
+    """A line for each flag that has no effect in this run: of those that were `given`, and in a new run of those that
+    do not have their default.
 
     resumed: whether the run goes on in its folder.
     """
-    values, given = config.to_flags(), set(given)
-    lines = []
-    for name, each in OPTIONS.items():
-        if resumed and each.new_runs_only and name in given:
-            lines.append(f"--{name} has no effect in this run: a run that is resumed stays what and where it is")
-        elif not each.used.holds(config) and (name in given or values[name] != each.default):
-            lines.append(f"--{name} has no effect in this run: {each.used.words}")
-    return lines
+    values = config.to_flags()
+    wanted = {*given, *(() if resumed else (name for name, each in OPTIONS.items() if values[name] != each.default))}
+    reasons = {name: "a run that is resumed stays in its folder" if resumed and each.new_runs_only else
+               None if each.used.holds(config) else each.used.words
+               for name, each in OPTIONS.items() if name in wanted}
+    return [f"--{name} has no effect in this run: {reason}" for name, reason in reasons.items() if reason]
 
 
 def state_floats(optimizer: str, dim: int) -> int:
@@ -731,8 +748,8 @@ def _check_patience(config: TrainConfig) -> None:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
     for flag in ("lr_patience", "lr_decay_at"):
         if getattr(run, flag) and config.device.ranks > 1:
-            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc and "
-                             "all but one --gpu")
+            raise InputError(f"--{flag} changes the learning rate of one process alone; leave it out, or --num_proc "
+                             "and all but one --gpu")
     if len({*run.lr_decay_at}) < len(run.lr_decay_at) or any(step < 1 for step in run.lr_decay_at):
         given = shown(" ".join(map(str, run.lr_decay_at)))
         raise InputError(f"--lr_decay_at {given}: give steps of at least 1, each once")

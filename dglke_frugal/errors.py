@@ -1,9 +1,12 @@
 """Errors that end a run, and how any error is said in a line."""
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import sys
+from typing import Iterator, Optional
 
 
 class InputError(Exception):
@@ -28,6 +31,47 @@ def unencodable(error: UnicodeEncodeError) -> InputError:
         f"{ascii(shown(error.object))} cannot be written in this locale's encoding ({error.encoding}); "
         "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
     )
+
+
+_SHORT_OF = {
+    "memory": "this process can have no more memory; use a smaller --batch_size, --neg_sample_size or --hidden_dim, "
+              "raise the limit of the process (ulimit -v, or its control group), or use a machine with more",
+    "device memory": "the GPU has no more memory; use a smaller --batch_size, --neg_sample_size, --cache_size or "
+                     "--hidden_dim, or end what else runs there",
+    "files": "this process can have no more open files; raise the limit (ulimit -n), or use fewer processes",
+    "threads": "the system gives this process no more threads; give fewer with --num_proc, --num_thread, "
+               "--flush_threads or --sampler_threads, or end other processes",
+}
+_ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", errno.EAGAIN: "threads"}
+# What libraries say, which have no errors of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
+# shared objects. An earlier entry goes before a later one.
+_SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
+         "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory"}
+
+
+def shortage(error: Optional[BaseException]) -> Optional[InputError]:
+    """What to say where the system had no more memory, threads or open files; None of every other error."""
+    short_of = None
+    if isinstance(error, MemoryError):
+        short_of = "memory"
+    elif isinstance(error, OSError):
+        short_of = _ERRNO.get(error.errno)
+    if short_of is None and isinstance(error, (RuntimeError, ImportError, OSError)):
+        short_of = next((what for words, what in _SAID.items() if words in str(error)), None)
+    if short_of is None and isinstance(error, ImportError):  # numpy wraps what the loader says
+        return shortage(error.__cause__ or error.__context__)
+    return None if short_of is None else InputError(_SHORT_OF[short_of])
+
+
+@contextlib.contextmanager
+def shortages_as_input_errors() -> Iterator[None]:
+    """InputError where the system has no more memory, threads or open files, whatever its limits say."""
+    try:
+        yield
+    except Exception as error:
+        if (said := shortage(error)) is None:
+            raise
+        raise said from error
 
 
 def first_line(error: BaseException) -> str:

@@ -6,13 +6,21 @@ import contextlib
 import errno
 import json
 import os
+import re
+import shlex
+import shutil
 import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import IO, Any, Iterator, Optional
 
-from .errors import InputError
+from .errors import InputError, shortage
+
+UNFINISHED, COMPLETE = ".saving", ".saved"  # folders of replace_together, before and after its files are complete
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # of file systems without it, and of unreadable folders
+
+_OF_A_RUN = ("config.json", "config.yaml", "result.json", "entities.tsv", "relations.tsv")
 
 
 @contextlib.contextmanager
@@ -33,16 +41,117 @@ def replace_file(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
             else:
                 file = stack.enter_context(_written_beside(Path(os.path.realpath(path)), status, mode))
         except OSError as error:
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
             ) from error
         try:
             with stack.pop_all():
                 yield file
         except OSError as error:
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write {path}: {error.strerror}; free some space or choose another folder"
             ) from error
+
+
+@contextlib.contextmanager
+def replace_together(folder: str | os.PathLike) -> Iterator[Path]:
+    """Give a new folder; when the block ends without an exception, what it holds takes its place in `folder`, all of it
+    or nothing, even where the process is killed. What the block writes must be on the disk, as replace_file leaves it.
+
+    From the moment on that all is complete, the old files go before the first new one comes, so that no reader finds
+    files of both. What is killed then is ended by finish_replacing; until then check_replaced refuses the folder.
+
+    Raises InputError if the folder cannot be written or the disk is full; then it is as it was before.
+    """
+    folder = Path(folder)
+    finish_replacing(folder)
+    unfinished = folder / UNFINISHED
+    try:
+        try:
+            unfinished.mkdir()
+            yield unfinished
+            sync_folder(unfinished)
+            os.rename(unfinished, folder / COMPLETE)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise shortage(error) or InputError(
+            f"cannot write {folder}: {error.strerror}; free some space or choose another folder"
+        ) from error
+    finish_replacing(folder)
+
+
+def finish_replacing(folder: str | os.PathLike) -> None:
+    """End what a killed replace_together has left: complete files take their place, others are removed. InputError."""
+    folder = Path(folder)
+    complete = folder / COMPLETE
+    try:
+        shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+        if not complete.is_dir():
+            return
+        sync_folder(folder)
+        names = sorted(os.listdir(complete))
+        for name in names:
+            _remove(folder / name)
+        sync_folder(folder)
+        for name in names:
+            os.rename(complete / name, folder / name)
+        sync_folder(folder)
+        complete.rmdir()
+    except OSError as error:
+        raise shortage(error) or InputError(
+            f"cannot write {folder}: {error.strerror}; make it writable, and resume the run"
+        ) from error
+
+
+def check_replaced(folder: str | os.PathLike) -> None:
+    """Raise InputError if a replace_together of the folder's files is going on or was killed before their end."""
+    if (Path(folder) / COMPLETE).exists():
+        raise InputError(f"the saving of {folder} was interrupted, or is going on, so that not all of its files are in "
+                         f"their place; end it with: dglke_train --resume {shlex.quote(str(folder))}")
+
+
+def sync_folder(folder: str | os.PathLike) -> None:
+    """Make the names in a folder survive a power failure, where the file system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in NO_FOLDER_SYNC:
+            raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def check_output(path: str | os.PathLike, beginning: bytes) -> None:
+    """Raise InputError unless a command may write its output to `path`: where there is no file yet, an empty one, or
+    one that an earlier call has written. So it never takes the place of an input, of a map or of another one's file.
+
+    beginning: pattern of how all outputs of the command begin. Nothing is asked of what is no regular file.
+    """
+    path = Path(path)
+    if path.name in _OF_A_RUN and (path.parent / "config.json").exists():
+        raise InputError(f"{path} would be taken for a file of the run in {path.parent}; choose another name or folder")
+    try:
+        status = _status(path)
+        if status is None or not stat.S_ISREG(status.st_mode) or _standard_stream(status) is not None:
+            return
+        with open(path, "rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    if start and not re.match(beginning, start, re.DOTALL):
+        raise InputError(f"{path} is there already, and is no earlier output of this command; choose another name, or "
+                         "remove it")
 
 
 def is_standard_output(path: str | os.PathLike) -> bool:
@@ -113,6 +222,7 @@ def _written_beside(path: Path, status: Optional[os.stat_result], mode: str) -> 
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask() if status is None else stat.S_IMODE(status.st_mode))
         os.replace(temporary, path)
+        sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -1,7 +1,7 @@
 """How an option is declared: one field of a frozen dataclass says everything about a flag.
 
-The command line, --config, the checks of --resume, the page of flags and the lines on flags without effect are made from
-these declarations.
+The command line, --config, the identity of a run, the page of flags and the lines on flags without effect are made
+from these declarations.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ def only(words: str, condition: Callable[[Any], Any]) -> Change:
 
 @dataclass(frozen=True)
 class When:
-    """A condition on a configuration. words: what to tell users whose option has no effect because it does not hold."""
+    """A condition on a configuration.
+
+    words: what to tell users whose option has no effect because it does not hold. by_part: whether it may hold in one
+        part of a run that is resumed and not in another, so that it does not decide what the run's numbers depend on.
+    """
 
     words: str
     holds: Callable[[Any], bool]
+    by_part: bool = False
 
 
 IN_EVERY_RUN = When("", lambda config: True)
@@ -53,7 +58,7 @@ class Option:
     Attributes:
         name: of the flag and the field. short: DGL-KE's short name, such as -adv.
         help: one line. default_words: the default in words, where its value says too little.
-        changes: how the numbers of a run depend on the value; only asked where the option is used.
+        changes: how the numbers of a run depend on the value, where the option is used.
         used: the runs in which the option has an effect. new_runs_only: whether --resume ignores it.
         parse: reads one value of the command line; raises ArgumentTypeError.
         many: whether the flag takes several values. metavar: what stands for a value in the help.
@@ -120,13 +125,12 @@ def options(group: str) -> Callable[[Type[T]], Type[T]]:
     """
 
     def checked(cls: Type[T]) -> Type[T]:
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls):
             if _KEY not in field.metadata:
-                raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it changes "
-                                "the numbers of a run")
-        cls.options = tuple(  # type: ignore[attr-defined]
-            Option(name=field.name, **_in_group(field.metadata[_KEY], group))
-            for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+                raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it "
+                                "changes the numbers of a run")
+        cls.options = tuple(Option(name=field.name, **_in_group(field.metadata[_KEY], group))
+                            for field in dataclasses.fields(cls))
         return cls
 
     return checked

@@ -30,9 +30,9 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
         config: YAML file of flags; those of the call go before it.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
-            defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers may be
-            those of NumPy or torch, and paths path objects. `model_name` may be a class derived from models.TorchModel as
-            well.
+            defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers
+            may be those of NumPy or torch, and paths path objects. `model_name` may be a class derived from
+            models.TorchModel as well.
 
     Raises:
         InputError: an unknown flag, a value that cannot be used, or whatever `dglke_train` refuses.

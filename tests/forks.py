@@ -7,6 +7,7 @@ which a test wants the result: their process id is the script's, /proc shows the
 libraries read from the environment when they are loaded is as it was for the server.
 """
 import atexit
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -151,7 +152,8 @@ def _become(argv, environment, folder, files):
     try:
         importlib.invalidate_caches()
         sys.modules.pop("sitecustomize", None)
-        importlib.import_module("sitecustomize")
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module("sitecustomize")
         if argv[1] == "-m":
             sys.argv = argv[2:]
             runpy.run_module(argv[2], run_name="__main__", alter_sys=True)

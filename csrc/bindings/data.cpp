@@ -30,8 +30,8 @@ nb::object adopt(T* data, std::size_t size) {
 // (kind, line, column, text) of a complaint, or None.
 nb::object to_python(const std::optional<Complaint>& complaint) {
   if (!complaint) return nb::none();
-  static constexpr const char* kKinds[] = {"columns",      "not_integer", "negative", "out_of_range",
-                                           "unknown_name", "empty_name",  "tab",      "weight",   "duplicate"};
+  static constexpr const char* kKinds[] = {"columns",    "not_integer", "negative", "out_of_range", "unknown_name",
+                                           "empty_name", "tab",         "quotes",   "weight",       "duplicate"};
   return nb::make_tuple(kKinds[static_cast<int>(complaint->kind)], complaint->line, complaint->column,
                         nb::bytes(complaint->text.data(), complaint->text.size()));
 }

@@ -53,6 +53,22 @@ std::optional<Kind> read_integer(std::string_view field, std::int64_t& value) {
 
 bool has_tab(std::string_view name) { return name.find('\t') != std::string_view::npos; }
 
+// Whether quotation marks are open at the end of `text`. One behind a backslash is text.
+bool leaves_quotes_open(std::string_view text) {
+  bool open = false;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) open = !open;
+  return open;
+}
+
+// Whether a field of a line begins with a quotation mark that only a later field closes, as in CSV and N-Triples, where
+// a delimiter between quotation marks separates nothing.
+bool is_cut_in_quotes(std::string_view field, std::string_view line) {
+  field = strip(field);
+  if (field.empty() || field.front() != '"' || !leaves_quotes_open(field)) return false;
+  return leaves_quotes_open(line.substr(static_cast<std::size_t>(field.data() + field.size() - line.data())));
+}
+
 bool read_weight(std::string_view field, float& weight) {
   field = strip(field);
   if (!field.empty() && field.front() == '+') field.remove_prefix(1);
@@ -192,6 +208,10 @@ MaybeComplaint look_up_range(const LineRange& range, const LineFormat& format, b
       for (int column : {format.head, format.relation, format.tail})
         if (!fault && has_tab(fields.at[column]))
           fault = complain(Kind::kTabInName, number, column, fields.at[column]);
+    if (!fault && fields.count > 3 && may_have_tabs)
+      for (int column : {0, 1, 2})
+        if (!fault && is_cut_in_quotes(fields.at[column], line))
+          fault = complain(Kind::kQuotes, number, column, fields.at[column]);
     if (!fault && out.weight && !read_weight(fields.at[3], out.weight[number]))
       fault = complain(Kind::kWeight, number, 3, fields.at[3]);
     if (fault) {
@@ -248,6 +268,7 @@ MaybeComplaint parse_name_map(std::string_view block, std::string_view delimiter
                               NameTable& names, std::int64_t* ids) {
   return first_of_lines({block}, [&](std::string_view line, std::int64_t number) -> MaybeComplaint {
     if (!exact || strip(line).empty()) line = strip(line);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const Fields fields = split(line, delimiter);
     if (fields.count != 2) return complain(Kind::kColumns, number, line.empty() ? 0 : fields.count, line);
     const std::string_view id = fields.at[name_first ? 1 : 0], name = fields.at[name_first ? 0 : 1];

@@ -21,6 +21,7 @@ struct Complaint {
     kUnknownName,  // a name that the map file lacks
     kEmptyName,
     kTabInName,    // a name that a map file, whose columns are separated by tabs, could not hold
+    kQuotes,       // a field that the delimiter ends between quotation marks
     kWeight,       // an edge importance that is no finite number above 0
     kDuplicate,    // a name that an earlier line of the map file has
   };
@@ -59,7 +60,7 @@ std::optional<Complaint> parse_name_triples(std::string_view block, const LineFo
 
 // Lines of a map file, `id delimiter name` (or the other way round with `name_first`): adds the names in the order of
 // the lines and writes the id that line i states to ids[i]. Lines have exactly two fields. White space at both ends of
-// a line is no part of it, unless `exact`.
+// a line is no part of it, unless `exact`; a carriage return before the newline never is.
 std::optional<Complaint> parse_name_map(std::string_view block, std::string_view delimiter, bool name_first,
                                         bool exact, NameTable& names, std::int64_t* ids);
 

@@ -7,11 +7,11 @@
 
 namespace frugal::FRUGAL_ISA {
 
-// e^x for x <= 88; 0 below -87 (where the result would be subnormal).
+// e^x for x <= 88; 0 below -87 (where the result would be subnormal), and NaN of NaN.
 FRUGAL_LANES Vec exp(Vec x) {
   const Vec lowest = broadcast(-87.0f);
   const Mask vanishes = x < lowest;
-  const Vec clamped = max(x, lowest);
+  const Vec clamped = max(lowest, x);
   const Vec n = round(clamped * broadcast(1.44269504088896341f));
   Vec r = fma(n, broadcast(-0.693359375f), clamped);  // ln 2 in two parts, so that r keeps its low bits
   r = fma(n, broadcast(2.12194440e-4f), r);

@@ -30,7 +30,7 @@ struct Softplus {  // l(x) = log(1 + e^-x), computed from e^-|x|, which cannot o
     const Vec zero = broadcast(0.0f), one = broadcast(1.0f);
     const Vec e = exp(zero - abs(x));
     const Vec sigmoid = select(x < zero, one, e) / (one + e);  // of -x
-    return {max(zero - x, zero) + log1p_unit(e), zero - sigmoid};
+    return {max(zero, zero - x) + log1p_unit(e), zero - sigmoid};
   }
 };
 
@@ -38,7 +38,7 @@ struct Hinge {  // l(x) = max(0, margin - x); its derivative at the kink is -1, 
   Vec margin;
   FRUGAL_DEVICE LossVec operator()(Vec x) const {
     const Vec zero = broadcast(0.0f), loss = margin - x;
-    return {max(loss, zero), select(loss < zero, zero, broadcast(-1.0f))};
+    return {max(zero, loss), select(loss < zero, zero, broadcast(-1.0f))};
   }
 };
 

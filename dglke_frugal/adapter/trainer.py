@@ -19,6 +19,7 @@ from .. import _native, compat
 from ..config import TrainConfig
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
+from ..divergence import check_rows
 from ..errors import InputError
 from ..models import built_in_model
 from ..score_rule import say_if_two_formulas
@@ -94,7 +95,7 @@ def _replaced(config: TrainConfig, graph, folder) -> Iterator[None]:
         (dglke.models.general_models, "ExternalEmbedding", stores.create),
         (dglke.train, "get_dataset", lambda *_: _dataset(graph)),
         (dglke.train, "prepare_save_path", lambda args: setattr(args, "save_path", str(folder))),
-        (dglke.train, "save_model", lambda args, model, emap, rmap: _save(config, graph, folder, model)),
+        (dglke.train, "save_model", lambda args, model, emap, rmap: _save(config, graph, folder, model, stores)),
         (dglke.train, "load_model", _loader(dglke.train.load_model)),
         (dglke.train, "NewBidirectionalOneShotIterator", _iterator(dglke.train.NewBidirectionalOneShotIterator)),
         (dglke.train, "train", _reading_ahead(dglke.train.train, config, stores)),
@@ -123,7 +124,10 @@ def _dataset(graph) -> SimpleNamespace:
                            train=columns(graph.train), valid=columns(graph.valid), test=columns(graph.test))
 
 
-def _save(config, graph, folder, model) -> None:
+def _save(config, graph, folder, model, stores) -> None:
+    for adapter in stores.made:
+        adapter.store.drain()
+        check_rows(adapter.store.embeddings, "a table")
     print(f"Save model to {folder}")
     model.save_emb(str(folder), config.graph.dataset)
     write_config(folder, config, graph, Fingerprint.of(graph))
@@ -134,7 +138,7 @@ class _Stores:
 
     def __init__(self, config, graph):
         self._config, self._graph = config, graph
-        self.entity = None
+        self.entity, self.made = None, []
 
     def create(self, args, num, dim, device):
         if self.entity is not None or not self._config.uses_engine or args.num_proc > 1:
@@ -143,6 +147,7 @@ class _Stores:
             flushing = entity_flushing(self._config, num, dim)
             adapter = DGLKEAdapter(args, num, dim, device, flushing, [hot_entities(self._graph)])
         self.entity = self.entity or adapter
+        self.made.append(adapter)
         return adapter
 
 

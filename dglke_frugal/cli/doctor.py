@@ -47,7 +47,17 @@ def _cuda():
     from .. import _native
 
     devices, reason = _native.cuda_devices(with_free_memory=True)
+    if not _native.has_cuda:
+        reason = _why_not_compiled()
     return {"compiled": _native.has_cuda, "devices": devices, "reason": reason or None}
+
+
+def _why_not_compiled():
+    """What a build without CUDA kernels lacks: nobody has recorded why it was built so."""
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    missing = "which needs nvcc, and there is none on PATH or in /usr/local/cuda/bin"
+    found = f"nvcc is there ({nvcc})" if nvcc else missing
+    return f"this build has no CUDA kernels; to have them, install it again with DGLKE_FRUGAL_CUDA=on: {found}"
 
 
 def _huge_pages():

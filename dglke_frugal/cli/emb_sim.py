@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import InputError
+from ..files import check_output
 from .errors import reports_input_errors
 from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
 
@@ -78,9 +79,10 @@ def _search(options, own):
     import numpy as np
 
     from ..evaluation.device import torch_device
-    from ..inference.lists import read_list, write_table
+    from ..inference.lists import TABLE, read_list, write_table
     from ..inference.similarity import most_similar
 
+    check_output(options.output, TABLE)
     table, names = _table_and_names(options, own)
     files = iter(options.data_files or [])
     left, right = (

@@ -6,13 +6,14 @@ import functools
 import os
 import signal
 import sys
+from typing import Optional
 
-from ..errors import DeviceLost, InputError, unencodable
+from ..errors import DeviceLost, InputError, shortage, unencodable
 
 
 def reports_input_errors(command):
-    """Wrap a command's main: InputError becomes one line on stderr and exit code 2, Ctrl-C one and 130.
-    A reader that has gone ends the command quietly.
+    """Wrap a command's main: InputError, and a shortage of memory, threads or open files, becomes one line on stderr
+    and exit code 2, Ctrl-C one and 130. A reader that has gone ends the command quietly.
 
     Answers --version, too.
     """
@@ -33,12 +34,6 @@ def reports_input_errors(command):
             return result
         except DeviceLost as lost:
             lost.end_process()
-        except (InputError, UnicodeEncodeError) as error:
-            if isinstance(error, UnicodeEncodeError):
-                error = unencodable(error)
-            program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
-            sys.stderr.write(f"{program}: {error}\n")
-            raise SystemExit(2) from None
         except BrokenPipeError:  # of `| head`: what is left is not wanted
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())  # for what is still in buffers
@@ -46,8 +41,21 @@ def reports_input_errors(command):
         except KeyboardInterrupt:
             sys.stderr.write("stopped\n")
             raise SystemExit(130) from None
+        except Exception as error:
+            said = _input_error(error)
+            if said is None:
+                raise
+            program = os.path.basename(sys.argv[0]).replace("__main__.py", "dglke_frugal") or "dglke_frugal"
+            sys.stderr.write(f"{program}: {said}\n")
+            raise SystemExit(2) from None
 
     return main
+
+
+def _input_error(error: Exception) -> Optional[InputError]:
+    if isinstance(error, UnicodeEncodeError):
+        return unencodable(error)
+    return error if isinstance(error, InputError) else shortage(error)
 
 
 def _print_whatever_the_locale() -> None:

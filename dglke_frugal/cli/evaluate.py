@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ..errors import InputError, shown
+from ..files import check_output, replace_file
 from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
@@ -121,12 +122,14 @@ def main(argv):
         return
     given = vars(dglke_flags().parse_args(rest))
     _check(given, own.seed)
+    if own.json:
+        check_output(own.json, rb'\{\s*"metrics"')
     from .. import _native
     from ..config import check_dataset
     from ..data import load_graph
     from ..evaluation.device import on_device
     from ..inference.tables import read_model
-    from ..training.available_threads import check_threads, shortage_as_input_error
+    from ..training.available_threads import check_threads
 
     settings = _settings(given)
     check_dataset(settings["dataset"])
@@ -145,19 +148,19 @@ def main(argv):
         score_rule=own.score_rule or settings["score_rule"],
     )
     say_if_two_formulas(model.name, model.score_rule)
-    if given["neg_sample_size_eval"] < 0 and not own.ogb:  # lists of candidates are ranked on the CPU
+    meets_lists = own.ogb or 0 < given["neg_sample_size_eval"] < len(model.entity)
+    if not meets_lists:  # which are ranked on the CPU
         model = on_device(model, given["gpu"])
     threads = given["num_proc"] * given["num_thread"]
     if threads > 1:
         check_threads({f"--num_proc {given['num_proc']} --num_thread {given['num_thread']}": threads})
-        with shortage_as_input_error():
-            _native.set_num_threads(threads)
+        _native.set_num_threads(threads)
     if own.ogb:
         _run_ogb(model, graph, own)
-    elif graph.test is None:
+    elif graph.test is None or not len(graph.test):
         raise InputError("the data set has no test triples; name a test file in --data_files")
     else:
-        _run(model, graph, own, given)
+        _run(model, graph, own, given, bool(settings["init_from"]))
 
 
 def _check(given, seed):
@@ -185,6 +188,7 @@ def _settings(given):
     config = {} if without else read_config(folder)
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     settings["reciprocal"] = config.get("reciprocal", False)
+    settings["init_from"] = config.get("init_from")
     settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
@@ -225,12 +229,15 @@ def _run_ogb(model, graph, own):
         raise InputError(f"the data set {graph.name} has no candidates of OGB; leave --ogb out")
 
 
-def _run(model, graph, own, given):
+def _run(model, graph, own, given, warm):
     from ..evaluation import KnownTriples, Protocol, evaluate, share_of
+    from ..training.overview import held_out_facts, held_out_lines
 
-    protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed)
+    protocol = Protocol.from_flags(given, own.rank_ties, own.filter_rule, own.seed).among(len(model.entity), print)
     triples = share_of(tuple(graph.test), given["eval_percent"], own.seed)
     print("|test|:", len(triples[0]))
+    for line in held_out_lines(held_out_facts(graph, ["test"]), {"test": len(graph.test)}, warm):
+        print(line)
     begin = time.perf_counter()
     known = KnownTriples(graph.splits.values())
     evaluation = evaluate(model, triples, known, protocol)
@@ -275,8 +282,6 @@ def _report(evaluation, begin, graph, own, facts):
 
 
 def _write_json(path, result):
-    from ..files import replace_file
-
     text = json.dumps(_without_nan(result), indent=2)
     with replace_file(path, "w") as file:
         file.write(text + "\n")

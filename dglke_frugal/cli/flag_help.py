@@ -14,31 +14,28 @@ usage: dglke_train --preset wn18rr/complex --gpu 0        train by a recipe (dgl
        dglke_train --dataset mine --data_path DIR --format raw_udd_hrt --data_files train.tsv valid.tsv test.tsv
        dglke_train --resume RUN_DIR --max_step STEPS      go on with a run
        dglke_train --help | --help-all                    explain the usual flags | all flags"""
+_FIRST = "the flags that matter first"
 _COLUMN = 36  # where help begins, if the flag leaves room
 
 
 def help_lines(every: bool) -> Iterator[str]:
     """The lines of --help, or with `every` those of --help-all."""
     yield USAGE
-    yield from ("", "the flags that matter first:")
-    yield from (_line(each) for each in EVERY.values() if each.level == "first")
-    for group, members in groups().items():
-        explained = [each for each in members if each.level != "first" and (every or each.level != "rare")]
-        others = [each for each in members if each.level == "rare" and each not in explained]
-        if explained or others:
-            yield from ("", f"{group}:")
-        yield from map(_line, explained)
+    for title, members in sections().items():
+        others = [] if every else [each for each in members if each.level == "rare"]
+        yield from ("", f"{title}:")
+        yield from (_line(each) for each in members if each not in others)
         if others:
             yield f"  --help-all explains {' '.join('--' + each.name for each in others)}"
     yield from ("", f"MODEL is one of {', '.join(model_names())} (TransE is TransE_l2), or MODULE:CLASS.",
                 "DGL-KE's flags may be abbreviated. The default stands in brackets.")
 
 
-def groups() -> Dict[str, List[Option]]:
-    """The options by the groups of the help, in order."""
-    found: Dict[str, List[Option]] = {}
+def sections() -> Dict[str, List[Option]]:
+    """The options by title: those that matter first, then by group."""
+    found: Dict[str, List[Option]] = {_FIRST: []}
     for each in EVERY.values():
-        found.setdefault(each.group, []).append(each)
+        found.setdefault(_FIRST if each.level == "first" else each.group, []).append(each)
     return found
 
 
@@ -52,12 +49,12 @@ def page() -> str:
     """docs/flags.md: every flag with its default."""
     lines = [
         "# Flags of dglke_train", "",
-        "<!-- made from the declarations in dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->",
-        "", "`--resume` refuses another value of a flag that changes the numbers of the run.",
+        "<!-- made from dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
+        "`--resume` refuses another value of a flag that changes the numbers of the run.",
         "DGL-KE's own flags, marked D, may be abbreviated.",
     ]
-    for group, members in groups().items():
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "",
+    for title, members in sections().items():
+        lines += ["", f"## {title[0].upper()}{title[1:]}", "",
                   "| flag | | default | what it does | changes numbers |", "|---|---|---|---|---|"]
         lines += map(_row, members)
     return "\n".join(lines) + "\n"

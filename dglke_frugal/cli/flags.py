@@ -39,7 +39,7 @@ class CommandConfig:
                           changes=NEVER, choices=TRAINERS, dglke_loop=None, level="rare")
 
 
-EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options}, **OPTIONS}  # type: ignore[attr-defined]
+EVERY: Dict[str, Option] = {**{each.name: each for each in CommandConfig.options}, **OPTIONS}
 
 
 class Parser(argparse.ArgumentParser):
@@ -98,5 +98,5 @@ def given_ours(argv: Sequence[str]) -> Dict[str, Any]:
 
 def given(argv: Sequence[str]) -> Dict[str, Any]:
     """All flags that a command line gives, by their full names."""
-    _, rest = split(argv)
-    return {**vars(dglke_flags(argument_default=argparse.SUPPRESS).parse_args(rest)), **given_ours(argv)}
+    ours, rest = new_flags(argument_default=argparse.SUPPRESS).parse_known_args(list(argv))
+    return {**vars(dglke_flags(argument_default=argparse.SUPPRESS).parse_args(rest)), **vars(ours)}

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Optional
 
-from ..config import TrainConfig
+from ..config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ..errors import InputError
 from . import flags
 from .errors import reports_input_errors
@@ -51,7 +52,7 @@ def main(argv):
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
     from ..training.cache_choice import choose_cache
-    from ..training.memory.memory_plan import plan_memory
+    from ..training.memory.memory_plan import DEVICE, plan_memory
 
     from ..training.matmul_choice import choose_matmul
     from ..training.parallel import choose_bus_rows, settle
@@ -62,9 +63,26 @@ def main(argv):
     if several:
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
-    plan = plan_memory(choose_cache(choose_bus_rows(config, size.entities), size), size)
-    sys.stdout.write((json.dumps(plan.to_dict(), indent=2) if own.json else "\n".join(plan.lines())) + "\n")
+    config = choose_cache(choose_bus_rows(config, size.entities), size)
+    plan = plan_memory(config, size)
+    assumed = _assumed(config, plan.available[DEVICE])
+    if own.json:
+        print(json.dumps({**plan.to_dict(), "assumed": assumed}, indent=2))
+    else:
+        print("\n".join([*plan.lines(), *filter(None, [assumed])]))
+    sys.stdout.flush()
     plan.check()
+
+
+def _assumed(config: TrainConfig, device_bytes) -> Optional[str]:
+    """A sentence on what is not known of a GPU, if it cannot be asked; None if it can, or there is none in the plan."""
+    gpu, store = config.device.gpu[0], config.store
+    if gpu < 0 or device_bytes is not None:
+        return None
+    chosen = store.cache_ratio != AUTO or store.cache_size is not None or not config.uses_engine
+    cache = "" if chosen else (f", and a cache of {DEFAULT_CACHE_RATIO:.0%} of the entities is assumed, which "
+                               "--cache_ratio and --cache_size set")
+    return f"GPU {gpu} cannot be asked here how much memory it has: nothing says whether it has as much{cache}"
 
 
 def _size(own, config: TrainConfig):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputError
+from ..files import check_output
 from .errors import reports_input_errors
 from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser, parse, say_saved
 
@@ -70,9 +71,10 @@ def _predict(options, own):
 
     from ..inference.completion import best_triples
     from ..evaluation.device import on_device
-    from ..inference.lists import read_list, write_table
+    from ..inference.lists import TABLE, read_list, write_table
     from ..inference.run import Run
 
+    check_output(options.output, TABLE)
     run = Run.load(options.model_path, options.entity_mfile, options.rel_mfile)
     entity_names = run.entity_names if options.raw_data else None
     relation_names = run.relation_names if options.raw_data else None

@@ -22,12 +22,13 @@ def main(argv):
         "--png", type=Path, metavar="FOLDER", help="also write the pictures as PNG files (needs matplotlib)"
     )
     options = parser.parse_args(argv)
-    from ..files import replace_file
+    from ..files import check_output, replace_file
     from ..report.page import make_page
     from ..report.run_log import RunLog
 
     runs = [RunLog.read(folder) for folder in options.run]
     out = options.out or (Path(options.run[0]) if len(runs) == 1 else Path()) / "report.html"
+    check_output(out, b"<!doctype html>.*dglke_frugal report</title>")
     page = make_page(runs)
     with replace_file(out, "w") as file:
         file.write(page)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from ..config import TrainConfig
+from ..config import TrainConfig, numbers_flags
 from ..errors import InputError
+from ..files import check_output
 from . import config_file, flags
 from .errors import reports_input_errors
 from .train import configuration
@@ -33,7 +34,8 @@ def own_flags() -> argparse.ArgumentParser:
     group.add_argument("--no_prune", action="store_true",
                        help="let every trial end, also those that are worse than the median of the others")
     group.add_argument("--search_seed", type=int, default=0, help="of the search and of its trials (%(default)s)")
-    group.add_argument("--best", type=Path, metavar="FILE.yaml", help="write the flags of the best trial, for --config")
+    group.add_argument("--best", type=Path, metavar="FILE.yaml",
+                       help="write the flags of the best trial, with which a run has its numbers, for --config")
     return parser
 
 
@@ -50,65 +52,71 @@ def main(argv):
         return
     own, rest = own_flags().parse_known_args(argv)
     from ..search.results import OF_THE_MACHINE, recipe_flags, table, write_recipe
-    from ..search.run_search import SearchConfig, run_search
+    from ..search.run_search import SearchConfig, run_search, trial_flags
     from ..search.space import Space, plain
     from ..search.study import import_optuna
 
     import_optuna()
-    _check(own)
+    config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed)
+    if own.best:
+        check_output(own.best, rb"# [^\n]*, found by dglke_frugal search in ")
     space = Space.read(own.space)
     if own.variants:
         space = space.with_variants(own.variants)
     given = _given(rest, space)
     space = space.with_flags(plain({name: value for name, value in given.items() if name not in OF_THE_MACHINE}))
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
-    config = SearchConfig(own.out, own.trials, own.parallel, own.seconds, not own.no_prune, own.search_seed,
-                          _arguments(where))
-    study = run_search(config, space)
+
+    def trial(params):
+        return configuration(_arguments({**trial_flags(space, params, own.search_seed), **where}))[1]
+
+    identity = _identity(map(trial, space.examples()))
+    study = run_search(replace(config, arguments=_arguments(where), identity=identity), space)
     print("\n".join(table(study)))
     print(f"Saved {own.out / 'results.json'} and {own.out / 'results.html'}")
     if own.best:
-        best = {} if study.best is None else study.best.params
-        _, of_best = configuration(_arguments(space.flags_of(best)))
-        write_recipe(own.best, recipe_flags(of_best, space.full_of(best), own.search_seed), study, space)
-        print(f"Saved {own.best}; train with: dglke_train --config {shlex.quote(str(own.best))}")
-
-
-def _check(own) -> None:
-    for name in ("trials", "parallel"):
-        if getattr(own, name) < 1:
-            raise InputError(f"--{name} is {getattr(own, name)}; give a number that is at least 1")
-    if own.seconds is not None and not 0 < own.seconds < math.inf:
-        raise InputError(f"--seconds is {own.seconds}; give a number above 0")
-    if not 0 <= own.search_seed < 2**32:
-        raise InputError(f"--search_seed is {own.search_seed}; give a number in [0, 2**32)")
+        params = {} if study.best is None else study.best.params
+        recipe = recipe_flags(trial(params))
+        write_recipe(own.best, recipe, study, space)
+        where = {name: value for name, value in where.items() if name not in recipe}
+        command = ["dglke_train", "--config", str(own.best), *_arguments(where)]
+        print(f"Saved {own.best}; train with: {shlex.join(command)}")
+        if full := space.full_of(params):
+            print(f"In full, as the space has it: {shlex.join([*command, *_arguments(full)])}")
 
 
 def _given(rest: Sequence[str], space) -> Mapping[str, Any]:
-    """What the command line says of dglke_train, by full names. Raises InputError, also if a trial could not start."""
-    own, others = flags.split(rest)
+    """What the command line says of dglke_train, by full names. Raises InputError."""
+    given = flags.given(rest)
     for name in REFUSED:
-        if getattr(own, name):
+        if given.pop(name, None):
             raise InputError(f"--{name} is of one run; leave it out of a search")
-    if own.backend != "frugal" or own.trainer != "native":
+    if given.pop("backend", "frugal") != "frugal" or given.pop("trainer", "native") != "native":
         raise InputError("a search trains with --backend frugal --trainer native; leave the others out")
-    missing = object()
-    known = [(flags.new_flags(), rest), (flags.dglke_flags(), others)]
-    given = {}
-    for parser, arguments in known:
-        parser.set_defaults(**{action.dest: missing for action in parser._actions if action.dest != "help"})
-        found = vars(parser.parse_known_args(list(arguments))[0] if arguments is rest else parser.parse_args(others))
-        given.update({name: value for name, value in found.items() if value is not missing})
-    for name in ("backend", "trainer"):
-        given.pop(name, None)
     searched = sorted(set(given) & space.searched)
     if searched:
         raise InputError(f"--{searched[0]} is searched by {space.name}; leave it out here or there")
     if "seed" in given:
         raise InputError("--seed of a search is --search_seed; give that")
-    for params in space.examples():
-        configuration(_arguments({**space.flags_of(params), **given, "valid": True, "eval_interval": 1}))
     return given
+
+
+def _identity(examples: Iterable[TrainConfig]) -> Dict[str, Any]:
+    """What the numbers of trials depend on: flags, of the checked configurations of trials, and the data.
+
+    Raises InputError if trials could not be started, or would have no validation.
+    """
+    from ..data.fingerprint import Fingerprint
+    from ..training.run_training import load
+
+    configs = list(examples)
+    for config in configs:
+        interval, most = config.evaluation.eval_interval, config.run.max_step
+        if interval > most:
+            raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no "
+                             "validation to be compared by; give a smaller one")
+    return {"numbers": [numbers_flags(config) for config in configs],
+            "data": Fingerprint.of(load(configs[0]), ("valid", "test")).to_dict()}
 
 
 def _arguments(given: Mapping[str, Any]) -> List[str]:

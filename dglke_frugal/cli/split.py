@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import shlex
 from pathlib import Path
 
 from ..errors import InputError
+from ..files import check_output, replace_file
 from .errors import reports_input_errors
 from .tool_flags import Parser
 
 _SHOWN = 10  # overlapping relations
+_REPORT = rb'\{\s*"entities"'  # how what --json writes begins
 
 
 @reports_input_errors
@@ -22,24 +27,25 @@ def main(argv):
         "and every relation stays in train. Triples that stand there twice are kept once. Relations that give another "
         "one's test triples away are named.",
     )
-    parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are left out")
+    parser.add_argument("file", type=Path, help="lines of head, relation, tail; further columns are copied, too")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for the files (beside FILE, named after it)")
     parser.add_argument("--valid", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
     parser.add_argument("--test", type=_amount, default=0.05, metavar="SHARE", help="or a number of triples (0.05)")
     parser.add_argument("--order", default="hrt", help="which columns are head, relation, tail (%(default)s)")
     parser.add_argument("--delimiter", default="\t", help="what separates the columns (TAB)")
-    parser.add_argument("--has_edge_importance", action="store_true", help="keep the fourth column, the edge's weight")
+    parser.add_argument("--has_edge_importance", action="store_true", help="the fourth column is the edge's weight")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other triples (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="also write what is said as JSON")
     options = parser.parse_args(argv)
-    out = options.out or options.file.parent / _stem(options.file)
+    out = options.out or options.file.parent / _name(options.file)
     if options.seed < 0:
         raise InputError(f"--seed is {options.seed}; give a number that is not negative")
+    if options.json:
+        check_output(options.json, _REPORT)
     report = _split(options, out)
     print("\n".join(_lines(report, options.file)))
     if options.json:
-        from ..files import replace_file
-
+        check_output(options.json, _REPORT)  # again, for it may be one of the files that are new
         with replace_file(options.json, "w") as file:
             json.dump(report, file, indent=2)
             file.write("\n")
@@ -50,10 +56,15 @@ def _amount(text: str) -> float:
     return int(text) if text.strip().isdigit() else float(text)
 
 
-def _stem(file: Path) -> str:
-    """The name without its endings; with something behind it where it has none, for the file stands in the way."""
-    stem = file.name.split(".")[0]
-    return stem if stem and stem != file.name else f"{file.name}_split"
+def _name(file: Path) -> str:
+    """Name of the data set and of its folder: that of the file without its ending (.tsv, .tsv.gz).
+
+    With something behind it where the file itself or one of DGL-KE's data sets has that name.
+    """
+    from ..data.load import BUILT_IN
+
+    stem = re.sub(r"^-|[\x00-\x1f\x7f]", "_", Path(file.name.removesuffix(".gz")).stem)[:45]
+    return stem if stem and stem != file.name and stem not in BUILT_IN else f"{stem or file.name}_split"
 
 
 def _count(name: str, amount, triples: int) -> int:
@@ -65,24 +76,20 @@ def _count(name: str, amount, triples: int) -> int:
 
 def _split(options, out: Path) -> dict:
     from ..data import Triples, load_graph
+    from ..data.name_maps import white_space_lines
     from ..data.splitting import distinct, divide, given_away, overlaps
 
-    graph = load_graph(_stem(options.file), options.file.parent, f"raw_udd_{options.order}", [options.file.name],
+    graph = load_graph(_name(options.file), options.file.parent, f"raw_udd_{options.order}", [options.file.name],
                        options.delimiter, options.has_edge_importance)
     first = distinct(graph.train)
-    triples = Triples(*(column[first] for column in graph.train),
-                      None if graph.train.weight is None else graph.train.weight[first])
+    triples = Triples(*(column[first] for column in graph.train))
     asked = {name: _count(name, getattr(options, name), len(triples)) for name in ("valid", "test")}
     parts = divide(triples, **asked, seed=options.seed)
     found = overlaps(triples, graph.n_entities, graph.n_relations)
     train, test = (Triples(*(column[parts[name]] for column in triples)) for name in ("train", "test"))
-    _make_folder(out)
+    _prepare(out, options.file)
     files = {name: f"{name}.tsv" for name, part in parts.items() if len(part) or name == "train"}
-    for name, file in files.items():
-        if (out / file).resolve() == options.file.resolve():
-            raise InputError(f"{out / file} is the file that is divided; choose another folder with --out")
-    for name, file in files.items():
-        _write(out / file, graph, triples, parts[name], options)
+    _write(options.file, len(graph.train), {out / file: first[parts[name]] for name, file in files.items()})
     return {
         "entities": graph.n_entities,
         "relations": graph.n_relations,
@@ -96,42 +103,57 @@ def _split(options, out: Path) -> dict:
             for each in found
         ],
         "test_given_away": given_away(test, train, found, graph.n_entities, graph.n_relations),
+        "notes": white_space_lines(graph),
         "folder": str(out),
         "command": _command(options, graph.name, out, files),
     }
 
 
-def _make_folder(out: Path) -> None:
+def _prepare(out: Path, file: Path) -> None:
+    """Make the folder. Raises InputError if that cannot be, or if it has files that the new ones would not go with."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}; give another one with --out") from error
+    there = [out / f"{name}.tsv" for name in ("train", "valid", "test") if os.path.lexists(out / f"{name}.tsv")]
+    if any(path.resolve() == file.resolve() for path in there):
+        raise InputError(f"{file} is the file that is divided; choose another folder with --out")
+    if there:
+        raise InputError(f"{' and '.join(map(str, there))} {'is' if len(there) == 1 else 'are'} there already, and "
+                         "would not go with the new files; remove what is old, or choose another folder with --out")
 
 
-def _write(path: Path, graph, triples, chosen, options) -> None:
-    """Lines in the order of the file that they come from, its columns in their order."""
-    from ..files import replace_file
+def _write(source: Path, lines: int, chosen: dict) -> None:
+    """Copy the chosen lines of a file into others, as they are, so that each reads there as it does here.
+
+    lines: how many the file has. chosen: numbers of lines, ascending, by the file that they go to.
+    """
+    import numpy as np
+
+    from ..data import text
     from ..progress import progress
 
-    entities, relations = graph.entity_names, graph.relation_names
-    together = 1 << 16
-    with replace_file(path, "w") as file, progress(len(chosen), f"writing {path.name}", "triples") as bar:
-        for begin in range(0, len(chosen), together):
-            part = chosen[begin : begin + together]
-            columns = {letter: [names[i] for i in column[part].tolist()]
-                       for letter, names, column in zip("hrt", (entities, relations, entities), triples)}
-            fields = [columns[letter] for letter in options.order]
-            if triples.weight is not None:
-                fields.append(map(str, triples.weight[part]))
-            file.write("".join(options.delimiter.join(row) + "\n" for row in zip(*fields)))
-            bar.update(len(part))
+    part = np.full(lines, len(chosen), np.uint8)
+    for number, rows in enumerate(chosen.values()):
+        part[rows] = number
+    with contextlib.ExitStack() as stack, progress(lines, f"dividing {source.name}", "triples") as bar:
+        files = [stack.enter_context(replace_file(path)) for path in chosen]
+        for before, block in text.blocks(source):
+            ends = np.flatnonzero(block == ord("\n")) + 1
+            if before + len(ends) > lines:
+                raise InputError(f"{source} changed while it was read; start again when it is complete")
+            of_bytes = np.repeat(part[before : before + len(ends)], np.diff(ends, prepend=0))
+            for number, file in enumerate(files):
+                file.write(block[of_bytes == number].tobytes())
+            bar.update(len(ends))
 
 
 def _command(options, name: str, out: Path, files) -> str:
-    words = ["dglke_train", "--dataset", name, "--data_path", str(out), "--format", f"raw_udd_{options.order}",
+    folder = os.path.join(".", out) if str(out)[0] == "-" else str(out)
+    words = ["dglke_train", "--dataset", name, "--data_path", folder, "--format", f"raw_udd_{options.order}",
              "--data_files", *files.values()]
     if options.delimiter != "\t":
-        words += ["--delimiter", options.delimiter]
+        words += [f"--delimiter={options.delimiter}"]
     if options.has_edge_importance:
         words.append("--has_edge_importance")
     if len(files) == 3:  # one of valid and test alone cannot be named
@@ -149,6 +171,7 @@ def _lines(report: dict, file: Path) -> list:
     wanted = sum(report["asked"].values())
     if splits["valid"] + splits["test"] < wanted:
         lines.append(f"{wanted:,} were to be held out, but all others are the only ones of an entity or relation")
+    lines += report["notes"]
     lines += _overlap_lines(report["overlaps"], report["test_given_away"], splits["test"])
     return [*lines, f"Saved in {report['folder']}; train with:", f"    {report['command']}"]
 

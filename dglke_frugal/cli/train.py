@@ -1,6 +1,7 @@
 """`dglke_train`: train embeddings with our store, or with unmodified DGL-KE."""
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..score_rule import say_if_two_formulas, score_rule_of_run
 from . import config_file, flags
 from .errors import reports_input_errors
 from .flag_help import help_lines
+
 
 @tolerant_output()  # what cannot be printed is no reason to lose a training
 @reports_input_errors
@@ -47,26 +49,26 @@ def reports(wanted):
 
 
 def configuration(argv):
-    """(our own flags, the checked configuration of all flags): those of files, and those of the command line, which win.
+    """(all flags, the checked configuration of a run): flags of files, and those of the command line, which win.
 
-    Our own flags have besides `given`, the names of all flags that the command line gives. Raises InputError.
+    The flags have besides `given`, the names of those that the command line gives. Raises InputError.
     """
     from ..training.full_softmax.config import check_full_softmax  # here, because --help does not need the extension
 
-    own, _ = flags.split(argv)
-    arguments = [*_from_files(own), *argv]
-    own, rest = flags.split(arguments)
-    dglke, given = flags.dglke_flags().parse_args(rest), flags.given(arguments)
-    own.given = flags.given(argv).keys()
-    own.score_rule = score_rule_of_run(dglke.model_name, given.get("score_rule"), own.trainer == "dglke")
-    config = TrainConfig.from_flags({**vars(dglke), **vars(own)})
+    defaults = {name: each.default for name, each in flags.EVERY.items()}
+    given = flags.given(argv)
+    files = _from_files(argparse.Namespace(**{**defaults, **given}))
+    asked = flags.given([*files, *argv]) if files else given
+    own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
+    own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
+    config = TrainConfig.from_flags(vars(own))
     check(config)
     check_full_softmax(config)
     return own, config
 
 
 def say_unused_flags(own, config):
-    """Print a line for each flag that has no effect in the run; of processes that torchrun has started the first does."""
+    """Print a line for each flag that has no effect in the run, in the first of torchrun's processes."""
     from ..training.available_threads import torchrun_number
 
     if torchrun_number("RANK", default=0) == 0:
@@ -111,7 +113,8 @@ def _refuse_ours(own, why):
         value = tuple(value) if isinstance(value, list) else value
         if each and each.dglke_loop is not None and value not in (each.default, *each.dglke_loop):
             shows = each.default is not None and not each.is_switch and not each.many
-            raise InputError(f"--{name}{f' {value}' if shows else ''} cannot be used with {why}; leave one of the two out")
+            flag = f"--{name} {value}" if shows else f"--{name}"
+            raise InputError(f"{flag} cannot be used with {why}; leave one of the two out")
 
 
 def _vanilla(own, argv, score_rule):

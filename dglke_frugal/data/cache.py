@@ -3,6 +3,10 @@
 Layout of the file: arrays, each at a multiple of the page size; then a footer in JSON; then its length (8 bytes, little
 endian) and a mark. Arrays are written in place while the text is parsed, so nothing is held twice. A file that does not
 end in the mark, or whose footer does not describe today's sources, is written anew.
+
+Sources are known by what is in them, all of which is read for a checksum at each start: a small part of the time that
+parsing takes. No date of a file could stand for its content: tar, rsync and images of disks keep dates or set them, and
+some file systems make them up.
 """
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from typing import Callable, Dict, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..files import replace_file
+from .fingerprint import file_checksum
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +31,13 @@ Arrays = Dict[str, np.ndarray]
 Where = Union[None, bool, str, os.PathLike]
 
 WORTHWHILE_BYTES = 64 << 20  # smaller sources are parsed in a moment, and need no second file beside them
-_VERSION = 2
+_VERSION = 3
 _MARK = b"dglkegr1"
 _DTYPES = ("uint8", "int32", "int64", "float32")
 
 
-class _NoRoom(Exception):
-    """The cache cannot be written; the data set can be read without it."""
+class _NotKept(Exception):
+    """Why the cache is not written; the data set can be read without it."""
 
 
 class Sink:
@@ -68,7 +73,7 @@ class _FileSink(Sink):
             os.posix_fallocate(self._file.fileno(), begin, self.end - begin)
             data = mmap.mmap(self._file.fileno(), self.end - begin, offset=begin)
         except OSError as error:
-            raise _NoRoom(error.strerror) from error
+            raise _NotKept(error.strerror) from error
         self.described[name] = [begin, length, dtype.name]
         return np.frombuffer(data, dtype, length)
 
@@ -88,8 +93,12 @@ def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: B
     folder = _folder(sources, where)
     if folder is None:
         return _build_in_memory(build)
-    key = {"version": _VERSION, "flags": flags, "sources": [_stamp(path) for path in sources]}
-    identity = json.dumps([name, flags, [stamp[0] for stamp in key["sources"]]], sort_keys=True)
+    states = _states(sources)
+    places = [os.path.relpath(path, folder) for path in sources]  # the same in a copy of the folder
+    contents = [[place, path.stat().st_size, file_checksum(path)] if path.is_file() else [place]
+                for place, path in zip(places, sources)]
+    key = {"version": _VERSION, "flags": flags, "sources": contents}
+    identity = json.dumps([name, flags, places], sort_keys=True)
     readable = re.sub(r"[^\w.-]", "_", name)[:40]
     path = folder / f".{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.frugal"
     found = _open(path, key)
@@ -99,10 +108,17 @@ def load(name: str, sources: Sequence[Path], flags: dict, where: Where, build: B
     if not os.access(folder, os.W_OK | os.X_OK):
         log.info("%s: no cache of the parsed form, %s is not writable", name, folder)
         return _build_in_memory(build)
+
+    def build_unchanged(sink: Sink) -> dict:
+        meta = build(sink)
+        if _states(sources) != states:
+            raise _NotKept("the files changed while they were read")
+        return meta
+
     try:
-        _write(path, key, build)
-    except _NoRoom as error:
-        log.info("%s: no cache of the parsed form in %s: %s", name, folder, error)
+        _write(path, key, build_unchanged)
+    except _NotKept as reason:
+        log.info("%s: no cache of the parsed form in %s: %s", name, folder, reason)
         return _build_in_memory(build)
     return _open(path, key) or _build_in_memory(build)
 
@@ -115,12 +131,10 @@ def _folder(sources: Sequence[Path], where: Where) -> Optional[Path]:
     return sources[0].parent if where is True else Path(where)
 
 
-def _stamp(path: Path) -> list:
-    try:
-        status = path.stat()
-    except OSError:
-        return [str(path.absolute()), None, None]  # reading it will say what is wrong
-    return [str(path.absolute()), status.st_size, status.st_mtime_ns]
+def _states(sources: Sequence[Path]) -> list:
+    """What changes when one of the sources is written or replaced."""
+    found = [path.stat() for path in sources if path.is_file()]
+    return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
 
 
 def _build_in_memory(build: Build) -> Tuple[dict, Arrays]:

@@ -52,7 +52,7 @@ def _build_from_names(layout: TextLayout, sink: Sink) -> dict:
     if number_new:
         entities, relations = _native.NameTable(), _native.NameTable()
     else:
-        entities, relations = (_native.NameTable(*text.read_name_map(path, layout.lines.delimiter))
+        entities, relations = (_native.NameTable(*text.read_name_map(path, layout.lines.delimiter, stripped=True))
                                for path in (layout.entity_map, layout.relation_map))
     for split, path in layout.splits.items():
         out = _columns(sink, split, path, np.int32, layout.lines.weighted)

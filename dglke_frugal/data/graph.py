@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Callable, Dict, Iterator, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -89,6 +89,21 @@ class Names(Sequence):
             ids[first : first + together] = [self._table.find(text[begin - start : end - start])
                                              for begin, end in zip(bounds, bounds[1:])]
         return ids
+
+    def told_apart_by_white_space(self) -> List[Tuple[str, str]]:
+        """Pairs of names that differ in nothing but white space at their ends, which a reader hardly sees."""
+        data, offsets = self.packed
+        first, last = data[offsets[:-1]], data[offsets[1:] - 1]
+        # By the bytes with which white space of Unicode begins and ends in UTF-8; most names are ruled out here.
+        likely = (first <= 32) | (last <= 32) | np.isin(first, (0xC2, 0xE1, 0xE2, 0xE3)) | (last >= 0x80)
+        found: Dict[str, str] = {}
+        pairs = []
+        for name in (self[i] for i in np.flatnonzero(likely).tolist()):
+            bare = name.strip()
+            if bare != name:
+                other = bare if self._table.find(bare.encode("utf-8")) >= 0 else found.setdefault(bare, name)
+                pairs += [(name, other)] if other != name else []
+        return pairs
 
     def __getstate__(self):
         return {"_load": self._load}  # another process reads for itself

@@ -17,6 +17,7 @@ from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, b
                       user_layout)
 
 PathLike = Union[str, os.PathLike]
+BUILT_IN = tuple(dict.fromkeys((*WITH_DICTIONARIES, *WITH_COUNTS, *ogb.NAMES)))
 
 
 def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "built_in",
@@ -38,10 +39,9 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
         if has_edge_importance:
             raise InputError("built-in data sets have no edge importance; leave --has_edge_importance out, "
                              "or read your files with --format udd_hrt or raw_udd_hrt")
-        known = dict.fromkeys((*WITH_DICTIONARIES, *WITH_COUNTS, *ogb.NAMES))
-        if dataset not in known:
+        if dataset not in BUILT_IN:
             raise InputError(f"unknown --dataset {dataset!r} for --format built_in; it must be one of "
-                             f"{', '.join(known)}, or choose a udd or raw_udd format for your own files")
+                             f"{', '.join(BUILT_IN)}, or choose a udd or raw_udd format for your own files")
         found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
         if found is not None:
             return _load_ogb(found, cache)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator
+from typing import Dict, Iterator, List
 
 from ..errors import InputError
 from ..files import replace_file
@@ -30,6 +30,14 @@ def keep_name_maps(graph: KnowledgeGraph, folder: Path, data_folder: Path) -> Kn
     return replace(graph, entity_map=folder / "entities.tsv", relation_map=folder / "relations.tsv")
 
 
+def name_map_bytes(graph: KnowledgeGraph) -> int:
+    """What keep_name_maps writes into a run's folder, at most."""
+    if not graph.ids_by_appearance:
+        return 0
+    every = (graph.entity_names, graph.relation_names)
+    return sum(len(names.packed[0]) + len(names) * (len(str(len(names))) + 2) for names in every)
+
+
 def map_lines(names: Names) -> Iterator[bytes]:
     """The content of a map file, block by block."""
     data, offsets = names.packed
@@ -38,6 +46,17 @@ def map_lines(names: Names) -> Iterator[bytes]:
         chunk, start = data[bounds[0] : bounds[-1]].tobytes(), bounds[0]
         yield b"".join(b"%d\t%s\n" % (i, chunk[begin - start : end - start])
                        for i, (begin, end) in enumerate(zip(bounds, bounds[1:]), first))
+
+
+def white_space_lines(graph: KnowledgeGraph) -> List[str]:
+    """That names differ in nothing but white space at their ends, and so are of different rows."""
+    lines = []
+    for what, names in (("entities", graph.entity_names), ("relations", graph.relation_names)):
+        pairs = names.told_apart_by_white_space()
+        if pairs:
+            lines.append(f"{len(pairs):,} names of {what} differ from another one only in white space at their ends, "
+                         f"as {pairs[0][0]!r} and {pairs[0][1]!r}; they are {what} of their own")
+    return lines
 
 
 def _write_beside_data(names: Dict[str, Names], folder: Path, data_folder: Path) -> None:

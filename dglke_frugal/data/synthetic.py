@@ -155,6 +155,8 @@ def write(graph: SyntheticGraph, folder: Path, layout: str = "udd") -> Path:
     if layout not in LAYOUTS:
         raise InputError(f"unknown layout {layout!r} for a synthetic graph; it must be one of {', '.join(LAYOUTS)}")
     target = folder / {"udd": graph.name, "Freebase": "Freebase", "wikikg90Mv2": "wikikg90m-v2"}[layout]
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f"{target} has files already; remove it or choose another folder")
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / "processed").mkdir(exist_ok=True) if layout == "wikikg90Mv2" else None

@@ -1,10 +1,15 @@
-"""Reading text files of triples and names, block by block, with an exact sentence about whatever is wrong in them."""
+"""Reading text files of triples and names, block by block, with an exact sentence about whatever is wrong in them.
+
+A name is all that stands between its delimiters, white space included; only at the two ends of a line white space is
+dropped, as DGL-KE drops it, and not even there where a line holds one name (lists, and maps of ids to names).
+"""
 from __future__ import annotations
 
 import codecs
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -15,7 +20,7 @@ from .graph import Triples
 from .unpacked import unpacked
 
 BLOCK_BYTES = 2 << 20  # large enough to split among threads, small enough not to show beside the arrays
-_PACKED = {b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
+_PACKED = {b"\x1f\x8b": ("gzip", "gunzip"), b"BZh91AY&SY": ("bzip2", "bunzip2"), b"\xfd7zXZ\0": ("xz", "unxz"),
            b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"), b"PK\x03\x04": ("zip", "unzip")}  # by how they begin
 
 
@@ -34,9 +39,14 @@ class LineFormat:
     exact: bool = False
 
 
-def open_input(path: Path):
-    """The file opened for unbuffered binary reading; InputError if that cannot be."""
+def open_input(path: Path, read_once: bool = False):
+    """The file opened for unbuffered binary reading; InputError if that cannot be, or if it is a pipe, unless that is
+    `read_once`."""
     try:
+        kind = path.stat().st_mode  # before it is opened: to open a pipe waits for its writer
+        if not (read_once or stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            raise InputError(f"{path} is a pipe or a device, and data files are read several times, by --resume and "
+                             "dglke_eval as well; write what comes out of it to a file and name that")
         return open(path, "rb", buffering=0)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check --data_path, --dataset and --data_files") from None
@@ -48,17 +58,19 @@ def open_input(path: Path):
         raise InputError(f"cannot read {path}: {error.strerror}; check the file and its disk") from None
 
 
-def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
+def blocks(path: Path, is_list: bool = False) -> Iterator[Tuple[int, np.ndarray]]:
     """Blocks of whole lines as (number of lines before, uint8 array that is valid until the next one).
 
     Each block ends with a newline; one is added where the file's last line has none. Blank lines at the end of the file
     are left out. Raises InputError for a file that cannot be read, or is no text of such lines.
+
+    is_list: a line is a name, so one of nothing but spaces is not blank; the file is read once, so it may be a pipe.
     """
     buffer = bytearray(BLOCK_BYTES + 1)
     room = memoryview(buffer)
     filled = lines = 0
     blank_line = None  # the first of the blank lines before `lines`, which are the file's last unless something follows
-    with unpacked(open_input(path)) as file:
+    with unpacked(open_input(path, is_list)) as file:
         while True:
             try:
                 count = file.readinto(room[filled:BLOCK_BYTES])
@@ -78,8 +90,10 @@ def blocks(path: Path) -> Iterator[Tuple[int, np.ndarray]]:
             if end == 0:
                 continue
             _refuse_nul(path, lines, buffer, end)
+            if not is_list:  # a name in the middle of a line of triples may begin with one, and be listed
+                _refuse_byte_order_marks(path, lines, buffer, end)
             _refuse_bare_returns(path, lines, buffer, end)
-            last = _end_of_last_line(buffer, end)
+            last = _end_of_last_line(buffer, end, b"\r\n" if is_list else None)
             if last and blank_line is not None:
                 raise InputError(f"{path}, line {blank_line} is blank; remove it")
             if last:
@@ -99,7 +113,7 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path}, line 1 begins with the byte order mark of UTF-16; save the file as UTF-8")
     if start.startswith(codecs.BOM_UTF8):
-        raise InputError(f"{path}, line 1 begins with a byte order mark; save the file as UTF-8 without it")
+        raise _byte_order_mark(path, 1)
 
 
 def _refuse_nul(path: Path, lines: int, buffer: bytearray, end: int) -> None:
@@ -107,11 +121,27 @@ def _refuse_nul(path: Path, lines: int, buffer: bytearray, end: int) -> None:
     if at >= 0:
         line = lines + 1 + buffer.count(b"\n", 0, at)
         raise InputError(f"{path}, line {line} has a NUL byte, which no text has; is it a binary file?")
-def _end_of_last_line(buffer: bytearray, end: int) -> int:
-    """Where the last line that is not blank ends, of whole lines that end at `end`; 0 if all are blank."""
+
+
+def _refuse_byte_order_marks(path: Path, lines: int, buffer: bytearray, end: int) -> None:
+    """A mark may begin any line where files were joined, and is no part of the name that it seems to belong to."""
+    at = 0 if buffer.startswith(codecs.BOM_UTF8) else buffer.find(b"\n" + codecs.BOM_UTF8, 0, end) + 1
+    if buffer.startswith(codecs.BOM_UTF8, at):
+        raise _byte_order_mark(path, lines + 1 + buffer.count(b"\n", 0, at))
+
+
+def _byte_order_mark(path: Path, line: int) -> InputError:
+    return InputError(f"{path}, line {line} begins with a byte order mark; save the file as UTF-8 without it")
+
+
+def _end_of_last_line(buffer: bytearray, end: int, blank: Optional[bytes]) -> int:
+    """Where the last line that is not blank ends, of whole lines that end at `end`; 0 if all are blank.
+
+    blank: what blank lines consist of; None: all white space of ASCII.
+    """
     if end > 1 and buffer[end - 2] > 32:  # nearly always
         return end
-    content = len(buffer[:end].rstrip())
+    content = len(buffer[:end].rstrip(blank))
     return buffer.find(b"\n", content, end) + 1 if content else 0
 
 
@@ -161,6 +191,8 @@ def _sentence(path: Path, before: int, complaint: tuple, lines: LineFormat, colu
         "empty_name": f"column {column + 1}: the {role} has no name; write one",
         "tab": f"column {column + 1}: the name {shown!r} has a tab in it, which separates the columns of id maps; "
                "replace it, for instance by a space",
+        "quotes": f"column {column + 1}: the name {shown!r} ends within quotation marks, as in CSV or N-Triples, which "
+                  f"this reader does not know; write the file with a delimiter that no name has, such as a tab",
         "weight": f"column {column + 1}: the edge importance {shown!r} is not a finite number above 0; correct it",
         "duplicate": f"column {column + 1}: the name {shown!r} stands on an earlier line, too; remove one of them",
     }[kind]
@@ -220,13 +252,23 @@ def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable
     _fill(path, out, parse, error)
 
 
+def read_list(path: Path) -> List[str]:
+    """The lines of a file, or a pipe, of one name or id per line. InputErrors as for `blocks`, or for an empty file."""
+    lines: List[str] = []
+    for before, block in blocks(path, is_list=True):
+        _refuse_non_utf8(path, before, block)
+        lines += bytes(block).decode("utf-8").replace("\r\n", "\n").split("\n")[:-1]
+    if not lines:
+        raise InputError(f"{path} is empty; give one item per line")
+    return lines
+
+
 def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False,
-                  exact: bool = False) -> Tuple[np.ndarray, np.ndarray]:
+                  stripped: bool = False) -> Tuple[np.ndarray, np.ndarray]:
     """Names of a map file (id delimiter name, or name delimiter id), in the order of their ids, as `Names` packs them.
 
-    count_line: the first line is a count, to be skipped. exact: white space at the end of a line belongs to its name,
-    as in the maps that `name_maps` writes; else it does not, as in DGL-KE. Ids must be 0 .. n - 1, each once, in any
-    order.
+    count_line: the first line is a count, to be skipped. stripped: white space at the ends of a line is dropped, as
+    DGL-KE reads the dictionaries of its own data sets. Ids must be 0 .. n - 1, each once, in any order.
     """
     skip = int(count_line)
     count = count_lines(path) - skip
@@ -243,7 +285,7 @@ def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False,
             continue
         if name_first is None:
             name_first = _name_comes_first(block, delimiter)
-        complaint = _native.parse_name_map(block, delimiter, name_first, exact, table, ids[before - skip :])
+        complaint = _native.parse_name_map(block, delimiter, name_first, not stripped, table, ids[before - skip :])
         if complaint is not None:
             raise _sentence(path, before, complaint, lines, "exactly 2 (id and name)", "id", count)
     if len(table) != count:
@@ -257,7 +299,7 @@ def read_name_map(path: Path, delimiter: str = "\t", count_line: bool = False,
 
 def _name_comes_first(block: np.ndarray, delimiter: str) -> bool:
     """Whether the first line is name, id. Id, name is DGL-KE's order, so it wins where both fields are numbers."""
-    first = bytes(block[: int(np.argmax(block == 10))]).decode("utf-8").strip().split(delimiter)
+    first = bytes(block[: int(np.argmax(block == 10))]).decode("utf-8").split(delimiter)
     return len(first) == 2 and not first[0].strip().isdigit() and first[1].strip().isdigit()
 
 

@@ -8,8 +8,8 @@ import torch
 
 from .. import _native
 from ..store.request import Request
-from .functions import Bags, ReadBags, ReadRows, SumBags
-from .module import Embedding
+from .functions import Bags, ReadBags, SumBags
+from .module import KINDS, Embedding, not_compiled
 
 MODES = ("sum", "mean")
 
@@ -29,43 +29,54 @@ class EmbeddingBag(Embedding):
         super().__init__(num_embeddings, embedding_dim, optimizer, **settings)
         self.mode, self.include_last_offset = mode, include_last_offset
 
+    @not_compiled
     def forward(self, ids: torch.Tensor, offsets: Optional[torch.Tensor] = None,
                 per_sample_weights: Optional[torch.Tensor] = None) -> torch.Tensor:
         """(B, embedding_dim): of ids (B, k), or of ids (n,) with offsets (B,), where each bag begins.
 
-        An empty bag gives zeros; ids equal to padding_idx are left out. per_sample_weights: float32 of ids' shape, with
-        mode "sum" only; it gets a gradient as well.
+        An empty bag gives zeros; ids equal to padding_idx are left out. per_sample_weights: floating point numbers of
+        ids' shape, with mode "sum" only; it gets a gradient as well.
         """
-        bags = self._bags(ids, offsets)
+        bags, dtype = self._bags(ids, offsets), self._handle.dtype
         if per_sample_weights is not None:
-            if self.mode != "sum":
-                raise ValueError("per_sample_weights need mode='sum'")
+            self._check_weights(ids, per_sample_weights)
             values, ticket, _ = self._read(ids)
-            if ticket is not None:
-                values = ReadRows.apply(self._anchor, values, values.shape, self._receive, ticket)
-            return SumBags.apply(values * per_sample_weights.reshape(-1, 1), bags)
+            rows = self._rows(values, ticket, values.shape, torch.float32)
+            return SumBags.apply(rows * per_sample_weights.reshape(-1, 1).to(torch.float32), bags).to(dtype)
         values, ticket, request = self._read(ids)
         if ticket is None:
-            sums = bags.sums(values)
+            sums = bags.sums(values).to(dtype)
         else:
-            sums = ReadBags.apply(self._anchor, values, bags, self._receive, ticket)
+            sums = ReadBags.apply(self._handle, values, bags, dtype, self._receive, ticket)
         if self.mode == "sum":
             return sums
         present = np.bincount(bags.of_id[self._counts(request)], minlength=len(bags))
         counts = torch.from_numpy(np.maximum(present, 1).astype(np.float32)).to(sums.device)
-        return sums / counts[:, None]
+        return sums / counts[:, None].to(dtype)
+
+    def _check_weights(self, ids: torch.Tensor, weights: torch.Tensor) -> None:
+        if self.mode != "sum":
+            raise ValueError("per_sample_weights need mode='sum'")
+        if not isinstance(weights, torch.Tensor) or not weights.is_floating_point():
+            raise ValueError("per_sample_weights are a tensor of floating point numbers")
+        if weights.shape != ids.shape:
+            raise ValueError(f"per_sample_weights {tuple(weights.shape)} need the shape of the ids, {tuple(ids.shape)}")
 
     def _counts(self, request: Request):
         """Which ids of a request are none of padding: keys without a row read their start values."""
         return slice(None) if self.padding_idx is None else request.ids != _native.NO_ROW
 
     def _bags(self, ids: torch.Tensor, offsets: Optional[torch.Tensor]) -> Bags:
+        if not isinstance(ids, torch.Tensor):
+            raise ValueError("ids are a tensor of int64 or int32")
         if ids.dim() == 2:
             if offsets is not None:
                 raise ValueError("offsets are for ids of one dimension; those of two dimensions are a bag per row")
             return Bags(np.arange(len(ids) + 1) * ids.shape[1])
         if ids.dim() != 1 or offsets is None:
             raise ValueError("ids are (B, k), or (n,) with offsets (B,)")
+        if not isinstance(offsets, torch.Tensor) or offsets.dtype not in KINDS or offsets.dim() != 1:
+            raise ValueError("offsets are a tensor (B,) of int64 or int32")
         begins = offsets.detach().cpu().numpy().astype(np.int64)
         if not self.include_last_offset:
             begins = np.append(begins, len(ids))

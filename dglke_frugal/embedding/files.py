@@ -78,7 +78,7 @@ def load(path: Union[str, os.PathLike], table: _native.HostTable,
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
     for name, to in needed.items():
-        for block in _blocks(to):
+        for block in blocks(to):
             to[block] = parts[name][block]
     if "optimizer_state" not in needed:
         table.records[:, table.dim : table.record_floats] = 0
@@ -116,11 +116,11 @@ def _view(path, begin: int, size: int, one: dict) -> np.ndarray:
 
 
 def _write(file, array: np.ndarray) -> None:
-    for block in _blocks(array):
+    for block in blocks(array):
         file.write(np.ascontiguousarray(array[block]))
 
 
-def _blocks(array: np.ndarray) -> Iterator[slice]:
+def blocks(array: np.ndarray) -> Iterator[slice]:
     """Ranges of rows of about BLOCK_BYTES."""
     row = max(1, array.nbytes // max(1, len(array)))
     step = max(1, BLOCK_BYTES // row)

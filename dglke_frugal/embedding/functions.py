@@ -1,46 +1,86 @@
 """How lookups stand in torch's graph of gradients."""
 from __future__ import annotations
 
+from typing import List, Optional
+
 import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _native
 
+NOTHING = torch.empty(0, device="cpu")  # saved by each lookup, so that torch refuses a second backward without retain_graph
+
 
 class ReadRows(torch.autograd.Function):
     """Embeddings (n, dim) that were read, in another shape; their gradient goes to the table."""
 
     @staticmethod
-    def forward(ctx, anchor, values, shape, receive, ticket):
-        """anchor: any tensor that requires a gradient, so that one is computed. receive(ticket, gradients, order)."""
-        ctx.kind, ctx.receive, ctx.ticket = ReadRows, receive, ticket
-        return values.view(shape)
+    def forward(ctx, handle, values: List[torch.Tensor], shape, dtype, receive, ticket):
+        """handle: the module's parameter, for which a gradient is computed if it requires one. values: the embeddings,
+        in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, order)."""
+        _remember(ctx, ReadRows, handle, receive, ticket)
+        rows = values[0].resize_(shape)
+        return rows if rows.dtype == dtype else rows.to(dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradients):
         """gradients: in that shape."""
+        return _arrive(ctx, gradients), None, None, None, None, None
+
+    @staticmethod
+    def deliver(ctx, gradients):
+        """Hand the gradient to the table."""
         ctx.receive(ctx.ticket, gradients.reshape(-1, gradients.shape[-1]), None)
-        return None, None, None, None, None
 
 
 class ReadBags(torch.autograd.Function):
     """Sums (B, dim) of embeddings that were read, bag by bag, and their gradient to the table."""
 
     @staticmethod
-    def forward(ctx, anchor, values, bags, receive, ticket):
-        """bags: which bag each id is of."""
-        ctx.kind, ctx.bags, ctx.receive, ctx.ticket = ReadBags, bags, receive, ticket
-        return bags.sums(values)
+    def forward(ctx, handle, values, bags, dtype, receive, ticket):
+        """bags: which bag each id is of. The rest is as for ReadRows, values without a list."""
+        ctx.bags = bags
+        _remember(ctx, ReadBags, handle, receive, ticket)
+        return bags.sums(values).to(dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradients):
         """gradients: (B, dim), of which each id of a bag gets its own bag's."""
-        numbers = ctx.bags.of_id[ctx.ticket.request.lookup.order]
-        ctx.receive(ctx.ticket, gradients, numbers)
-        return None, None, None, None, None
+        return _arrive(ctx, gradients), None, None, None, None, None
+
+    @staticmethod
+    def deliver(ctx, gradients):
+        """Hand the gradient to the table."""
+        ctx.receive(ctx.ticket, gradients, ctx.bags.of_id[ctx.ticket.request.lookup.order])
+
+
+def _remember(ctx, kind, handle, receive, ticket) -> None:
+    ctx.kind, ctx.handle, ctx.receive, ctx.ticket = kind, handle, receive, ticket
+    ctx.save_for_backward(NOTHING)
+
+
+def _arrive(ctx, gradients) -> Optional[torch.Tensor]:
+    """Backward has reached a lookup: its rows are updated. The gradient of the handle is always 0; None adds nothing to
+    one that is there."""
+    ctx.saved_tensors  # raises torch's error in a second backward of a graph that has been freed
+    if torch.is_grad_enabled():
+        raise RuntimeError("backward with create_graph=True has reached an Embedding, whose rows are updated at once and "
+                           "have no second derivative; take the gradient of the rows that it returned instead")
+    if _accumulates(ctx.next_functions[0][0]):
+        ctx.kind.deliver(ctx, gradients)
+        if ctx.handle.grad is not None:
+            return None
+    return torch.zeros_like(ctx.handle)
+
+
+def _accumulates(node: Optional[torch.autograd.graph.Node]) -> bool:
+    """Whether backward() runs, which adds to the gradient of a parameter, and not torch.autograd.grad, which adds to no
+    parameter and so moves no rows. node: that adds the gradient."""
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # torch says so of a parameter whose gradient torch.autograd.grad returns
+        return False
 
 
 class SumBags(torch.autograd.Function):
@@ -71,7 +111,7 @@ class Bags:
 
     def sums(self, values: torch.Tensor) -> torch.Tensor:
         """(B, dim): values (n, dim) added up in order, from 0."""
-        sums = torch.empty(len(self), values.shape[1], device=values.device)
+        sums = torch.empty(len(self), values.shape[1], dtype=torch.float32, device=values.device)
         if values.is_cuda:
             with torch.cuda.device(values.device):
                 offset = torch.from_numpy(self.offset).pin_memory().to(values.device, non_blocking=True)

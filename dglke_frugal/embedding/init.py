@@ -9,7 +9,8 @@ import torch
 
 from .. import _native
 
-ROWS_AT_A_TIME = 1 << 16
+ROWS_AT_A_TIME = 1 << 16  # of a function, whose numbers may depend on it
+NUMBERS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,13 @@ def fill(table: _native.HostTable, init: Init, seed: int) -> None:
     if isinstance(init, Uniform):
         table.init_uniform(init.low, init.high, seed, 0)
         return
-    for first in range(0, table.rows, ROWS_AT_A_TIME):
-        rows = np.arange(first, min(table.rows, first + ROWS_AT_A_TIME))
+    at_a_time = max(1, NUMBERS_AT_A_TIME // table.dim) if isinstance(init, BY_KEY) else ROWS_AT_A_TIME
+    for first in range(0, table.rows, at_a_time):
+        rows = np.arange(first, min(table.rows, first + at_a_time))
         if isinstance(init, BY_KEY):
             values = init.values(rows, table.dim, seed)
         else:
-            block = torch.empty(len(rows), table.dim)
+            block = torch.empty(len(rows), table.dim, dtype=torch.float32, device="cpu")
             with torch.no_grad():
                 init(block)
             values = block.numpy()

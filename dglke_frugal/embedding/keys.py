@@ -40,7 +40,10 @@ class KeyRequest(Request):
         distinct, given: its keys in the order of their first occurrence, and what their scores get.
         fresh, fresh_keys: rows that begin anew with this lookup, and whose they are.
         evicted, evicted_scores: whose they were before, -1 for nobody's.
+        births: (U,) of lookup.rows when they were read, see KeyTable.
     """
+
+    births: np.ndarray
 
     def __init__(self, keys: np.ndarray, scores: Optional[np.ndarray], index: _native.CacheIndex, time: int):
         """scores: (n,) uint64 of a customized policy; a key that occurs several times has its highest."""
@@ -65,12 +68,19 @@ class KeyRequest(Request):
 
 
 class KeyTable:
-    """The keys of one table."""
+    """The keys of one table.
+
+    A row has the same place as long as its key has it. When another key, or the same one anew, gets the place, another
+    row is born there: a gradient belongs to the row that was read, whose births are counted.
+
+    Attributes:
+        BYTES_PER_ROW: of host memory that the keys take (csrc/cache/digest_index.h).
+    """
+
+    BYTES_PER_ROW = 32
 
     def __init__(self, capacity: int, policy: str, init: Init, seed: int, keep_evicted: bool):
-        """Raises ValueError for a capacity, a policy or start values that cannot be."""
-        if not 1 <= capacity <= LARGEST:
-            raise ValueError(f"capacity is from 1 to {LARGEST}, not {capacity}")
+        """Raises ValueError for a policy or start values that cannot be."""
         if policy not in SCORE_POLICIES:
             raise ValueError(f"there is no policy called {policy!r} for keys; there are {', '.join(SCORE_POLICIES)}")
         if not isinstance(init, BY_KEY):
@@ -78,10 +88,18 @@ class KeyTable:
                              "Constant of dglke_frugal.embedding")
         self.policy, self._init, self._seed = policy, init, seed
         self._capacity, self._keep = capacity, keep_evicted
-        self._index = make_index(capacity, policy)
-        self._ahead: Optional[_native.CacheIndex] = None  # after the lookups to come, while there are some
-        self._time = 0  # lookups resolved so far
-        self._evicted: List[Evicted] = []
+        self._births = np.zeros(capacity, np.uint32)  # by place
+        self.clear()
+
+    def __getstate__(self) -> Dict:
+        """For a copy, which knows nothing of the lookups to come."""
+        return {**self.__dict__, "_index": self.saved(), "_ahead": None, "_time": self._index.time}
+
+    def __setstate__(self, state: Dict) -> None:
+        evicted, saved = state["_evicted"], state.pop("_index")
+        self.__dict__.update(state)
+        self.restore(saved)
+        self._evicted = evicted
 
     def __len__(self) -> int:
         return len(self._index)
@@ -111,6 +129,8 @@ class KeyTable:
 
     def begin_rows(self, request: KeyRequest, executor: Executor) -> None:
         """Before the request's rows are read: those of new keys begin anew."""
+        self._births[request.fresh] += 1
+        request.births = self._births[request.lookup.rows]
         if not len(request.fresh):
             return
         table = executor.table
@@ -134,6 +154,12 @@ class KeyTable:
             start = torch.from_numpy(self.start_values(keys[absent], values.shape[1]))
             values[torch.from_numpy(absent).to(values.device)] = start.to(values.device)
 
+    def still_there(self, request: KeyRequest) -> np.ndarray:
+        """(n,) int64: the rows of a lookup that has taken place, NO_ROW for each that is gone since."""
+        rows = request.lookup.rows
+        gone = rows[self._births[rows] != request.births]
+        return np.where(np.isin(request.ids, gone), _native.NO_ROW, request.ids)
+
     def find(self, keys: np.ndarray) -> np.ndarray:
         """(n,) int64: the rows that keys have now, NO_ROW for none. Changes nothing."""
         return self._index.find(keys).astype(np.int64)
@@ -145,7 +171,9 @@ class KeyTable:
 
     def erase(self, keys: np.ndarray) -> np.ndarray:
         """Remove keys; (n,) bool: which of them were there."""
-        return self._index.erase(keys).astype(bool)
+        there = self.find(keys) != _native.NO_ROW
+        self._index.erase(keys)
+        return there
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the epoch policies from now on, not lower than before."""
@@ -174,14 +202,15 @@ class KeyTable:
             index.set_epoch(epoch)
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise ValueError(f"the keys do not fit this table ({error}); use the capacity it was saved with") from error
-        self._index, self._time = index, time
-        self._ahead = None
-        self._evicted = []
+        self._index, self._ahead, self._time, self._evicted = index, None, time, []
+        self._births += 1
 
     def clear(self) -> None:
         """No key has a row any more."""
         self._index = make_index(self._capacity, self.policy)
-        self._ahead, self._time, self._evicted = None, 0, []
+        self._ahead: Optional[_native.CacheIndex] = None  # after the lookups to come, while there are some
+        self._time = 0  # lookups resolved so far
+        self._evicted: List[Evicted] = []
 
     def _copy(self) -> _native.CacheIndex:
         copy = make_index(self._capacity, self.policy)

@@ -1,24 +1,50 @@
 """`Embedding`: torch.nn.Embedding for tables that do not fit into a GPU."""
 from __future__ import annotations
 
+import copy
+import functools
 import os
-from typing import Dict, Optional, Tuple, Union
+from typing import Callable, Dict, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import torch
 from torch import nn
 
 from .. import _native
+from ..errors import first_line
 from ..optim import RowOptimizer
 from ..store.flush_config import StoreAddress
 from ..store.request import Request
 from . import files, init as start
 from .config import CacheConfig
 from .functions import ReadRows
-from .keys import Evicted, KeyTable
+from .keys import LARGEST, Evicted, KeyTable
+from .loss_scaling import scaler_of_backward, unscaled
 from .table import OTHER_IDS, SharedTable, Table, Ticket
 
 KINDS = (torch.int32, torch.int64)
+Method = TypeVar("Method", bound=Callable)
+
+
+def one_thread_at_a_time(method: Method) -> Method:
+    """Of those of a module that are decorated so, one runs at a time."""
+    @functools.wraps(method)
+    def alone(self, *args, **settings):
+        with self._table.alone:
+            return method(self, *args, **settings)
+
+    return alone
+
+
+def not_compiled(method: Method) -> Method:
+    """A method that torch.compile calls as it is, between the parts of a model that it compiles."""
+    @functools.wraps(method)
+    def call(self, *args, **settings):
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(method)(self, *args, **settings)
+        return method(self, *args, **settings)
+
+    return call
 
 
 class Embedding(nn.Module):
@@ -28,10 +54,24 @@ class Embedding(nn.Module):
     lookup's gradient updates them when it arrives in `backward`, by `optimizer`. The gradients of an id that occurs
     several times in a lookup are added, in the order of the flattened ids beginning with 0, and the row moves once.
     Two lookups before a backward both see the rows as they were, and each updates them when its gradient arrives.
-    Under torch.no_grad(), or after requires_grad_(False), ids are only read.
+    Under torch.no_grad() ids are only read.
 
     Results do not depend on `cache`, prefetching, threads or device, to the bit: they are those of a plain table.
     Ids on the CPU are taken as they are; ids on a GPU cost a synchronisation. Importing needs no CUDA.
+
+    In a PyTorch model:
+    The module has one parameter, `handle`, a number that stays 0 and stands for all rows. If it does not require a
+    gradient, after requires_grad_(False) of the module or of a model that holds it, ids are only read. As in
+    torch.nn.Embedding, eval() changes nothing. What else is done to all parameters does not reach the rows: clipping of
+    gradients, weight decay, averages of weights. `rows.register_hook(...)` changes their gradients before the update.
+    A gradient that torch.amp.GradScaler has scaled is divided by the scaler's factor before the update; if one of its
+    numbers is not finite, the rows stay as they are and the scaler lowers its factor. Any other factor on the loss has
+    to be taken out by a hook of the rows.
+    `to` moves the work, not the table, which stays in host memory as float32: half() and the like make forward give
+    rows of that type.
+    deepcopy and pickle, which torch.save uses, copy the whole table. state_dict has rows and optimizer state.
+    Threads may share a module: its lookups and gradients take effect one after the other. A process that was forked has
+    a copy of the table; call close() before forking if the table has a cache.
     """
 
     def __init__(self, num_embeddings: Optional[int] = None, embedding_dim: int = 0,
@@ -57,12 +97,14 @@ class Embedding(nn.Module):
             raise ValueError(f"keys are 'int64' or not given, not {keys!r}")
         if (keys is None) != (capacity is None) or (keys is None) == (num_embeddings is None):
             raise ValueError("give num_embeddings, or keys='int64' with a capacity")
-        self._keys = None
         if keys is not None:
             if padding_idx is not None:
                 raise ValueError("padding_idx is for rows by number; leave the keys of padding out")
-            self._keys = KeyTable(capacity, policy, init, seed, keep_evicted)
+            if isinstance(capacity, int) and not 1 <= capacity <= LARGEST:
+                raise ValueError(f"capacity is from 1 to {LARGEST}, not {capacity}")
             num_embeddings = capacity
+        if not all(isinstance(size, (int, np.integer)) for size in (num_embeddings, embedding_dim)):
+            raise ValueError(f"rows and columns of a table are whole numbers, not {num_embeddings!r} x {embedding_dim!r}")
         if num_embeddings < 1 or embedding_dim < 1:
             raise ValueError(f"a table has at least one row and one column, not {num_embeddings} x {embedding_dim}")
         if not isinstance(optimizer, RowOptimizer):
@@ -72,21 +114,21 @@ class Embedding(nn.Module):
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(f"padding_idx {padding_idx} is outside the table of {num_embeddings} rows")
             padding_idx %= num_embeddings
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx, self.check_finite = padding_idx, check_finite
         self._init, self._seed = init, seed
         if isinstance(device, (str, torch.device)):
             device = torch.device(device)
             if device.type not in ("cpu", "cuda"):
                 raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {device}")
-        if cache is None:
-            cache = CacheConfig(flush="none" if device == torch.device("cpu") else "p2f")
-        if self._keys is not None and cache.ranks > 1:
+            device = torch.empty(0, device=device).device  # which says which GPU
+        self._ranks = 1 if cache is None else cache.ranks
+        if keys is not None and self._ranks > 1:
             raise ValueError("rows by key are for one process; share a table of rows by number")
-        self._ranks = cache.ranks
-        self._table = Table(num_embeddings, embedding_dim, optimizer.native(), cache, device, shared)
-        self._trains = True
-        self._anchor = torch.zeros((), requires_grad=True)
+        self._table = Table(num_embeddings, embedding_dim, optimizer, cache, device, shared,
+                            0 if keys is None else KeyTable.BYTES_PER_ROW)
+        self._keys = None if keys is None else KeyTable(capacity, policy, init, seed, keep_evicted)
+        self.handle = nn.Parameter(torch.zeros(1, device=self._table.torch_device))
         if shared is None:
             self.reset_parameters()
 
@@ -103,27 +145,40 @@ class Embedding(nn.Module):
         return cls(address.rows, address.dim, optimizer, cache=cache, shared=SharedTable(address, rank), **settings)
 
     @property
+    @one_thread_at_a_time
     def address(self) -> StoreAddress:
         """For `attach` in the processes of other ranks; start values and `load` come before."""
         return self._table.address
+
+    def __setattr__(self, name, value):
+        if name == "weight":
+            raise AttributeError("the weight of an Embedding cannot be another tensor, and cannot be shared with another "
+                                 "module; load_state_dict({'weight': ...}) copies one into the table")
+        super().__setattr__(name, value)
 
     def extra_repr(self) -> str:
         """For print."""
         return f"{self.num_embeddings}, {self.embedding_dim}, device={self._table.torch_device}"
 
+    @not_compiled
     def forward(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> torch.Tensor:
         """(*ids.shape, embedding_dim) on the module's device. Raises IndexError, with nothing changed.
 
         scores: int64 of ids' shape, at least 0, for keys with policy="customized".
         """
         values, ticket, _ = self._read(ids, scores)
-        shape = (*ids.shape, self.embedding_dim)
-        return values.view(shape) if ticket is None else ReadRows.apply(self._anchor, values, shape, self._receive,
-                                                                         ticket)
+        return self._rows(values, ticket, (*ids.shape, self.embedding_dim), self._handle.dtype)
+
+    def _rows(self, values: torch.Tensor, ticket: Optional[Ticket], shape: tuple, dtype: torch.dtype) -> torch.Tensor:
+        """What a lookup gives: values (n, embedding_dim) in another shape and of another type."""
+        if ticket is None:
+            return values.resize_(shape).to(dtype)
+        return ReadRows.apply(self._handle, [values], shape, dtype, self._receive, ticket)
 
     def learn(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
         """What rows.backward(gradient) does, for rows that forward has given as they are, without autograd's engine: on
-        a GPU it wakes a thread of its own, which takes longer than the update. Hooks of rows do not run."""
+        a GPU it wakes a thread of its own, which takes longer than the update. Hooks of rows do not run. The gradient
+        is that of the loss itself, without a factor of GradScaler."""
         node = rows.grad_fn
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
@@ -132,8 +187,9 @@ class Embedding(nn.Module):
         if gradient.shape != rows.shape or gradient.device != rows.device:
             raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
                              f"{gradient.device}")
-        kind.backward(node, gradient.detach())
+        kind.deliver(node, gradient.detach())
 
+    @one_thread_at_a_time
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
         """Tell ahead what will be looked up: the lookups to come must then be those prefetched, in the same order.
 
@@ -145,39 +201,45 @@ class Embedding(nn.Module):
         if self._keys is None:
             request = self._request(flat)
         elif self._will_train:
-            request = self._keys.resolve(flat, self._scores(scores), ahead=True)
+            request = self._keys.resolve(flat, self._scores(ids, scores), ahead=True)
         else:
             return  # what only reads brings no key in
         request.remember(ids)
         self._table.prefetch(request)
 
+    @one_thread_at_a_time
     def discard_prefetched(self) -> None:
         """Forget prefetched ids that were not looked up."""
         self._table.discard_prefetched()
         if self._keys is not None:
             self._keys.forget_ahead()
 
+    @one_thread_at_a_time
     def take_evicted(self) -> Optional[Evicted]:
         """Rows by key that have been evicted since the last call (see Evicted), None for none."""
         return self._keyed.take_evicted()
 
+    @one_thread_at_a_time
     def set_epoch(self, epoch: int) -> None:
         """The epoch of policies epoch_lru and epoch_lfu; keys of an earlier one go first. Between two lookups, with
         nothing prefetched."""
         self._nothing_prefetched()
         self._keyed.set_epoch(epoch)
 
+    @one_thread_at_a_time
     def erase(self, keys: torch.Tensor) -> torch.Tensor:
         """Remove keys (n,); (n,) bool: which of them were there. With nothing prefetched."""
         self._nothing_prefetched()
         return torch.from_numpy(self._keyed.erase(self._flat(keys)))
 
+    @one_thread_at_a_time
     def items(self) -> Tuple[torch.Tensor, torch.Tensor]:
         """(keys (k,) int64, rows (k, embedding_dim)) that the table holds, by place."""
         keys, slots, _, _ = self._keyed.entries()
         return torch.from_numpy(keys), self.weight[torch.from_numpy(slots.astype(np.int64))]
 
     @property
+    @one_thread_at_a_time
     def num_keys(self) -> int:
         """How many keys have a row."""
         return len(self._keyed)
@@ -196,18 +258,14 @@ class Embedding(nn.Module):
         self._table.rule.learning_rate = value
 
     @property
+    @one_thread_at_a_time
     def weight(self) -> torch.Tensor:
         """(num_embeddings, embedding_dim) view of the host table, strided, with every update so far. Read only it:
         what is written is lost where a row is cached; load_state_dict, load and reset_parameters write."""
         self._table.drain()
         return torch.from_numpy(self._table.rows.embeddings)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Embedding":
-        """Whether lookups from now on train their rows."""
-        super().requires_grad_(requires_grad)
-        self._trains = requires_grad
-        return self
-
+    @one_thread_at_a_time
     def reset_parameters(self) -> None:
         """Start values again, and optimizer state 0."""
         self._table.check_alone("reset_parameters")
@@ -219,16 +277,19 @@ class Embedding(nn.Module):
             self._keys.clear()  # rows begin with their keys
         self._table.rewritten()
 
+    @one_thread_at_a_time
     def statistics(self) -> Optional[Dict]:
         """Counters of cache and engine (csrc/engine/engine.h), None for a table in place."""
         return self._table.statistics()
 
+    @one_thread_at_a_time
     def save(self, path: Union[str, os.PathLike]) -> None:
         """Write rows and optimizer state to a .safetensors file, or the rows alone to a .npy file, without a copy in
         memory. Raises InputError; an older file of that name is then as it was."""
         self._table.drain()
         files.save(path, self._table.rows, self._saved_beside())
 
+    @one_thread_at_a_time
     def load(self, path: Union[str, os.PathLike]) -> None:
         """Read what `save` wrote; a .npy file sets the state to 0. Raises InputError, with nothing changed."""
         self._table.check_alone("load")
@@ -236,9 +297,15 @@ class Embedding(nn.Module):
         files.load(path, self._table.rows, self._restore if self._keys is not None else None)
         self._table.rewritten()
 
+    @one_thread_at_a_time
     def close(self) -> None:
         """Bring every update home and stop what runs in the background; the module may still be used."""
         self._table.close()
+
+    @property
+    def _handle(self) -> nn.Parameter:
+        """The handle, for which nn.Module would search."""
+        return self._parameters["handle"]
 
     @property
     def _keyed(self) -> KeyTable:
@@ -260,16 +327,22 @@ class Embedding(nn.Module):
         """(n,) int64 on the CPU, the caller's memory no longer."""
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
-        flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
+        try:
+            flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
+        except RuntimeError as error:
+            raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it outside "
+                               "of torch.vmap, torch.func and torch.export") from error
         if self._keys is None and len(flat) and flat.min() < 0:
             position = int((flat < 0).argmax())
             raise IndexError(f"id {flat[position]} at position {position} is negative")
         return flat
 
     @staticmethod
-    def _scores(scores: Optional[torch.Tensor]) -> Optional[np.ndarray]:
+    def _scores(ids: torch.Tensor, scores: Optional[torch.Tensor]) -> Optional[np.ndarray]:
         if scores is None:
             return None
+        if not isinstance(scores, torch.Tensor) or scores.dtype not in KINDS or scores.shape != ids.shape:
+            raise ValueError("scores are a tensor of int64 or int32, of the same shape as the keys")
         flat = scores.detach().cpu().numpy().reshape(-1).astype(np.int64)
         if len(flat) and flat.min() < 0:
             raise ValueError("scores are at least 0")
@@ -277,15 +350,16 @@ class Embedding(nn.Module):
 
     @property
     def _will_train(self) -> bool:
-        return torch.is_grad_enabled() and self._trains
+        return torch.is_grad_enabled() and self._handle.requires_grad
 
+    @one_thread_at_a_time
     def _read(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None):
         """(values (n, dim), Ticket, or None if they will have no gradient, Request)."""
         head = self._table.next
         if head is not None and not head.is_of(ids):
             head = None
         if self._keys is not None:
-            return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(scores))
+            return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(ids, scores))
         if scores is not None:
             raise ValueError("scores are for rows by key")
         request = head or self._request(self._flat(ids))
@@ -310,23 +384,31 @@ class Embedding(nn.Module):
         keys.fill_absent(values, request.ids, flat)
         return values, ticket, request
 
+    @one_thread_at_a_time
     def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
         """A lookup's gradient (m, dim) has arrived."""
+        if not self._handle.requires_grad:
+            return  # as torch drops the gradient of a parameter that was frozen after forward
         gradients = gradients.detach()
+        if gradients.device != self._table.torch_device:
+            gradients = gradients.to(self._table.torch_device)
         if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or gradients.stride(0) < gradients.shape[-1]:
             gradients = gradients.to(torch.float32).contiguous()
-        if self.check_finite and not torch.isfinite(gradients).all():
+        scaler = scaler_of_backward() or ticket.scaler
+        if scaler is not None:
+            gradients = unscaled(gradients, scaler, self)
+        elif self.check_finite and not torch.isfinite(gradients).all():
             raise FloatingPointError(self._not_finite(ticket, gradients, order))
         if self._keys is not None and not self._table.is_open(ticket):
             ticket, order = self._where_they_are_now(ticket, order)
         self._table.update(ticket, gradients, order)
 
     def _where_they_are_now(self, ticket: Ticket, order: Optional[np.ndarray]):
-        """Ticket and order for a late gradient by key: keys that have lost their row meanwhile are left out."""
+        """Ticket and order for a late gradient by key: rows that are gone meanwhile are left out."""
         lookup = ticket.request.lookup
         numbers = np.empty(len(lookup), np.int32)
         numbers[lookup.order] = lookup.order if order is None else order
-        now = Ticket(Request(self._keys.find(ticket.request.keys), self.num_embeddings))
+        now = Ticket(Request(self._keys.still_there(ticket.request), self.num_embeddings))
         return now, numbers[now.request.lookup.order]
 
     def _not_finite(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> str:
@@ -350,8 +432,37 @@ class Embedding(nn.Module):
             self._keys.restore(beside)
             self._table.discard_prefetched()
 
+    @one_thread_at_a_time
+    def __deepcopy__(self, memo: Dict) -> "Embedding":
+        """A module and a table of its own, without the lookups to come. Raises InputError if there is no memory."""
+        other = memo[id(self)] = self.__new__(type(self))
+        other.__setstate__(copy.deepcopy(self.__dict__, memo))
+        return other
+
+    def _apply(self, fn, recurse=True):
+        """For `to`, `half`, `cuda` and the like, of the module or of one that holds it."""
+        with torch.no_grad():
+            handle = fn(self.handle.detach().clone())
+        if handle.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"an Embedding works on 'cpu' or 'cuda', not on {handle.device}")
+        if not handle.is_floating_point():
+            raise ValueError(f"rows are floating point numbers, and cannot be given as {handle.dtype}")
+        if not handle.is_cuda and handle.is_shared() and not self.handle.is_shared():
+            raise RuntimeError("share_memory does not share the rows; make the table with CacheConfig(ranks=...), and use "
+                               "Embedding.attach in the other processes")
+        super()._apply(fn, recurse)
+        if self.handle.device != self._table.torch_device:
+            with self._table.alone:
+                self._table.move(self.handle.device)
+        return self
+
+    def _replicate_for_data_parallel(self):
+        raise RuntimeError("DataParallel cannot copy the table to each GPU; use one process with one GPU for the table")
+
+    @one_thread_at_a_time
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
+        del destination[prefix + "handle"]
         self._table.drain()
         rows = self._table.rows
         records = torch.from_numpy(rows.records)  # both are views of it, so that torch.save writes it once
@@ -361,17 +472,24 @@ class Embedding(nn.Module):
         for name, values in self._saved_beside().items():
             destination[prefix + name] = torch.from_numpy(values.copy())
 
+    @one_thread_at_a_time
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
         self._table.check_alone("load_state_dict")
         rows = self._table.rows
-        found = {key[len(prefix):]: value for key, value in state_dict.items()
-                 if key.startswith(prefix) and "." not in key[len(prefix):]}
-        unexpected_keys.extend(prefix + name for name in found
-                               if name not in {"weight", "optimizer_state", *self._saved_beside()})
+        ours = {"weight", "optimizer_state", *self._saved_beside()}
+        # What a class that is derived from this one has besides.
+        others = {name: value for name, value in state_dict.items() if name[len(prefix):] not in ours}
+        others[prefix + "handle"] = self.handle
+        super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        found = {name: state_dict[prefix + name] for name in ours if prefix + name in state_dict}
         if "weight" not in found:
             missing_keys.append(prefix + "weight")
             return
+        for name, value in found.items():
+            if not isinstance(value, torch.Tensor):
+                error_msgs.append(f"{prefix}{name} is of type {type(value).__name__}, not a tensor")
+                return
         shapes = {"weight": rows.dim, "optimizer_state": rows.state_floats}
         for name in shapes.keys() & found.keys():
             if tuple(found[name].shape) != (rows.rows, shapes[name]):

@@ -3,20 +3,30 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copyreg
+import ctypes
+import dataclasses
+import os
+import threading
 import weakref
 from collections import deque
-from typing import Callable, Deque, NamedTuple, Optional
+from multiprocessing.reduction import ForkingPickler
+from typing import Callable, ContextManager, Deque, Dict, NamedTuple, Optional
 
 import numpy as np
 import torch
 
-from .. import _native
+from .. import _native, available_memory
 from ..errors import InputError
+from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
 from ..store.flush_config import FlushConfig, StoreAddress
 from ..store.flushing import AttachedRows, FlushedRows, PlainRows
 from ..store.request import Request
+from ..store.row_bytes import padded_bytes
 from .config import CacheConfig
+from .files import blocks
+from .loss_scaling import scaler_of_backward
 
 
 GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made anew for each longer lookup
@@ -24,6 +34,9 @@ GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made
 
 OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
              "or call discard_prefetched() first")
+BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
+FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it does "
+          "not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
 
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
@@ -37,11 +50,37 @@ def _stop() -> None:
             table.stop()
 
 
+def _leave_behind() -> None:
+    """A forked process has the memory of tables, and none of the threads that work on it."""
+    for table in _tables:
+        table.leave_behind()
+    if _tables:  # lookups have started torch's threads: its own loops would wait for them
+        torch.set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_leave_behind)
+
+
+class _Lost:
+    """In place of the lock of a table whose updates are in the process that this one was forked from."""
+
+    def __enter__(self):
+        raise RuntimeError(FORKED)
+
+    def __exit__(self, *error):
+        pass
+
+
 class Ticket:
-    """A lookup that has been read, until its gradient arrives. request: its ids."""
+    """A lookup that has been read, until its gradient arrives.
+
+    Attributes:
+        request: its ids.
+        scaler: the GradScaler of the backward that it was read in, where a part of a model is computed again.
+    """
 
     def __init__(self, request: Request):
-        self.request = request
+        self.request, self.scaler = request, scaler_of_backward()
 
 
 class SharedTable(NamedTuple):
@@ -58,41 +97,108 @@ class Table:
     is. Anything in between, another lookup or a read of other rows, ends the step without an update; the gradient is
     then an update of its own when it arrives. Either way it changes what the rows are at that moment.
 
+    One thread at a time may use it, inside of `with table.alone`.
+
     Attributes:
+        alone: a lock; raises RuntimeError in a forked process that lacks updates.
         rows: the host table, up to date after `drain`.
         rule: the optimizer.
     """
 
-    def __init__(self, rows: int, dim: int, rule: _native.SummedUpdate, config: CacheConfig, device: object,
-                 shared: Optional[SharedTable] = None):
-        """device: a torch.device, or for tests a store.device.Device. shared: another process's table.
+    def __init__(self, rows: int, dim: int, optimizer: RowOptimizer, cache: Optional[CacheConfig], device: object,
+                 shared: Optional[SharedTable] = None, beside: int = 0):
+        """cache: None for the device's default. device: a torch.device, or for tests a store.device.Device. shared:
+        another process's table. beside: bytes that the caller needs for each row besides.
 
         Raises InputError if there is no memory, RuntimeError if that process has ended.
         """
-        self._config, self._device, self._shared = config, device, shared
-        if config.ranks > 1 and device != torch.device("cpu"):
+        self._optimizer, self._cache, self._shared, self._beside = optimizer, cache, shared, beside
+        self.rule = optimizer.native()
+        self._work_on(device)
+        if self._config.ranks > 1 and device != torch.device("cpu"):
             raise ValueError("several ranks train one table on the CPU only; use one process for a GPU")
-        try:
-            if shared is not None:
-                at = shared.address
-                self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
-            else:
-                self.rows = _native.HostTable(rows, dim, config.ranks > 1, rule.state_floats(dim))
-        except RuntimeError as error:
-            if shared is not None:
-                raise
-            raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
-        self.rule = rule
-        self._in_place = config.flush == "none" and device == torch.device("cpu")
+        if shared is not None:
+            at = shared.address
+            self.rows = _native.HostTable(at.table, at.rows, at.dim, at.state)
+        else:
+            self._check_memory(rows, dim)
+            try:
+                self.rows = _native.HostTable(rows, dim, self._config.ranks > 1, self.rule.state_floats(dim))
+            except RuntimeError as error:
+                raise InputError(f"{error}; use fewer rows or a machine with more memory") from error
+        self.alone: ContextManager = threading.RLock()
         self._executor: Optional[Executor] = None
-        self._device_at_work = None
-        self._max_rows = 0
         self._pending: Deque[Request] = deque()  # of which the first self._announced are announced
         self._announced = 0
         self._open: Optional[Ticket] = None
         _tables.add(self)
         if shared is not None:
             self._restart()
+
+    def _check_memory(self, rows: int, dim: int) -> None:
+        floats = dim + self.rule.state_floats(dim)
+        cached = 0 if self._config.flush == "none" or self._device != torch.device("cpu") else self._config.cache_ratio
+        needed, free = rows * (padded_bytes(floats) + self._beside), available_memory.free_host_bytes()
+        needed += int(rows * cached) * padded_bytes(floats) + BESIDES_BYTES
+        if free is not None and needed > free:
+            raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
+                             f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; use "
+                             "fewer rows, a smaller embedding_dim or a machine with more memory")
+
+    def _work_on(self, device: object) -> None:
+        on_cpu = device == torch.device("cpu")
+        self._device, self._device_at_work, self._max_rows = device, None, 0
+        self._config = self._cache or CacheConfig(flush="none" if on_cpu else "p2f")
+        self._in_place = self._config.flush == "none" and on_cpu
+
+    def __deepcopy__(self, memo: Dict) -> "Table":
+        """A table of its own, without the lookups to come. Raises InputError if there is no memory."""
+        with self.alone:
+            copy = memo[id(self)] = Table(*self._settings())
+            copy._fill(self.rows.records)
+        return copy
+
+    def __getstate__(self) -> Dict:
+        """Its settings, and all rows and their state in a tensor, which torch.save writes without a copy."""
+        with self.alone:
+            return {"settings": self._settings(), "records": torch.from_numpy(self.rows.records)}
+
+    def __setstate__(self, state: Dict) -> None:
+        self.__init__(*state["settings"])
+        self._fill(np.asarray(state["records"]))
+
+    def _settings(self) -> tuple:
+        """What `__init__` takes for a table like this one, which is drained first."""
+        if self._config.ranks > 1:
+            raise RuntimeError("a table that several ranks train cannot be copied or pickled; use state_dict() or save")
+        self.drain()
+        optimizer = dataclasses.replace(self._optimizer, lr=self.rule.learning_rate)
+        return self.rows.rows, self.rows.dim, optimizer, self._cache, self._device, None, self._beside
+
+    def _fill(self, records: np.ndarray) -> None:
+        for block in blocks(records):
+            self.rows.records[block] = records[block]
+
+    def move(self, device: torch.device) -> None:
+        """Work on another device from now on; the host table stays where it is."""
+        if self._config.ranks > 1:
+            raise RuntimeError("a table that several ranks train stays on the CPU")
+        self.drain()
+        self.stop()
+        self._work_on(device)
+
+    def leave_behind(self) -> None:
+        """In a forked process: let go of all that another process's threads work on, without waiting for them."""
+        self.alone = threading.RLock()
+        kept = [request.leave_behind() for request in self._pending]
+        if self._executor is not None and not isinstance(self._executor, TableExecutor):
+            if self._config.ranks > 1 or self._executor.dirty:
+                self.alone = _Lost()
+            kept += [self._executor, self._device_at_work]
+            self._executor = self._device_at_work = self._open = None
+            self._announced = self._max_rows = 0
+        for each in kept:  # their destructors would wait
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
     @property
     def address(self) -> StoreAddress:
@@ -347,3 +453,12 @@ class Table:
             else:
                 self._device_at_work = self._device
         return self._device_at_work
+
+
+def _reduce_for_process(table: Table) -> tuple:
+    """torch would put a tensor into shared memory and forget it before a spawned process has it; an array travels."""
+    state = table.__getstate__()
+    return copyreg.__newobj__, (Table,), {**state, "records": state["records"].numpy()}
+
+
+ForkingPickler.register(Table, _reduce_for_process)

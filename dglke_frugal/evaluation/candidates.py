@@ -14,9 +14,9 @@ from .known_triples import KnownAnswers, KnownTriples, Lists
 from .model import HEAD, SIDES, EmbeddingModel, take_rows
 from .ranking import CandidateTable, Comparison, Queries, compare, query_vectors
 
-_GATHERED_BYTES = 1 << 27  # of candidate rows, and of what must not compete, in work at a time
+GATHERED_BYTES = 1 << 27  # of candidate rows, and of what must not compete, in work at a time
 _EXCLUDED_BYTES = 40  # of an item that must not compete, while lists are made
-_DRAWN_TOGETHER = 256  # groups whose candidates come from one random stream
+DRAWN_TOGETHER = 256  # groups whose candidates come from one random stream
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Sampling:
 def draw(sampling: Sampling, side: str, entities: int, first: int, groups: int) -> np.ndarray:
     """Candidates (groups, count) int64 of the groups first .. first + groups - 1; a pure function of its arguments."""
     blocks = []
-    for block in range(first // _DRAWN_TOGETHER, (first + groups - 1) // _DRAWN_TOGETHER + 1):
+    for block in range(first // DRAWN_TOGETHER, (first + groups - 1) // DRAWN_TOGETHER + 1):
         random = np.random.default_rng([sampling.seed, SIDES.index(side), block])
-        blocks.append(random.integers(0, entities, (_DRAWN_TOGETHER, sampling.count)))
-    start = first % _DRAWN_TOGETHER
+        blocks.append(random.integers(0, entities, (DRAWN_TOGETHER, sampling.count)))
+    start = first % DRAWN_TOGETHER
     return np.concatenate(blocks)[start : start + groups]
 
 
@@ -112,7 +112,7 @@ def _rank(model, side, columns, known, lists: Callable, size: int, width: int, e
     answers = known and KnownAnswers(side, stays, relations, known)
     better, equal, close_calls = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
     group_bytes = max(1, width) * (4 * model.entity.shape[1] + (_EXCLUDED_BYTES * size if answers else 0))
-    step = size * max(1, _GATHERED_BYTES // group_bytes)
+    step = size * max(1, GATHERED_BYTES // group_bytes)
     for begin in range(0, count, step):
         end = min(begin + step, count)
         candidates = lists(begin, end)

@@ -26,12 +26,13 @@ def torch_device(gpu: Union[int, Sequence[int]]):
         return None
     devices, reason = _native.cuda_devices(with_free_memory=False)
     if not devices:
-        raise InputError(f"GPU {number} is asked for, but {reason}; leave --gpu (device= in Python) out to use the CPU")
+        raise InputError(f"--gpu {number} (device= in Python) asks for a GPU, but {reason}; leave it out to use "
+                         "the CPU")
     import torch
 
     if number >= torch.cuda.device_count():
         have = f"there are {torch.cuda.device_count()}" if torch.cuda.is_available() else "PyTorch sees none"
-        raise InputError(f"GPU {number} is asked for, but {have}; leave --gpu (device= in Python) out to use the CPU")
+        raise InputError(f"--gpu {number} (device= in Python) asks for a GPU, but {have}; leave it out to use the CPU")
     return torch.device("cuda", number)
 
 

@@ -86,7 +86,8 @@ def best_rows(
 
 
 def most_overlapping(vectors: np.ndarray, rows, count: int, device: torch.device) -> Pairs:
-    """Pairs (query, row), in float64: all rows within rounding of the count-th largest a.b / (|a|^2 + |b|^2 - a.b)."""
+    """Pairs (query, row), in float64: all rows within rounding of the count-th largest a.b / (|a|^2 + |b|^2 - a.b),
+    which is 0 for two rows of zeros. All numbers are finite."""
     there = torch.from_numpy(np.asarray(vectors, np.float64)).to(device)
 
     def tiles():
@@ -96,8 +97,8 @@ def most_overlapping(vectors: np.ndarray, rows, count: int, device: torch.device
             for begin in range(0, len(there), step):
                 mine = there[begin : begin + step]
                 dots = mine @ block.T
-                keys = dots / (mine.square().sum(1)[:, None] + block.square().sum(1) - dots)
-                keys.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+                whole = mine.square().sum(1)[:, None] + block.square().sum(1) - dots
+                keys = dots / torch.where(whole == 0, 1.0, whole)
                 yield begin, begin + len(mine), first, keys
 
     with _comparing_on(device):

@@ -103,8 +103,8 @@ class KnownTriples:
         """InputError if a known triple names an entity or relation that the model does not have."""
         for role, rows in (("entity", len(model.entity)), ("relation", model.n_relations)):
             if self._ids[role] > rows:
-                raise InputError(f"{role} {self._ids[role] - 1} of a known triple is not in the model, which has {rows} "
-                                 "of them; give the known triples of the data that the model was trained on")
+                raise InputError(f"{role} {self._ids[role] - 1} of a known triple is not in the model, which has "
+                                 f"{rows} of them; give the known triples of the data that the model was trained on")
 
     def tails(self, heads: np.ndarray, relations: np.ndarray) -> Lists:
         """For each query (head, relation): the known tails."""

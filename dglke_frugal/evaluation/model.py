@@ -7,12 +7,14 @@ vectors with the table. Formulas: DGL-KE, models/pytorch/score_fun.py, checked a
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
 from .._native import Operation
+from ..divergence import check_scores
 from ..errors import InputError
 from ..models import Model, RowDims, built_in_model, is_own, model_names
 from ..models.arrays import is_tensor, rounded_product
@@ -27,6 +29,17 @@ HEAD, TAIL = "head", "tail"
 SIDES = (HEAD, TAIL)
 
 _OPERATIONS = {"dot": Operation.DOT, "l2": Operation.L2, "l1": Operation.L1, "modulus": Operation.MODULUS}
+
+
+def _lets_overflow_pass(method):
+    """Wrap a method whose numbers are refused by who takes them, so that NumPy need not warn of them."""
+
+    @functools.wraps(method)
+    def passing(*arguments, **options):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return method(*arguments, **options)
+
+    return passing
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +143,7 @@ class EmbeddingModel:
         """Scores are clamped to plus and minus this; 0: they are not."""
         return 0.0 if self.is_own else self.description.bound
 
+    @_lets_overflow_pass
     def candidate_rows(self, rows, relation: int):
         """Entity rows (n, entity dim), numpy or torch, as they meet queries of `relation`: themselves, or projected."""
         if not self.projects:
@@ -137,6 +151,7 @@ class EmbeddingModel:
         matrix = take_rows(self.projection, [relation]).reshape(self.entity.shape[1], self.relation.shape[1])
         return rounded_product(rows, matrix)
 
+    @_lets_overflow_pass
     def queries(self, side: str, entities: np.ndarray, relations: np.ndarray, as_negative: bool = False) -> np.ndarray:
         """Query vectors for candidates in place of `side`, given the entity rows that stay and the relations.
 
@@ -178,17 +193,21 @@ class EmbeddingModel:
         """Exact keys within the bound of scores, if the model has one."""
         return np.clip(keys, -self.bound, self.bound) if self.bound else keys
 
+    @_lets_overflow_pass
     def scores(self, keys: np.ndarray, gamma: Optional[float] = None) -> np.ndarray:
         """DGL-KE's float32 scores of exact float64 keys (see csrc/evaluation/operation.h); monotone in the key.
 
         gamma: another margin than the model's, such as the 0 that dglke_predict scores with.
+
+        Raises Diverged for a score that is NaN or infinite.
         """
-        if self.is_own:  # its keys are the scores that its function gave
+        if self.is_own:  # its keys are scores that rankable_scores has let pass
             return keys.astype(np.float32)
         if self.operation == Operation.DOT:
-            return self.clamped(keys).astype(np.float32)
+            return check_scores(self.clamped(check_scores(keys, self.name)).astype(np.float32), self.name)
         distances = np.sqrt(-keys) if self.operation == Operation.L2 else -keys
-        return np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
+        scores = np.float32(self.gamma if gamma is None else gamma) - distances.astype(np.float32)
+        return check_scores(scores, self.name)
 
 
 def take_rows(table, ids) -> np.ndarray:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional, Tuple
 
 import numpy as np
 import torch
 
 from ..models import TorchModel, find_model
+from ..models.own_random import random_numbers_of
+from ..models.own_scores import diverged_scores, rankable_scores
 from .known_triples import KnownAnswers, KnownTriples
 from .model import HEAD, EmbeddingModel, take_rows
 from .ranking import Comparison
@@ -23,6 +26,8 @@ def rank_own_model(
 
     The score of the true entity is the one that it gets among the candidates, so that equal rows tie. done: is told how
     many more triples are compared.
+
+    Raises Diverged: a score is NaN or plus infinity, or that of a true triple is infinite.
     """
     device = model.device or torch.device("cpu")
     scorer = scorer_of(model)
@@ -35,6 +40,8 @@ def rank_own_model(
         true = torch.from_numpy(moves[block]).to(device)[:, None]
         scores = scores_of_entities(scorer, model, side, stays[block], relations[block])
         of_true = scores.gather(1, true)
+        if not of_true.isfinite().all():
+            raise diverged_scores(scorer, -math.inf)  # of a triple that there is
         scores.scatter_(1, true, torch.nan)  # neither better nor equal
         if answers is not None:
             known_here = answers.of(np.arange(begin, begin + len(true)))
@@ -65,7 +72,7 @@ def scores_of_entities(
     among: Optional[np.ndarray] = None,
 ) -> torch.Tensor:
     """Scores (queries, candidates) float32, on the device, of entities in place of `side`: all, or those of ids
-    `among`."""
+    `among`. Raises Diverged for NaN and plus infinity."""
     device = model.device or torch.device("cpu")
     fixed, relation = (
         torch.from_numpy(take_rows(table, ids)).to(device)[:, None]
@@ -80,5 +87,19 @@ def scores_of_entities(
         if isinstance(block, np.ndarray):
             block = torch.from_numpy(np.array(block, np.float32)).to(device)
         ends = (block[None], fixed) if side == HEAD else (fixed, block[None])
-        parts.append(scorer.score(ends[0], relation, ends[1]))
+        with random_numbers_of(device=device):
+            parts.append(rankable_scores(scorer, ends[0], relation, ends[1]))
     return torch.cat(parts, dim=1)
+
+
+def scores_of_triples(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """Scores (n,) float64 of triples given by ids (n,) each. Raises Diverged for NaN and plus infinity."""
+    scorer, device = scorer_of(model), model.device or torch.device("cpu")
+    out = np.empty(len(heads))
+    for begin in range(0, len(heads), 1 << 12):
+        block = slice(begin, begin + (1 << 12))
+        rows = (torch.from_numpy(take_rows(table, ids[block])).to(device)
+                for table, ids in ((model.entity, heads), (model.relation, relations), (model.entity, tails)))
+        with torch.no_grad(), random_numbers_of(device=device):
+            out[block] = rankable_scores(scorer, *rows).double().cpu().numpy()
+    return out

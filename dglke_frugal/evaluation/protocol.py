@@ -50,11 +50,21 @@ class Protocol:
             )
         return cls(ties, "kept" if flags["no_eval_filter"] else filter_rule, sampling)
 
+    def among(self, entities: int, say: Callable[[str], None] = lambda line: None) -> "Protocol":
+        """The protocol on a model of so many entities: samples of as many or more are all entities, each once. `say` is
+        told of that."""
+        if self.sampling is None or self.sampling.count < entities:
+            return self
+        say(f"--neg_sample_size_eval {self.sampling.count}: there are {entities} entities, each triple is ranked "
+            "against all of them")
+        return replace(self, sampling=None)
+
     def __post_init__(self):
         one_of("rule for ties", self.ties, RANK_TIES)
         one_of("rule for known triples", self.known, KNOWN)
         if self.sampling is not None and not isinstance(self.sampling, Sampling):
-            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all entities")
+            raise InputError(f"sampling is {shown(repr(self.sampling))}; give an evaluation.Sampling, or None for all "
+                             "entities")
         if self.sampling and self.sampling.by_degree and self.known != "kept":
             raise InputError("--neg_deg_sample_eval cannot filter known triples; add --no_eval_filter")
         if self.sampling and self.known == "penalized":
@@ -63,8 +73,9 @@ class Protocol:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Ranks of triples in both directions. Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError
-    for others.
+    """Ranks of triples in both directions.
+
+    Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError for others.
 
     Attributes:
         triples: (heads, relations, tails), each (n,).
@@ -90,7 +101,7 @@ class Evaluation:
         return Metrics.of([self.ranks(each, ties) for each in (SIDES if side is None else [side])])
 
     def by_relation(self) -> List[BreakdownRow]:
-        """Metrics over all relations, then of each relation that occurs, most frequent first, each in both directions."""
+        """Metrics over all relations, then of each that occurs, most frequent first, each in both directions."""
         return by_relation(self)
 
 
@@ -107,19 +118,19 @@ def evaluate(
         model: its `device` says where it is ranked against all entities; samples are ranked on the CPU.
         triples: integer ids in any form of arguments.read_triples, such as an array (n, 3) or a tuple of three columns.
         known: train, valid and test triples; needed unless the protocol keeps them.
-        protocol: see Protocol.
+        protocol: see Protocol; that of the result is Protocol.among the model's entities.
         show: whether to show how far it is.
 
     Raises:
-        InputError: triples in another form, an id that is out of range, a score that is not a number, or a filter without
-            its triples.
+        InputError: triples in another form, an id that is out of range, or a filter without its triples.
+        Diverged: a score, or what it is made of, is NaN or infinite.
     """
     for name, value, kind in (("model", model, EmbeddingModel), ("protocol", protocol, Protocol),
                               ("known", known, (KnownTriples, type(None)))):
         if not isinstance(value, kind):
             raise InputError(f"{name} of evaluate() is {shown(repr(value))}; give an evaluation."
                              f"{getattr(kind, '__name__', 'KnownTriples')}")
-    triples = read_triples(triples)
+    triples, protocol = read_triples(triples), protocol.among(len(model.entity))
     check_ids(model, triples)
     if protocol.known == "kept":
         known = None
@@ -164,16 +175,17 @@ def _bar(triples, show: bool) -> Iterator[Callable[[int], None]]:
 
 
 def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
-    """The share of the triples that --eval_percent asks for, drawn with repetition as in DGL-KE; all of them for 1.
+    """The share of the triples that --eval_percent asks for, at least one, drawn with repetition as in DGL-KE; all of
+    them for 1.
 
     Raises InputError: triples in no form of arguments.read_triples, no share in (0, 1], or a negative seed.
     """
     columns, seed = read_triples(triples), integer("the seed of the share", seed, 0)
     if not isinstance(percent, (int, float, np.number)) or not 0 < percent <= 1:
         raise InputError(f"the share of triples is {shown(repr(percent))}; give a number in (0, 1]")
-    if percent >= 1:
+    if percent >= 1 or not len(columns[0]):
         return columns
-    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), int(len(columns[0]) * percent))
+    chosen = np.random.default_rng(seed).integers(0, len(columns[0]), max(1, int(len(columns[0]) * percent)))
     return tuple(column[chosen] for column in columns)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _native
 from .._native import Operation
-from ..errors import InputError
+from ..divergence import Diverged, check_rows
 from .known_triples import KnownTriples, Lists
 from .model import HEAD, TAIL, EmbeddingModel, take_rows
 
@@ -35,7 +35,8 @@ class CandidateTable:
     Attributes:
         rows: (n, dim) float32: numpy (may be strided), or a torch tensor on `device`.
         squares: (n,) float32, -|row|^2 rounded, or None where the operation does not need it; a tensor on `device`.
-        longest: an upper bound of |row| over all rows.
+        longest: an upper bound of |row| over all rows, where keys are products; 0 elsewhere.
+        largest: the largest |x| of all rows.
         device: the torch device that compares; None for the C++ kernel.
         shortlist: (vectors, count) -> pairs (query, row), how best rows are searched instead of among all rows.
     """
@@ -43,14 +44,16 @@ class CandidateTable:
     rows: object
     squares: object
     longest: float
+    largest: float
     device: Optional[torch.device] = None
     shortlist: Optional[Callable] = None
 
     @classmethod
     def of(cls, rows, operation: Operation, device: Optional[torch.device] = None) -> "CandidateTable":
-        """Measures `rows` for `operation`."""
+        """Measures `rows` for `operation`. Raises Diverged if they hold NaN or infinite numbers."""
+        largest = check_rows(rows, "the candidates' embeddings")
         if operation not in (Operation.DOT, Operation.L2):
-            return cls(rows, None, 0.0, device)
+            return cls(rows, None, 0.0, largest, device)
         if device is None:
             squares = _squared_lengths(rows)
         else:
@@ -59,8 +62,11 @@ class CandidateTable:
             squares = squared_lengths(rows, device)
         longest = float(squares.max()) ** 0.5 * (1 + 1e-12) if len(squares) else 0.0
         if operation == Operation.DOT:
-            return cls(rows, None, longest, device)
-        return cls(rows, (-squares).astype(np.float32) if device is None else (-squares).float(), longest, device)
+            return cls(rows, None, longest, largest, device)
+        if device is not None:
+            return cls(rows, (-squares).float(), longest, largest, device)
+        with np.errstate(over="ignore"):  # which _check_range refuses
+            return cls(rows, (-squares).astype(np.float32), longest, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +114,11 @@ def compare(
         group: how many consecutive queries share a list.
 
     Raises:
-        InputError: a true triple has no score (NaN or infinite numbers in the tables).
+        Diverged: a score is NaN or infinite.
     """
     operation = model.operation
     everyone = np.arange(len(queries.asked_by))
     true_keys = _native.pair_keys(operation, queries.true_vectors, queries.true_rows, queries.asked_by, everyone)
-    if not np.isfinite(true_keys).all():
-        raise InputError(
-            "the score of a test triple is not a number: the embeddings contain NaN or infinite values, so "
-            "the training diverged; train again with a smaller learning rate"
-        )
     true_scores = model.scores(true_keys)
     low, high = _uncertain_keys(model, true_keys, true_scores)
     low, high = _tile_thresholds(operation, low, high, queries, table)
@@ -166,7 +167,7 @@ def _zero_keys(operation: Operation, queries: Queries, table: CandidateTable) ->
 
     To compute such keys exactly, as ties are otherwise, would take thousands of times as long as all others.
     """
-    if operation != Operation.DOT or not np.isfinite(table.longest):
+    if operation != Operation.DOT:
         return np.zeros(len(queries.asked_by), bool)
     return ~queries.vectors.any(axis=1)[queries.asked_by]
 
@@ -208,7 +209,10 @@ def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable)
     A float32 sum of n products is off by at most n u sum |a_i b_i| <= n u |a| |b| in any order of summation, u = 2^-24
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); the factor 1.02 pays for second-order terms.
     In sums of terms of one sign the error is relative to the sum.
+
+    Raises Diverged where a key may be beyond float32: what is infinite or NaN there has no error that is bounded.
     """
+    _check_range(operation, vectors, table)
     factor = 1.02 * _UNIT * (vectors.shape[1] + 10)
     if operation in (Operation.L1, Operation.MODULUS):
         tiny = (
@@ -220,6 +224,21 @@ def tile_error(operation: Operation, vectors: np.ndarray, table: CandidateTable)
     if operation == Operation.L2:  # the tile holds 2 a.b - |b|^2
         return factor * 2 * products + 4 * _UNIT * (2 * products + table.longest**2) + tiny, 0.0
     return factor * products + tiny, 0.0
+
+
+def _check_range(operation: Operation, vectors: np.ndarray, table: CandidateTable) -> None:
+    """Raise Diverged unless all float32 keys of these queries, and what they are made of, are finite."""
+    largest = check_rows(vectors, "the queries' embeddings")
+    dim = vectors.shape[1]
+    if operation in (Operation.DOT, Operation.L2):
+        longest = largest * dim**0.5
+        most = longest * table.longest if operation == Operation.DOT else (longest + table.longest) ** 2
+    else:
+        most = dim * (largest + table.largest)
+        if operation == Operation.MODULUS:  # which squares differences first
+            most = max(most, (largest + table.largest) ** 2)
+    if 2 * most > _LIMIT:
+        raise Diverged("the embeddings are so large that float32 cannot hold the scores of all candidates")
 
 
 def _tile_thresholds(operation, low, high, queries, table) -> Tuple[np.ndarray, np.ndarray]:

@@ -35,9 +35,9 @@ class ScoredTriples:
 def triple_keys(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Exact keys (n,) float64 of triples given by ids (n,) each; `model.scores` makes scores of them."""
     if model.is_own:
-        from .own_search import own_scores  # here, because it takes torch's import time
+        from ..evaluation.own_model import scores_of_triples  # here, because it takes torch's import time
 
-        return own_scores(model, heads, relations, tails)
+        return scores_of_triples(model, heads, relations, tails)
     keys = np.empty(len(heads), np.float64)
     order = np.argsort(relations, kind="stable") if model.projects else np.arange(len(heads))
     for members in _parts(order, relations, model.projects):

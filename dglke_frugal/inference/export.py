@@ -9,8 +9,9 @@ from typing import Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
-from ..files import replace_file
+from ..files import check_output, replace_file
 from ..progress import progress
+from .lists import as_field
 from .name_maps import with_inverses
 from .run import Run
 from .tables import PathLike
@@ -25,6 +26,7 @@ def export_safetensors(run: Run, path: PathLike) -> None:
     as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file
     cannot be written; then there is none.
     """
+    check_output(path, rb".{8}\{\"__metadata__\":")
     tables = _tables(run)
     header: Dict[str, object] = {"__metadata__": {key: json.dumps(value) for key, value in run.config.items()}}
     offset = 0
@@ -45,12 +47,15 @@ def export_tsv(run: Run, folder: PathLike) -> None:
     """Write entities.tsv, relations.tsv (and projections.tsv) into a folder: name (or id) TAB numbers, a row per line.
 
     Inverse relations are named "NAME (inverse)". Numbers have nine significant digits, which give back the same
-    float32.
+    float32. Raises InputError if files of these names hold something else, such as name maps, or a name has a tab.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files = {"entity": "entities.tsv", "relation": "relations.tsv", "projection": "projections.tsv"}
-    for name, table in _tables(run).items():
+    tables = _tables(run)
+    for name, table in tables.items():
+        check_output(folder / files[name], _row_pattern(table.shape[1]))
+    for name, table in tables.items():
         labels = _labels(run, name)
         with (
             replace_file(folder / files[name], "w") as file,
@@ -59,10 +64,15 @@ def export_tsv(run: Run, folder: PathLike) -> None:
             row = 0
             for block in _blocks(table):
                 for numbers in block.tolist():
-                    label = labels[row] if labels is not None else str(row)
+                    label = as_field(labels[row]) if labels is not None else str(row)
                     file.write(label + "\t" + "\t".join(f"{number:.9g}" for number in numbers) + "\n")
                     row += 1
                 bar.update(len(block))
+
+
+def _row_pattern(numbers: int) -> bytes:
+    """How a file of names and so many numbers begins; a map of ids and names has one field behind the first."""
+    return rb"[^\t\n]*(\t-?[0-9][0-9.e+-]*){%d}" % min(numbers, 2) + (rb"\n" if numbers == 1 else b"")
 
 
 def _labels(run: Run, table: str) -> Optional[Sequence[str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional, Tuple
 import numpy as np
 
 from .._native import Operation
+from ..divergence import check_rows
 from ..errors import InputError
 from ..evaluation.device import place
 from ..evaluation.ranking import CandidateTable
@@ -35,7 +36,8 @@ def make_table(rows, operation: Operation, device: Optional[torch.device], index
         raise InputError("--index faiss searches on the CPU; leave out --gpu or --index")
     if operation not in (Operation.DOT, Operation.L2):
         refuse_faiss(index, "l1 and RotatE's distances")
-    return CandidateTable(rows, None, 0.0, shortlist=CellIndex(rows, operation).search)
+    largest = check_rows(rows, "the candidates' embeddings")
+    return CandidateTable(rows, None, 0.0, largest, shortlist=CellIndex(rows, operation).search)
 
 
 def refuse_faiss(index: str, what: str) -> None:

@@ -9,38 +9,31 @@ from typing import Iterable, Optional, Sequence, Union
 
 import numpy as np
 
+from ..data import text
 from ..data.graph import Names
-from ..data.text import read_name_map
 from ..errors import InputError
 from ..files import replace_file
 
+TABLE = rb"(head\trel\ttail|left\tright)\tscore\n"  # how the results of both commands begin
 PathLike = Union[str, os.PathLike]
 
 
 def read_names(path: PathLike) -> Names:
     """The names of a map file (id TAB name); read when the first one is asked for."""
-    if not Path(path).is_file():
+    if not Path(path).exists():
         raise InputError(
             f"there is no map file {path}; give the file with an id and a name per line that training wrote"
         )
-    return Names(partial(read_name_map, Path(path)))
+    return Names(partial(text.read_name_map, Path(path)))
 
 
 def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
     """One id per line, or one name per line if `names` is given: (n,) int64.
 
-    Raises InputError, with file and line, for a missing file, no id at all, a line that is no id, or an unknown name.
+    Raises InputError, with file and line, for a file that cannot be read, no id at all, a line that is no id, or an
+    unknown name.
     """
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            lines = [line.rstrip("\r\n") for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read {path}: {reason}; give a text file with one item per line") from error
-    while lines and not lines[-1]:
-        lines.pop()
-    if not lines:
-        raise InputError(f"{path} is empty; give one item per line")
+    lines = text.read_list(Path(path))
     ids = np.empty(len(lines), np.int64)
     for number, line in enumerate(lines, start=1):
         try:
@@ -58,8 +51,18 @@ def read_list(path: PathLike, names: Optional[Names] = None) -> np.ndarray:
 
 
 def write_table(path: PathLike, header: Sequence[str], columns: Iterable[Iterable]) -> None:
-    """Write columns as tab-separated text under a header, all or nothing. Scores are written as DGL-KE writes them."""
+    """Write columns as tab-separated text under a header, all or nothing. Scores are written as DGL-KE writes them.
+
+    Raises InputError for a name that would be read as several fields.
+    """
     with replace_file(path, "w") as file:
         file.write("\t".join(header) + "\n")
         for row in zip(*columns):
-            file.write("\t".join(map(str, row)) + "\n")
+            file.write("\t".join(as_field(value) if isinstance(value, str) else str(value) for value in row) + "\n")
+
+
+def as_field(name: str) -> str:
+    """A name as a field of tab-separated text. Raises InputError if it would be read as several."""
+    if set(name).isdisjoint("\t\n\r"):
+        return name
+    raise InputError(f"the name {name!r} has a tab or a line end in it, which separate fields of the result; use ids")

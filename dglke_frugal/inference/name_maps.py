@@ -48,7 +48,7 @@ def names_of_run(folder: Path, config: Dict[str, Any], role: str, path: Path, ro
 
 def names_of_file(folder: Path, role: str, path: Path, rows: int) -> Names:
     """The names in a file that the user gives, read when the first one is asked for. InputError if it is not there."""
-    if not path.is_file():
+    if not path.exists():
         raise InputError(
             f"there is no map file {path}; give the file with an id and a name per line that training wrote"
         )
@@ -59,10 +59,10 @@ def _layout(config: Dict[str, Any]) -> Dict[str, Any]:
     """How the map of the run's data set is laid out."""
     form = str(config.get("format", "raw_udd"))
     if form.startswith("raw_udd"):
-        return {"exact": True}
+        return {}
     if form.startswith("udd"):
         return {"delimiter": config.get("delimiter") or "\t"}
-    return {"count_line": config["dataset"] in WITH_COUNTS}
+    return {"count_line": True} if config["dataset"] in WITH_COUNTS else {"stripped": True}
 
 
 def _is_count_alone(path: Path, config: Dict[str, Any]) -> bool:
@@ -90,9 +90,17 @@ def _read(folder, role, path, rows, expected, **layout):
 
 
 def with_inverses(names: Names) -> Names:
-    """Names of the rows of a table of reciprocal relations: those of the relations, then those of their inverses."""
+    """Names of the rows of a table of reciprocal relations: those of the relations, then those of their inverses.
+
+    Reading raises InputError if a relation has the name that the inverse of another one gets.
+    """
 
     def load():
+        known = set(names)
+        for name in known:
+            other = name.removesuffix(" (inverse)")
+            if other != name and other in known:
+                raise InputError(f"the relation {name!r} has the name of the inverse of {other!r}; use ids")
         texts = [text.encode("utf-8") for text in (*names, *(f"{name} (inverse)" for name in names))]
         offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
         return np.frombuffer(b"".join(texts), np.uint8), offsets

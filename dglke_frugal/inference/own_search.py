@@ -31,21 +31,9 @@ class OwnSearch:
         for begin in range(0, len(stays), _QUERIES):
             block = slice(begin, begin + _QUERIES)
             scores = scores_of_entities(self._scorer, self._model, side, stays[block], relations[block], self._moves)
-            least = torch.topk(scores, min(k, scores.shape[1]), dim=1).values[:, -1:]
-            query, row = (scores >= least).nonzero(as_tuple=True)
-            parts.append((query.cpu().numpy() + begin, row.cpu().numpy(), scores[query, row].double().cpu().numpy()))
-        query, row, keys = (np.concatenate(column) for column in zip(*parts))
-        return Found(query, row, score(keys))
-
-
-def own_scores(model: EmbeddingModel, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:
-    """Scores (n,) float64 of triples given by ids (n,) each."""
-    scorer, device = scorer_of(model), model.device or torch.device("cpu")
-    out = np.empty(len(heads))
-    for begin in range(0, len(heads), 1 << 12):
-        block = slice(begin, begin + (1 << 12))
-        rows = (torch.from_numpy(take_rows(table, ids[block])).to(device)
-                for table, ids in ((model.entity, heads), (model.relation, relations), (model.entity, tails)))
-        with torch.no_grad():
-            out[block] = scorer.score(*rows).double().cpu().numpy()
-    return out
+            scores = score(scores.double().cpu().numpy())  # by which ties are found, too
+            kth = min(k, scores.shape[1])
+            least = -np.partition(-scores, kth - 1, axis=1)[:, kth - 1 : kth]
+            query, row = np.nonzero(scores >= least)
+            parts.append((query + begin, row, scores[query, row]))
+        return Found(*(np.concatenate(column) for column in zip(*parts)))

@@ -33,8 +33,8 @@ class Run:
     """A trained run.
 
     Entities and relations are given as ids, or as names where the run has map files: one, or a list, array or tensor of
-    several. Triples are given in any form of arguments.read_triples: rows, as an array (n, 3) or a list, or a tuple of three
-    columns.
+    several. Triples are given in any form of arguments.read_triples: rows, as an array (n, 3) or a list, or a tuple of
+    three columns.
 
     Attributes:
         folder: where it was loaded from, an absolute path.
@@ -175,7 +175,7 @@ class Run:
     def known_triples(self) -> KnownTriples:
         """Train, valid and test of the data set that the run was trained on, read when first asked for.
 
-        Raises InputError if it is not there any more, or is another one; then load(..., data_path=...) says where it is.
+        Raises InputError if it is not there any more, or is another one; load(..., data_path=...) says where it is.
         """
         return known_triples(self.folder, self.config, len(self.model.entity), self.model.n_relations)
 
@@ -229,7 +229,8 @@ class Run:
             try:
                 known = self.known_triples
             except InputError as error:
-                raise InputError(f'{error}; to rank unfiltered, give protocol=evaluation.Protocol(known="kept")') from error
+                unfiltered = 'protocol=evaluation.Protocol(known="kept")'
+                raise InputError(f"{error}; to rank unfiltered, give {unfiltered}") from error
         elif known is not None and not isinstance(known, KnownTriples):
             try:
                 known = KnownTriples([read_triples(known, self._ids)])

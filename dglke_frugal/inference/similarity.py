@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _native
 from .._native import Operation
+from ..divergence import check_rows, check_scores
 from ..errors import InputError
 from ..evaluation.best_rows import Found, best_rows
 from ..evaluation.model import take_rows
@@ -27,8 +28,16 @@ def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure
     """Similarity (n,) float32 of the rows left[i] and right[i]; larger is more alike, distances count as negative.
 
     table: numpy, or a torch tensor, of which the rows needed are brought over.
-    cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b)
+    cosine a.b / (|a| |b|), l2 -|a - b|, l1 -sum |a - b|, dot a.b, ext_jaccard a.b / (|a|^2 + |b|^2 - a.b); the cosine
+    of a row of zeros is 0, and so is the ext_jaccard of two.
+
+    Raises Diverged for a similarity that is NaN or infinite.
     """
+    with np.errstate(over="ignore"):  # which is infinite then
+        return check_scores(_similarities(table, left, right, measure), measure)
+
+
+def _similarities(table, left, right, measure) -> np.ndarray:
     if not isinstance(table, np.ndarray):
         needed, places = np.unique(np.concatenate([left, right]), return_inverse=True)
         table, (left, right) = take_rows(table, needed), np.split(places.ravel(), [len(left)])
@@ -40,10 +49,8 @@ def similarities(table: np.ndarray, left: np.ndarray, right: np.ndarray, measure
     if measure == "dot":
         return dots.astype(np.float32)
     squares = [_native.pair_keys(Operation.DOT, table, table, ids, ids) for ids in (left, right)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if measure == "cosine":
-            return (dots / np.sqrt(squares[0] * squares[1])).astype(np.float32)
-        return (dots / (squares[0] + squares[1] - dots)).astype(np.float32)
+    whole = np.sqrt(squares[0] * squares[1]) if measure == "cosine" else squares[0] + squares[1] - dots
+    return (dots / np.where(whole == 0, 1, whole)).astype(np.float32)  # of zeros the dot is 0
 
 
 def most_similar(
@@ -110,6 +117,7 @@ class SimilaritySearch:
             rows = _unit_rows(rows)
         if measure == "ext_jaccard":
             refuse_faiss(index, "ext_jaccard")
+            check_rows(rows, "the candidates' embeddings")
             self._rows = rows
             return
         self._operation = {"l2": Operation.L2, "l1": Operation.L1}.get(measure, Operation.DOT)
@@ -153,6 +161,7 @@ class SimilaritySearch:
 
         from ..evaluation.device_ranking import most_overlapping
 
+        check_rows(vectors, "the left embeddings")
         return most_overlapping(vectors, self._rows, k, self._device or torch.device("cpu"))
 
 

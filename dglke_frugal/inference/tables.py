@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import zlib
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Union
 
@@ -11,14 +12,16 @@ import numpy as np
 
 from ..config import LARGEST
 from ..data import ogb
+from ..data.fingerprint import file_checksum
+from ..divergence import checked_blocks
 from ..errors import InputError, shown
 from ..evaluation.model import EmbeddingModel
-from ..files import read_json
+from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_own, model_names
+from ..saved_tables import SavedTables
 from ..score_rule import SCORE_RULES, score_rule_of_old_run
 
 PathLike = Union[str, os.PathLike]
-_CHECK_BYTES = 1 << 26  # of a table, looked at together
 
 
 def read_config(folder: PathLike) -> Dict[str, Any]:
@@ -33,6 +36,7 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
     path = folder / "config.json"
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give the folder of a run, such as ckpts/TransE_l2_FB15k_0")
+    check_replaced(folder)
     try:
         config = read_json(path, "copy it again from the run that wrote it")
     except FileNotFoundError:
@@ -75,7 +79,8 @@ def _data_path(folder: Path, config: Mapping[str, Any]) -> Path:
     neither another working directory nor a move of both loses it. The former if it is in neither place."""
     recorded = Path(str(config.get("data_path") or "data"))
     saved = Path(str(config.get("save_path") or "ckpts")).absolute()
-    saved = saved if saved.name == folder.absolute().name else saved / "run"  # DGL-KE writes the folder of the run there
+    if saved.name != folder.absolute().name:  # DGL-KE writes the folder of the run there
+        saved /= "run"
     beside = Path(os.path.normpath(folder.absolute() / os.path.relpath(recorded.absolute(), saved)))
     places = [recorded, beside] if recorded.is_absolute() else [beside, recorded]
     return next((place for place in places if _has_data(place, config)), recorded).absolute()
@@ -110,14 +115,18 @@ def is_reciprocal(folder: PathLike) -> bool:
     return (Path(folder) / "config.json").is_file() and bool(read_config(folder).get("reciprocal", False))
 
 
-def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
+def read_table(path: PathLike, check_values: bool = True, saved: Optional[SavedTables] = None) -> np.ndarray:
     """A table (rows, dim) that np.save wrote: float32 is memory-mapped, float16 (--save_dtype) read as float32.
 
-    check_values: look for NaN and infinite numbers, which reads the whole file once.
+    check_values: look for NaN and infinite numbers, and whether the file is the one that was saved, which reads it
+    once. saved: what is known of it, by default what a config.json beside it says.
 
-    Raises InputError: missing, damaged, of another type or shape, or with values that are no numbers.
+    Raises InputError: missing, damaged, of another type or shape, not the file that was saved, or with values that are
+    no numbers.
     """
     path = Path(path)
+    check_replaced(path.parent)
+    saved = SavedTables.of(path.parent) if saved is None else saved
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -132,18 +141,21 @@ def read_table(path: PathLike, check_values: bool = True) -> np.ndarray:
         raise InputError(f"{path} holds {found}; an embedding table is float32 or float16 with one row per id")
     if 0 in table.shape:
         raise InputError(f"{path} is empty (shape {table.shape}); copy it again from the run that wrote it")
+    if check_values:
+        _check_values(path, table, saved)
     if table.dtype == np.float16 or not table.flags.c_contiguous:
         table = np.ascontiguousarray(table, np.float32)
-    if check_values:
-        rows = max(1, _CHECK_BYTES // table[0].nbytes)
-        for begin in range(0, len(table), rows):
-            finite = np.isfinite(table[begin : begin + rows]).all(axis=1)
-            if not finite.all():
-                raise InputError(
-                    f"row {begin + int(np.argmin(finite))} of {path} holds NaN or infinite numbers; "
-                    "the training diverged, train again with a smaller learning rate"
-                )
     return table
+
+
+def _check_values(path: Path, table: np.memmap, saved: SavedTables) -> None:
+    with open(path, "rb") as file:
+        checksum = zlib.crc32(file.read(table.offset))
+    for _, _, block in checked_blocks(table, str(path)):
+        if path.name in saved.checksums:
+            checksum = zlib.crc32(np.ascontiguousarray(block), checksum)
+    if path.name in saved.checksums:
+        saved.check(path, checksum)
 
 
 def read_model(
@@ -165,10 +177,11 @@ def read_model(
     Raises InputError: see read_table; also for shapes that do not fit the model.
     """
     stem = Path(folder) / f"{dataset}_{model_name}"
-    entity = read_table(f"{stem}_entity.npy", check_values)
-    relation = read_table(f"{stem}_relation.npy", check_values)
+    saved = SavedTables.of(folder)  # once for all tables: they may be replaced meanwhile
+    entity = read_table(f"{stem}_entity.npy", check_values, saved)
+    relation = read_table(f"{stem}_relation.npy", check_values, saved)
     model = built_in_model(model_name)
-    projection = read_table(f"{stem}projection.npy", check_values) if model and model.projects else None
+    projection = read_table(f"{stem}projection.npy", check_values, saved) if model and model.projects else None
     sizes = {hidden_dim, 2 * hidden_dim}
     if config is not None and "double_ent" in config:
         sizes = {2 * hidden_dim if config["double_ent"] else hidden_dim}
@@ -177,18 +190,20 @@ def read_model(
             f"{stem}_entity.npy has rows of {entity.shape[1]} numbers, but a hidden dimension of {hidden_dim} "
             f"makes {' or '.join(map(str, sorted(sizes)))}; give the --hidden_dim of the training run"
         )
-    scorer = _own_scorer(Path(folder), stem.name, model_name) if is_own(model_name) else None
+    scorer = _own_scorer(Path(folder), stem.name, model_name, saved) if is_own(model_name) else None
     return EmbeddingModel(model_name, gamma, hidden_dim, entity, relation, projection,
                           score_rule=score_rule or (config or {}).get("score_rule", "textbook"), scorer=scorer,
                           reciprocal=bool((config or {}).get("reciprocal", False)))
 
 
-def _own_scorer(folder: Path, stem: str, model_name: str):
+def _own_scorer(folder: Path, stem: str, model_name: str, saved: SavedTables):
     """A user's own model with the state that was saved, None if it has none."""
     from ..models.own_state import has_state, load_state, state_file  # here, because it takes torch's import time
 
     scorer = find_model(model_name)
     if not has_state(scorer):
         return None
-    load_state(scorer, state_file(folder, stem))
+    file = state_file(folder, stem)
+    load_state(scorer, file)
+    saved.check(file, file_checksum(file))
     return scorer

@@ -4,6 +4,8 @@ import math
 from ..errors import InputError
 from .model import Model
 
+_LARGEST_PHASE = 2.0**20  # radians, between which and the next float32 is a sixteenth
+
 
 class RotatE(Model):
     """A relation turns each complex element of the head by a phase."""
@@ -23,7 +25,11 @@ class RotatE(Model):
     def queries(self, corrupt_head, fixed, relation, embedding_range):
         import numpy as np  # here, because names of models are asked for without it
 
+        from ..divergence import Diverged, check_rows
         from .arrays import rotated
 
         phase = relation / np.float32(embedding_range / math.pi)
+        largest = check_rows(phase, "the relations' angles")
+        if largest > _LARGEST_PHASE:
+            raise Diverged(f"a relation turns by {largest:.6g} radians, which float32 cannot tell from other angles")
         return rotated(fixed, np.cos(phase), np.sin(phase), conjugate=corrupt_head)

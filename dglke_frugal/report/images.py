@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import List, Sequence
 
 from ..errors import InputError
-from ..files import replace_file
+from ..files import check_output, replace_file
 from .charts import Chart, charts, short_label
 from .entity_map import EntityMap, map_entities
 from .run_log import RunLog, unique_names
@@ -33,6 +33,8 @@ def write_images(runs: Sequence[RunLog], folder: Path) -> List[Path]:
         found = map_entities(find_trained(run))
         if found is not None:
             figures[_file_name("entities" if len(runs) == 1 else f"entities {name}")] = _draw_map(Figure, found)
+    for name in figures:
+        check_output(folder / name, b"\x89PNG")
     for name, figure in figures.items():
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})

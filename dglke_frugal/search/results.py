@@ -7,18 +7,24 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
-from ..config import DeviceConfig, StoreConfig, TrainConfig
+from ..config import DeviceConfig, StoreConfig, TrainConfig, numbers_flags
 from ..errors import InputError
-from ..files import replace_file
+from ..files import check_output, replace_file
 from .page import make_page
 from .space import Space, listed, plain
 from .study import Study, Tried
 
 RESULTS_FILE, PAGE_FILE = "results.json", "results.html"
 SHOWN = 10
-# Flags that say where and how a run computes and what it keeps, which are no part of a recipe.
+# Flags that say where and how a run computes and what it keeps: part of a recipe only where its numbers depend on them.
 OF_THE_MACHINE = {field.name for part in (DeviceConfig, StoreConfig) for field in dataclasses.fields(part)} | {
     "data_path", "save_path", "no_save_emb", "log_interval", "trackers", "report", "checkpoint_interval"}
+
+
+def check_results(folder: Path) -> None:
+    """Raise InputError if the folder has files of these names that are not of a search."""
+    check_output(folder / RESULTS_FILE, rb'\{\s*"space"')
+    check_output(folder / PAGE_FILE, b"<!doctype html>.*dglke_frugal search</title>")
 
 
 def write_results(folder: Path, space: Space, study: Study) -> None:
@@ -26,7 +32,8 @@ def write_results(folder: Path, space: Space, study: Study) -> None:
     tried = in_order(study)
     best = study.best
     found = {"space": space.name, "trials": [each.to_dict() for each in tried],
-             "best": None if best is None else best.to_dict()}
+             "best": None if best is None else best.to_dict(),
+             "full": {} if best is None else space.full_of(best.params)}
     with replace_file(folder / RESULTS_FILE, "w") as file:
         json.dump(found, file, indent=2)
         file.write("\n")
@@ -50,15 +57,16 @@ def table(study: Study) -> List[str]:
     return lines
 
 
-def recipe_flags(config: TrainConfig, full: Mapping[str, Any], seed: int) -> Dict[str, Any]:
-    """The flags of a recipe: those of a trial's configuration that are no defaults, of its full run, and a test."""
-    default = TrainConfig().to_flags()
+def recipe_flags(config: TrainConfig) -> Dict[str, Any]:
+    """The flags of a recipe: those of a trial's configuration that are no defaults, so that a run has its numbers, and
+    a test of the tables of the best validation."""
+    default, numbers = TrainConfig().to_flags(), numbers_flags(config)
     flags = {name: value for name, value in config.to_flags().items()
-             if value != default[name] and name not in OF_THE_MACHINE}
-    for name in ("valid", "eval_interval", "eval_percent"):  # the search's own looks
-        flags.pop(name, None)
+             if value != default[name] and (name not in OF_THE_MACHINE or name in numbers)}
     always = {"dataset": config.graph.dataset, "model_name": config.model.model_name, "max_step": config.run.max_step}
-    return plain({**always, **flags, **full, "test": True, "seed": flags.get("seed", seed)})
+    # The best tables are kept by early stopping, which so much patience never does.
+    patience = config.run.early_stop_patience or config.run.max_step // config.evaluation.eval_interval
+    return plain({**always, **flags, "early_stop_patience": patience, "test": True})
 
 
 def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Space) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
-from ..errors import InputError
+import numpy as np
+
+from ..arguments import integer, path, switch
+from ..config import TrainConfig
+from ..divergence import Diverged
+from ..errors import InputError, shown
 from ..training.interrupt import Interrupt
 from ..training.lock import held
-from .results import write_results
+from .results import check_results, write_results
 from .space import Space, listed, plain
 from .study import JOURNAL, Study, Tried
 from .trial_process import TrialProcess
@@ -33,8 +39,11 @@ class SearchConfig:
         seconds: after which no trial is started; None for no limit.
         prune: whether a trial ends when it is worse than the median of the others at the same validation.
         seed: of the search, and of each trial.
-        arguments: flags of dglke_train for all trials on which their numbers do not depend: where the data are, and
-            what computes.
+        arguments: further flags of dglke_train for all trials: where the data are, and what computes.
+        identity: what the numbers of trials depend on besides space and seed, as JSON: `data` by their fingerprint, and
+            `numbers`, the flags of trials that change numbers. A search goes on only where all of it is the same.
+
+    Raises InputError for values that cannot be used.
     """
 
     out: Path
@@ -44,6 +53,26 @@ class SearchConfig:
     prune: bool = True
     seed: int = 0
     arguments: List[str] = field(default_factory=list)
+    identity: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        object.__setattr__(self, "out", path("--out", self.out))
+        for name, said, least, most in (("trials", "--trials", 1, 2**63 - 1), ("parallel", "--parallel", 1, 2**63 - 1),
+                                        ("seed", "--search_seed", 0, 2**32 - 1)):
+            object.__setattr__(self, name, integer(said, getattr(self, name), least, most))
+        switch("prune", self.prune)
+        seconds = self.seconds
+        if seconds is not None and not (isinstance(seconds, (int, float, np.number)) and 0 < seconds < math.inf):
+            raise InputError(f"--seconds is {shown(repr(seconds))}; give a number above 0")
+        if isinstance(self.arguments, str):
+            raise InputError(f"arguments of a search are {shown(repr(self.arguments))}; give a list of words")
+
+
+def trial_flags(space: Space, params: Mapping[str, Any], seed: int) -> Dict[str, Any]:
+    """The flags of a trial by its parameters: five validations where the space does not say how many, and no test."""
+    flags = {"seed": seed, **space.flags_of(params), "valid": True, "test": False}
+    flags.setdefault("eval_interval", max(1, int(flags.get("max_step", TrainConfig().run.max_step)) // 5))
+    return plain(flags)
 
 
 def run_search(config: SearchConfig, space: Space) -> Study:
@@ -57,6 +86,7 @@ def run_search(config: SearchConfig, space: Space) -> Study:
     except OSError as error:
         raise InputError(f"cannot make {config.out}: {error.strerror}; choose a folder that can be written") from error
     taken = f"another process is searching in {config.out}; wait until it ends, or choose another --out"
+    check_results(config.out)
     with held(config.out / "lock", taken):
         study = _open(config, space)
         if study.tried:
@@ -68,13 +98,14 @@ def run_search(config: SearchConfig, space: Space) -> Study:
 
 
 def _open(config: SearchConfig, space: Space) -> Study:
-    """The study in the folder; a new one if all trials there have failed, as where the data were not to be found."""
-    study = Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
-    if not study.tried or not all(each.failed for each in study.tried.values()):
+    """The study in the folder; a new one if all trials there have failed."""
+    about = {"seed": config.seed, **config.identity}
+    study = Study(config.out, space, about, config.seed, config.prune)
+    if not study.is_worthless:
         return study
     print(f"all trials in {config.out} have failed; starting anew", flush=True)
     (config.out / JOURNAL).unlink()
-    return Study(config.out, space, {"seed": config.seed}, config.seed, config.prune)
+    return Study(config.out, space, about, config.seed, config.prune)
 
 
 class _Search:
@@ -114,26 +145,29 @@ class _Search:
 
     def _start(self) -> None:
         config = self._config
-        trial, flags = self._study.ask()
-        flags = {"seed": config.seed, **flags, "valid": True, "test": False}
-        flags.setdefault("eval_interval", max(1, int(flags.get("max_step", 80000)) // 5))
+        trial = self._study.ask()
+        flags = trial_flags(self._space, trial.params, config.seed)
         folder = config.out / "trials" / str(trial.number)
-        process = TrialProcess(folder, plain(flags), config.arguments, self._threads)
+        process = TrialProcess(folder, flags, config.arguments, self._threads)
         self._running[trial.number] = trial, process
 
     def _look_at(self, number: int) -> None:
         trial, process = self._running[number]
         has_ended = process.has_ended  # before its last lines are read
         is_pruned, before = False, len(process.validations)
-        for place, (_, mrr) in enumerate(process.new_validations(), before + 1):
+        new = process.new_validations()
+        diverged = not all(math.isfinite(mrr) for _, mrr in new)
+        for place, (_, mrr) in enumerate([] if diverged else new, before + 1):
             is_pruned |= self._study.report(trial, place, mrr)
-        if not has_ended and not is_pruned:
+        if not has_ended and not is_pruned and not diverged:
             return
         result = process.result() if has_ended else None
         seconds = process.seconds
         process.stop()
-        state = "complete" if result is not None else "pruned" if is_pruned and not has_ended else "failed"
-        failed = process.why_failed() if state == "failed" else None
+        state = "failed" if diverged else "complete" if result is not None else (
+            "pruned" if is_pruned and not has_ended else "failed")
+        failed = str(Diverged("the MRR of a validation is not a number")) if diverged else (
+            process.why_failed() if state == "failed" else None)
         del self._running[number]
         self._say(self._study.end(trial, state, process.validations, seconds, failed))
         write_results(self._config.out, self._space, self._study)

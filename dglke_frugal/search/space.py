@@ -7,7 +7,7 @@
       batch_size: [512, 1024, 2048]
     start:                       # tried first; what a point leaves out is chosen by the search
       - {lr: 0.1, batch_size: 1024}
-    full: {max_step: 20000}      # goes over the flags of the best trial in the recipe
+    full: {max_step: 20000}      # goes over the flags of the best trial in a full run
 
 Where flags go together in some ways only, a space has variants, of which each trial has one. The parameters of a variant
 are called by both names, all.lr below.
@@ -113,10 +113,13 @@ class Space:
         return _checked(str(file), content, lines)
 
     def with_flags(self, flags: Mapping[str, Any]) -> "Space":
-        """The space with other or further flags for all trials."""
-        variants = {name: replace(each, flags={flag: value for flag, value in each.flags.items() if flag not in flags})
+        """The space with other or further flags for all trials, and for the full run."""
+        def others(mapping: Mapping[str, Any]) -> Dict[str, Any]:
+            return {name: value for name, value in mapping.items() if name not in flags}
+
+        variants = {name: replace(each, flags=others(each.flags), full=others(each.full))
                     for name, each in self.variants.items()}
-        return replace(self, flags={**self.flags, **flags}, variants=variants,
+        return replace(self, flags={**self.flags, **flags}, full=others(self.full), variants=variants,
                        source={"file": self.source, "flags": dict(flags)})
 
     def with_variants(self, names: Sequence[str]) -> "Space":
@@ -155,7 +158,7 @@ class Space:
         return {**self.flags, **self._variant_of(params).flags, **bare(params)}
 
     def full_of(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """What goes over these flags in the recipe."""
+        """What goes over these flags in a full run."""
         return {**self.full, **self._variant_of(params).full}
 
     def _variant_of(self, params: Mapping[str, Any]) -> Variant:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..errors import InputError
+from ..data.fingerprint import Fingerprint
+from ..errors import InputError, shown
 from .space import Space
 
 JOURNAL = "journal.log"
@@ -84,20 +86,23 @@ class Study:
                 constant_liar=True, n_startup_trials=STARTUP_TRIALS)
         self._study.pruner = (optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=2) if prune
                               else optuna.pruners.NopPruner())
-        identity = {"space": space.source, **about}
-        if is_new:
-            self._study.set_user_attr("identity", identity)
-            for point in space.start:
-                self._study.enqueue_trial(dict(point))
-        elif self._study.user_attrs.get("identity") != identity:
-            raise InputError(f"{folder} has a search of another space, or with other flags; give those, or another "
-                             "--out")
-        else:
-            self._repeat_interrupted()
         self.tried: Dict[int, Tried] = {}
         for trial in self._study.get_trials(deepcopy=False):
             if "state" in trial.user_attrs:  # or it was interrupted
                 self.tried[trial.number] = self._as_tried(trial)
+        identity = json.loads(json.dumps({"space": space.source, **about}, default=str))
+        if is_new:
+            self._study.set_user_attr("identity", identity)
+            for point in space.start:
+                self._study.enqueue_trial(dict(point))
+        elif not self.is_worthless:
+            _check(folder, identity, self._study.user_attrs.get("identity", {}))
+            self._repeat_interrupted()
+
+    @property
+    def is_worthless(self) -> bool:
+        """Whether there are trials, and all have failed, as where the data were not to be found."""
+        return bool(self.tried) and all(each.failed for each in self.tried.values())
 
     def _repeat_interrupted(self) -> None:
         states = self._optuna.trial.TrialState
@@ -108,10 +113,11 @@ class Study:
         self._study.tell(number, state=self._optuna.trial.TrialState.FAIL)
         self._study.enqueue_trial(dict(params))
 
-    def ask(self) -> Tuple[Any, Dict[str, Any]]:
-        """A new trial, and its flags."""
+    def ask(self):
+        """A new trial, whose `params` the search has chosen."""
         trial = self._study.ask()
-        return trial, self._space.suggest(trial)
+        self._space.suggest(trial)
+        return trial
 
     def report(self, trial, number: int, mrr: float) -> bool:
         """Take in a trial's validation, its number-th from 1; returns whether the trial is not worth going on with."""
@@ -151,3 +157,17 @@ class Study:
         """The trial with the best validation; None if there is none."""
         return max((each for each in self.tried.values() if each.mrr is not None and each.failed is None),
                    key=lambda each: each.mrr, default=None)
+
+
+def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
+    """Raise InputError, naming the difference, unless trials of both searches have the same numbers."""
+    if now == then:
+        return
+    data = [Fingerprint.of_mapping(each.get("data")) for each in (now, then)]
+    if now.get("data") != then.get("data"):
+        raise InputError(f"{folder} has a search over other data: "
+                         f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
+    changed = sorted({f"--{name}" for one, other in zip(now.get("numbers", ()), then.get("numbers", ()))
+                      for name in {*one, *other} if one.get(name) != other.get(name)})
+    said = f" ({shown(', '.join(changed))})" if changed else ""
+    raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")

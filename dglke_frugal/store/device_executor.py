@@ -193,7 +193,7 @@ class DeviceExecutor(RankExecutor):
 
     def gather(self):
         placed, device = self._placed, self._device
-        values = torch.empty(len(self._lookup), self.table.dim, device=self.torch_device)
+        values = torch.empty(len(self._lookup), self.table.dim, dtype=torch.float32, device=self.torch_device)
         self._with_callers(lambda: placed.read(values.data_ptr(), device.stream))
         return values
 

@@ -1,7 +1,10 @@
 """The embedding store that trainers see: rows out, gradients in."""
 from __future__ import annotations
 
+import io
 import os
+import zlib
+from itertools import chain
 from typing import Callable, Iterable, Iterator, Optional, Union
 
 import numpy as np
@@ -233,15 +236,20 @@ class EmbeddingStore:
         self.state[:] = 0
 
 
-def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> None:
+def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
-    with "fp16", of float16."""
+    with "fp16", of float16. Returns the CRC-32 of the file."""
+    header = io.BytesIO()
+    described = {"descr": _SAVED[dtype], "fortran_order": False, "shape": table.shape}
+    np.lib.format.write_array_header_1_0(header, described)
+    rows = (table[block] for block in _blocks(*table.shape))
+    blocks = (np.ascontiguousarray(to_float16(each) if dtype == "fp16" else each) for each in rows)
+    checksum = 0
     with replace_file(path) as file:
-        header = {"descr": _SAVED[dtype], "fortran_order": False, "shape": table.shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for block in _blocks(*table.shape):
-            rows = table[block]
-            file.write(np.ascontiguousarray(to_float16(rows) if dtype == "fp16" else rows))
+        for block in chain([header.getbuffer()], blocks):
+            checksum = zlib.crc32(block, checksum)
+            file.write(block)
+    return checksum
 
 
 def to_float16(values: np.ndarray) -> np.ndarray:

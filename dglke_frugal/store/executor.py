@@ -81,7 +81,7 @@ class Executor(ABC):
     def read(self, ids: np.ndarray) -> torch.Tensor:
         """Between two steps: embeddings (n, dim) of ids (n,) int64."""
         self.drain()
-        values = torch.empty(len(ids), self.table.dim)
+        values = torch.empty(len(ids), self.table.dim, dtype=torch.float32, device="cpu")
         _native.gather_ids(self.table, ids, values.numpy())
         return values.to(self.torch_device)
 
@@ -124,7 +124,11 @@ class TableExecutor(Executor):
 
 
 class RankExecutor(Executor):
-    """Carries out lookups by steps of the rows of one rank."""
+    """Carries out lookups by steps of the rows of one rank.
+
+    Attributes:
+        dirty: whether the host table may lack updates.
+    """
 
     def __init__(self, table, update, ranked: RankRows, window: int, ranks: int = 1):
         """ranks: that train together."""
@@ -132,7 +136,7 @@ class RankExecutor(Executor):
         self.window = window
         self._ranked, self._steps, self._several = ranked, ranked.steps, ranks > 1
         self._announced = self._begun = 0
-        self._dirty = False
+        self.dirty = False
 
     def announce(self, request):
         rows = request.lookup.rows
@@ -144,12 +148,12 @@ class RankExecutor(Executor):
         self._lookup = request.lookup
         self._steps.begin(self._begun)
         self._begun += 1
-        self._dirty = True
+        self.dirty = True
 
     def drain(self):
-        if self._dirty or self._several:
+        if self.dirty or self._several:
             self._steps.drain()
-        self._dirty = False
+        self.dirty = False
 
     def statistics(self):
         return self._ranked.statistics()
@@ -170,7 +174,7 @@ class EngineExecutor(RankExecutor):
         super().__init__(table, update, ranked, config.lookahead, config.ranks)
 
     def gather(self):
-        values = torch.empty(len(self._lookup), self.table.dim)
+        values = torch.empty(len(self._lookup), self.table.dim, dtype=torch.float32, device="cpu")
         _native.gather_lookup(self._steps, self._lookup, values.numpy())
         return values
 
@@ -180,7 +184,8 @@ class EngineExecutor(RankExecutor):
 
     def skip(self):
         if self._several:  # other ranks may wait for the gradients of rows that they use, too
-            self.update(torch.zeros(1, self.table.dim), np.zeros(len(self._lookup.order), np.int32))
+            nothing = torch.zeros(1, self.table.dim, dtype=torch.float32, device="cpu")
+            self.update(nothing, np.zeros(len(self._lookup.order), np.int32))
         else:
             self._steps.copy_to_destination()
             self._steps.end()

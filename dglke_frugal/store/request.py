@@ -59,6 +59,12 @@ class Request:
             self._lookup = _native.Lookup(self.ids, self._rows)
         return self._lookup
 
+    def leave_behind(self) -> object:
+        """In a forked process, which lacks the thread that sorts: the ids are sorted out when somebody needs it. What
+        waits for that thread, and must not be deleted here."""
+        sorting, self._sorting, self.packed_in = self._sorting, None, None
+        return sorting
+
     def _take(self) -> None:
         try:
             self._lookup = self._sorting.take()

@@ -8,7 +8,6 @@ import resource
 from pathlib import Path
 from typing import Dict, Iterator, Mapping, Optional
 
-from .. import _native
 from ..config import TrainConfig
 from ..errors import InputError, shown
 
@@ -69,15 +68,3 @@ def threads_of_run(config: TrainConfig, of_process: int) -> Dict[str, int]:
     return {f"--num_proc {ranks}": ranks, f"{source} {of_process}": ranks * of_process,
             f"--sampler_threads {store.sampler_threads}": ranks * max(1, store.sampler_threads),
             f"--flush_threads {config.flush_threads}": TABLES * config.flush_threads}  # fmt: skip
-
-
-@contextlib.contextmanager
-def shortage_as_input_error() -> Iterator[None]:
-    """InputError if the system gives fewer threads than were asked for, whatever its limits say."""
-    try:
-        yield
-    except _native.ThreadShortage as error:
-        raise InputError(
-            "the system gives this process no more threads; give fewer with --num_thread, --flush_threads or "
-            "--sampler_threads, or end other processes"
-        ) from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .. import available_memory
 from ..config import AUTO, TrainConfig
 from .columns.column_config import own_config
-from .memory import available_memory
 from .memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
 
 SPARE_BYTES = 512 << 20  # of the device: what CUDA's libraries and torch's allocator take, which no plan counts

@@ -6,12 +6,14 @@ A run that keeps checkpoints has no need of them.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
+from ..data.fingerprint import file_checksum
+from ..errors import InputError
+from ..saved_tables import SavedTables
 from .folder.checkpoint import Checkpoint, CheckpointFolder
 from .folder.run_folder import CHECKPOINTS
 from .tables import Tables
@@ -19,15 +21,10 @@ from .tables import Tables
 STATES = "optimizer"  # folder within that of the run
 
 
-def remove_final_state(folder: Path) -> None:
-    """Forget the states, because the tables beside them are about to change."""
-    shutil.rmtree(folder / STATES, ignore_errors=True)
-
-
 def save_final_state(
     folder: Path, step: int, tables: Tables, own: Mapping, identity: Mapping, state: Mapping[str, Any]
 ) -> None:
-    """Write the optimizer states of tables that have just been saved, and arrays of the model's own. InputError."""
+    """Write the optimizer states of tables that are saved in `folder`, and arrays of the model's own. InputError."""
     with CheckpointFolder(folder / STATES) as states:
         states.save(step, {**_states(tables), **own}, identity, state)
 
@@ -39,14 +36,22 @@ def last_state(folder: Path) -> Optional[Checkpoint]:
 
 
 def load_state(state: Checkpoint, tables: Tables, own: Mapping, folder: Path, stem: str) -> None:
-    """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError.
+    """Fill tables, optimizer states and arrays of the model's own with what last_state found. Raises InputError, also
+    where the saved tables are not those that the states belong to.
 
     stem: of the files of saved tables.
     """
     if state.path.parent.name == CHECKPOINTS:
         state.load_into({**tables.arrays(), **own})
         return
+    saved = SavedTables.of(folder)
+    if saved.step != state.step:
+        step = "no known step" if saved.step is None else f"step {saved.step}"
+        raise InputError(f"{folder} has tables of {step} and optimizer states of step {state.step}; copy its "
+                         "files again from the run that wrote them, or start a new run from its rows with --init_from")
     tables.load(folder, stem)
+    for file in tables.files(folder, stem).values():
+        saved.check(file, file_checksum(file))
     state.load_into({**_states(tables), **own})
 
 
@@ -58,12 +63,14 @@ def reads_halves(state: Checkpoint, tables: Tables, folder: Path, stem: str) -> 
 
 
 def optimizer_states(folder: Path, names) -> Optional[Dict[str, np.ndarray]]:
-    """The states that belong to a run's saved tables, by table, memory-mapped; None if it has none.
+    """The states that belong to a run's saved tables, those of the same step, by table, memory-mapped; None if it has
+    none.
 
     (rows,) float32, or (rows, n) of --optimizer adagrad and adam. Raises InputError for a missing or damaged file.
     """
-    checkpoints = CheckpointFolder(folder / CHECKPOINTS)
-    found = CheckpointFolder(folder / STATES).last() or checkpoints.best() or checkpoints.last()
+    step, checkpoints = SavedTables.of(folder).step, CheckpointFolder(folder / CHECKPOINTS)
+    kept = CheckpointFolder(folder / STATES).last(), checkpoints.best(), checkpoints.last()
+    found = next((each for each in kept if each is not None and each.step == step), None)
     if found is None or any(f"{name}_state" not in found.arrays for name in names):
         return None
     remedy = "leave --init_from out or take another run"

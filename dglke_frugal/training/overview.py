@@ -5,15 +5,18 @@ from __future__ import annotations
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
+from ..data.name_maps import white_space_lines
+from ..data.splitting import repeated
 from ..presets.catalogue import best_preset
 
 COUNTED = 1 << 23  # training triples up to which duplicates are looked for: a second or two, and 24 bytes each
+SEARCHED = 1 << 24  # training triples up to which those of the other splits are looked for among them
 _NAMES = {"train": "Train", "valid": "valid", "test": "test"}  # DGL-KE's spelling
 
 
@@ -34,20 +37,50 @@ def reading_lines() -> Iterator[List[KnowledgeGraph]]:
 
 def graph_facts(graph: KnowledgeGraph) -> Dict[str, Any]:
     """What matters of a graph: sizes; duplicates, training triples that an earlier one repeats (None: not counted);
-    unseen, by split, entities that no training triple has, and triples with one."""
-    seen = np.zeros(graph.n_entities, bool)
-    seen[graph.train.head] = seen[graph.train.tail] = True
-    facts: Dict[str, Any] = {
+    held_out, by split, what `held_out_facts` says of it."""
+    return {
         "entities": graph.n_entities, "relations": graph.n_relations,
         "triples": {split: len(triples) for split, triples in graph.splits.items()},
-        "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None, "unseen": {},
+        "duplicates": _duplicates(graph.train) if len(graph.train) <= COUNTED else None,
+        "held_out": held_out_facts(graph, [split for split in graph.splits if split != "train"]),
     }
-    for split, triples in graph.splits.items():
-        if split != "train":
-            new = ~seen[triples.head], ~seen[triples.tail]
-            entities = np.unique(np.concatenate([triples.head[new[0]], triples.tail[new[1]]]))
-            facts["unseen"][split] = {"entities": len(entities), "triples": int((new[0] | new[1]).sum())}
+
+
+def held_out_facts(graph: KnowledgeGraph, splits: Sequence[str]) -> Dict[str, Dict[str, Optional[int]]]:
+    """By split, how its triples relate to training: entities and relations that no training triple has, and triples
+    with one (with_new_entities, with_new_relations); in_train, triples that stand there as well (None: not counted)."""
+    trained = {"entities": np.zeros(graph.n_entities, bool), "relations": np.zeros(graph.n_relations, bool)}
+    trained["entities"][graph.train.head] = trained["entities"][graph.train.tail] = True
+    trained["relations"][graph.train.relation] = True
+    facts: Dict[str, Dict[str, Optional[int]]] = {}
+    for split in splits:
+        triples = graph.splits[split]
+        found = facts[split] = {}
+        for what, columns in (("entities", (triples.head, triples.tail)), ("relations", (triples.relation,))):
+            new = [~trained[what][column] for column in columns]
+            found[what] = len(np.unique(np.concatenate([column[mask] for column, mask in zip(columns, new)])))
+            found[f"with_new_{what}"] = int(np.logical_or.reduce(new).sum())
+        found["in_train"] = None if len(graph.train) > SEARCHED else repeated(
+            triples, graph.train, graph.n_entities, graph.n_relations)
     return facts
+
+
+def held_out_lines(facts: Dict[str, Dict[str, Optional[int]]], sizes: Dict[str, int], warm: bool) -> List[str]:
+    """What there is to say of the facts of `held_out_facts`. sizes: triples of each split. warm: whether rows that are
+    not trained come from another run."""
+    lines = []
+    for split, found in facts.items():
+        for what, one in () if warm else (("entities", "entity"), ("relations", "relation")):
+            subject = (f"1 {one} of {split} is in no training triple, so its row stays" if found[what] == 1 else
+                       f"{found[what]:,} {what} of {split} are in no training triple, so their rows stay")
+            triples = found[f"with_new_{what}"]
+            if triples:
+                lines.append(f"{subject} at random: {triples:,} of its triples ({triples / sizes[split]:.1%})")
+        if found["in_train"]:
+            lines.append(f"{found['in_train']:,} of {sizes[split]:,} {split} triples stand in train as well "
+                         f"({found['in_train'] / sizes[split]:.1%}), so that the {split} measures what is remembered, "
+                         "too; leave them out there or in train")
+    return lines
 
 
 def _duplicates(triples: Triples) -> int:
@@ -80,11 +113,10 @@ def start_lines(
     if facts["duplicates"]:
         lines.append(f"{facts['duplicates']:,} of {train:,} training triples stand there twice; each occurrence is "
                      "trained on (dglke_frugal split keeps one)")
-    for split, new in facts["unseen"].items():
-        if new["entities"] and not warm and getattr(config.evaluation, split):
-            share = new["triples"] / facts["triples"][split]
-            lines.append(f"{new['entities']:,} entities of {split} are in no training triple, so their rows stay at "
-                         f"random: {new['triples']:,} of its triples ({share:.1%})")
+    if graph.ids_by_appearance and len(graph.entity_names) <= COUNTED:
+        lines += white_space_lines(graph)
+    ranked = {split: found for split, found in facts["held_out"].items() if getattr(config.evaluation, split)}
+    lines += held_out_lines(ranked, facts["triples"], warm)
     if config.device.gpu[0] >= 0 and config.device.matmul == "tf32x3":
         lines.append("matrix products run on tensor cores, in three passes (--matmul tf32x3), as near to exact sums as "
                      "fp32; --matmul fp32 gives the tables that the CPU gives, to the bit")

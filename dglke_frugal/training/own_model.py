@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Dict, Optional
 
 import torch
 
 from ..config import TrainConfig
+from ..data.fingerprint import file_checksum
 from ..errors import InputError
 from ..models import TorchModel, find_model
 from ..models.own_state import has_state, save_state, state_file
@@ -26,7 +28,19 @@ def make_own_model(config: TrainConfig) -> TorchModel:
         return find_model(config.model.model_name)
 
 
-def save_own_model(model: TorchModel, folder: Path, stem: str) -> None:
-    """Write what the model has learned besides its rows, if anything. Raises InputError."""
-    if has_state(model):
-        save_state(model, state_file(folder, stem))
+def say_if_other_threads(before: Optional[int]) -> None:
+    """Print one line if earlier steps of a run had another number of threads (None: no steps of torch on the CPU), for
+    torch's sums then differ in their last bits."""
+    if before not in (None, torch.get_num_threads()):
+        print(f"torch computed the earlier steps by {before} threads and computes these by {torch.get_num_threads()}, "
+              f"whose sums differ in their last bits; OMP_NUM_THREADS={before} goes on to the bit", flush=True)
+
+
+def save_own_model(model: TorchModel, folder: Path, stem: str) -> Dict[str, int]:
+    """Write what the model has learned besides its rows, if anything; returns the CRC-32 of the file by its name.
+    Raises InputError."""
+    if not has_state(model):
+        return {}
+    file = state_file(folder, stem)
+    save_state(model, file)
+    return {file.name: file_checksum(file)}

@@ -33,7 +33,12 @@ class RankChild:
         )
         self._last_line = ""
         self._relay = threading.Thread(target=self._pass_on, daemon=True)
-        self._relay.start()
+        try:
+            self._relay.start()
+        except BaseException:  # there is no thread left
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def _pass_on(self) -> None:
         with self.process.stderr as lines:

@@ -13,7 +13,10 @@ from typing import Callable, Optional
 from .. import _native
 from ..config import AUTO, TrainConfig
 from ..data import KnowledgeGraph, load_graph
+from ..data.name_maps import name_map_bytes
 from ..errors import InputError
+from ..files import finish_replacing
+from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
 from .columns.column_config import carries_rows
@@ -32,10 +35,19 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     it, where there is a bus."""
     if not resume:
         return _carry_out(config, None, make_run, measure_bus)
-    if is_finished(resume, config):
-        return resume
     with alone(resume):
-        return _carry_out(config, resume, make_run, measure_bus)
+        finish_replacing(resume)
+        if not is_finished(resume, config):
+            _check_saves(config, resume)
+            _carry_out(config, resume, make_run, measure_bus)
+    return resume
+
+
+def _check_saves(config: TrainConfig, folder: Path) -> None:
+    """Raise InputError if the result of more steps would come to stand beside tables that are saved already."""
+    if config.run.no_save_emb and SavedTables.of(folder).step is not None:
+        raise InputError(f"--no_save_emb: {folder} has saved tables, beside which the result of more steps would "
+                         "stand; leave it out, or start a new run from its rows with --init_from")
 
 
 def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
@@ -170,4 +182,4 @@ def graph_size(graph: KnowledgeGraph) -> GraphSize:
     sizes = {split: len(triples) for split, triples in graph.splits.items()}
     ranked = max(sizes.get("valid", 0), sizes.get("test", 0))
     return GraphSize(graph.n_entities, graph.n_relations, sum(sizes.values()), ranked,
-                     graph.train.head.itemsize)
+                     graph.train.head.itemsize, len(graph.train), name_map_bytes(graph))

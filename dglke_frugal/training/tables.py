@@ -10,10 +10,11 @@ from ..config import TrainConfig, state_floats
 from ..data import KnowledgeGraph
 from ..models import RowDims
 from ..store import EmbeddingStore, FlushConfig
+from ..store.embedding_store import write_rows
 from ..store.flush_config import rows_come_again
 from ..store.half_embeddings import Rounding
+from ..store.row_bytes import row_bytes
 from .log.counters import StoreCounters
-from .memory.row_bytes import row_bytes
 from .start_values import STREAMS, start_values, table_dims
 
 
@@ -131,10 +132,12 @@ class Tables:
         endings = {"entity": "_entity", "relation": "_relation", "projection": "projection"}
         return {name: folder / f"{stem}{endings[name]}.npy" for name in self.stores}
 
-    def save(self, folder: Path, stem: str, entity_dtype: str = "fp32") -> None:
-        """Write the tables, entities as float32 or with "fp16" as float16. Raises InputError."""
-        for name, file in self.files(folder, stem).items():
-            self.stores[name].save(file, entity_dtype if name == "entity" else "fp32")
+    def save(self, folder: Path, stem: str, entity_dtype: str = "fp32") -> Dict[str, int]:
+        """Write the tables, entities as float32 or with "fp16" as float16; returns the CRC-32 of each file by its name.
+        Raises InputError."""
+        embeddings = self.embeddings()
+        return {file.name: write_rows(file, embeddings[name], entity_dtype if name == "entity" else "fp32")
+                for name, file in self.files(folder, stem).items()}
 
     def load(self, folder: Path, stem: str) -> None:
         """Read what `save` has written; optimizer states are set to 0. Raises InputError."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..config import TrainConfig
-from .available_threads import check_threads, shortage_as_input_error, threads_of_run, torchrun_number
+from ..errors import shortages_as_input_errors
+from .available_threads import check_threads, threads_of_run, torchrun_number
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
@@ -23,18 +24,18 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
     device: a store.device.Device to compute on, alone, instead of the one that the configuration names; for tests.
     trackers: make trackers besides those that the configuration names.
 
-    Raises InputError for a graph that cannot be read, memory or disk that does not suffice, flags that the native
-    trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code if a signal
-    ended the run after a checkpoint was written.
+    Raises InputError for a graph that cannot be read, memory, threads, open files or disk that do not suffice, flags
+    that the native trainer does not have, or a checkpoint of another configuration; SystemExit with a shell's exit code
+    if a signal ended the run after a checkpoint was written.
     """
-    if config.model.is_own:
-        from .own_model import check_own_model  # here, because it takes torch's import time
+    with shortages_as_input_errors():
+        if config.model.is_own:
+            from .own_model import check_own_model  # here, because it takes torch's import time
 
-        check_own_model(config)
-    check_full_softmax(config)
-    config = choose_matmul(config)
-    check_threads(threads_of_run(config, thread_count(config)))
-    with shortage_as_input_error():
+            check_own_model(config)
+        check_full_softmax(config)
+        config = choose_matmul(config)
+        check_threads(threads_of_run(config, thread_count(config)))
         if several_ranks(config):
             from .ranks.train_ranks import train_ranks  # here, because most runs are of one process
 

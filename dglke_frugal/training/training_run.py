@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import functools
 import shlex
+import shutil
 import sys
 import time
 from functools import cached_property
@@ -11,30 +13,45 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
-from .. import hardware
+from .. import available_memory, hardware
 from ..config import TrainConfig
 from ..data import KnowledgeGraph, Triples
 from ..data.fingerprint import Fingerprint
 from ..data.name_maps import keep_name_maps
-from ..errors import DeviceLost, InputError, first_line
+from ..divergence import Diverged, check_loss
+from ..errors import DeviceLost, InputError, first_line, shortage
 from ..evaluation import Metrics
 from .batches.sampler import Sampler, SamplerConfig
 from .batches.subsampling import triple_weights
-from .final_state import last_state, load_state, reads_halves, remove_final_state, save_final_state
+from ..files import replace_together
+from ..saved_tables import SavedTables
+from .final_state import STATES, last_state, load_state, reads_halves, save_final_state
 from .folder.checkpoint import CheckpointFolder
-from .folder.run_folder import (CHECKPOINTS, RESULT_FILE, check_data, fingerprint, identity, write_config,
-                                write_result)
+from .folder.run_folder import CHECKPOINTS, check_data, fingerprint, identity, write_config, write_result
 from .interrupt import Interrupt
 from .learning_rate import LearningRate
 from .log.report import Report
 from .log.tracker import MakeTracker, make_tracker
 from .loop import TrainingLoop
-from .memory import available_memory
 from .overview import chance_line
 from .ranker import Ranker
 from .step.make_step import make_step
 from .step.step_config import step_config
 from .tables import Tables, hot_entities
+
+
+def _says_what_is_left(method):
+    """Wrap a part of a run: a training that has diverged also says when, and where its last good tables are."""
+
+    @functools.wraps(method)
+    def part(run):
+        try:
+            return method(run)
+        except Diverged as error:
+            when = f"{error.fact} after step {run.steps_done}"
+            raise Diverged(when, f"{error.remedy}; {run.what_is_left()}") from None
+
+    return part
 
 
 class TrainingRun:
@@ -53,6 +70,7 @@ class TrainingRun:
         """device: a store.device.Device that steps compute on; without one, csrc/step does."""
         self.config, self.graph, self.folder, self.device = config, graph, folder, device
         self.steps_done = 0
+        self._checked_step: Optional[int] = None  # after which all numbers were finite
         self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
         self.validations_since_best = 0
         run = config.run
@@ -76,7 +94,7 @@ class TrainingRun:
         return make_own_model(self.config)
 
     def _make_tables(self) -> Tables:
-        config, graph = self.config, self.graph
+        config, graph = self.config.limited_to(len(self.graph.train)), self.graph
         return Tables.create(config, graph.n_entities, config.model.relation_rows(graph.n_relations), config.run.seed,
                              hot_entities(graph) if config.uses_engine else None, self.device)
 
@@ -92,7 +110,7 @@ class TrainingRun:
     def _make_step(self):
         now = replace(step_config(self.config), learning_rate=self.learning_rate.now)
         return make_step(now, device=self.device, matmul=self.config.device.matmul,
-                         own_model=self.own_model)
+                         own_model=self.own_model, stream=(self.config.run.seed, self.rank))
 
     def _make_interrupt(self) -> Interrupt:
         return Interrupt()
@@ -137,8 +155,15 @@ class TrainingRun:
         if self.learning_rate.restore(state.get("plateau"), self.steps_done):
             self.step.set_learning_rate(self.learning_rate.now)
         self.seconds["training"] = state["training_seconds"]
-        (self.folder / RESULT_FILE).unlink(missing_ok=True)
+        stopped_before = state["stopped_early_before"]
+        self.summary["stopped_early"] = stopped_before is not None and self.config.run.max_step <= stopped_before
+        if checkpoint.path.parent.name == CHECKPOINTS and self.best and self.best["step"] == checkpoint.step:
+            self.checkpoints.mark_best(checkpoint.step)  # which a kill may have left out
         print(f"resuming after step {checkpoint.step} of {self.config.run.max_step}")
+        if self.own_model is not None:
+            from .own_model import say_if_other_threads
+
+            say_if_other_threads(state["torch_threads"])
 
     def keep_names(self) -> None:
         """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
@@ -146,7 +171,8 @@ class TrainingRun:
             self.graph = keep_name_maps(self.graph, self.folder, Path(self.config.graph.data_path))
 
     def checkpoint(self) -> None:
-        """Write the state after the finished steps."""
+        """Write the state after the finished steps. Raises Diverged, with the last checkpoint as it was."""
+        self._check_tables()
         arrays = {**self.tables.arrays(), **self._own_arrays()}
         self.checkpoints.save(self.steps_done, arrays, self._identity, self._state())
 
@@ -157,7 +183,17 @@ class TrainingRun:
     def _state(self) -> Dict[str, Any]:
         return {"best": self.best, "validations_since_best": self.validations_since_best,
                 **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
-                "training_seconds": self.seconds["training"]}
+                "stopped_early_before": self.config.run.max_step if self.summary["stopped_early"] else None,
+                "torch_threads": self._torch_threads, "training_seconds": self.seconds["training"]}
+
+    @property
+    def _torch_threads(self) -> Optional[int]:
+        """Threads of the CPU by which torch computes steps; None if others compute them."""
+        if self.own_model is None or self.device is not None:
+            return None
+        import torch
+
+        return torch.get_num_threads()
 
     @property
     def step_triples(self) -> int:
@@ -182,11 +218,13 @@ class TrainingRun:
 
     # ---- training
 
+    @_says_what_is_left
     def train(self) -> None:
-        """Run the steps that are left, with validations and checkpoints on the way. InputError if the loss diverges."""
+        """Run the steps that are left, with validations and checkpoints on the way. Raises Diverged."""
         run = self.config.run
         self.tracker.start(self.config.to_flags(), self.steps_done)
-        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, run.max_step,
+        last_step = self.steps_done if self.summary["stopped_early"] else run.max_step
+        loop = TrainingLoop(self.tables, self.sampler, self.step, self.steps_done, last_step,
                             self.config.store.lookahead)
         report = Report(loop, self.steps_done, run.max_step, run.log_interval, self.tracker, self.rank,
                         step_config(self.config).loss.joint)
@@ -197,9 +235,9 @@ class TrainingRun:
                     self.steps_done += 1
                     self.seconds["training"] = earlier + time.perf_counter() - began
                     if losses is not None:
-                        self._check_finite(losses.total)
+                        check_loss(losses.total)
                     if report.step(self.steps_done):
-                        self._check_finite(report.losses["loss"])
+                        check_loss(report.losses["loss"])
                     lowers, validates = self.learning_rate.trained(self.steps_done), self._validation_is_due()
                     keeps = run.checkpoint_interval and self.steps_done % run.checkpoint_interval == 0
                     if lowers or validates or keeps:
@@ -213,24 +251,23 @@ class TrainingRun:
                     if interrupt or self.summary["stopped_early"]:
                         break
             except RuntimeError as error:
-                if self.device is None:
+                if self.device is None or shortage(error):
                     raise
                 self._give_up(error)
             finally:
                 report.close(self.steps_done)
-            self._check_finite(report.losses.get("loss", 0.0))
+            check_loss(report.losses.get("loss", 0.0))
             self.summary["training"] = report.totals()
             if self._keeps_checkpoints or interrupt:
                 self.checkpoint()
             if interrupt and not self.summary["stopped_early"]:
                 self._stop(interrupt)
 
-    def _check_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss of step {self.steps_done} is {loss}: the training has diverged; use a smaller --lr, or "
-                "more --regularization_coef"
-            )
+    def _check_tables(self) -> None:
+        """Raise Diverged if steps have left what is not finite. Once after a step, since it reads all tables."""
+        if self._checked_step != self.steps_done:
+            self.ranker.check(self.tables, self.step.trained_arrays())
+            self._checked_step = self.steps_done
 
     def _give_up(self, error: RuntimeError) -> None:
         """The device has failed: the tables are of no one step any more, but checkpoints are."""
@@ -239,6 +276,16 @@ class TrainingRun:
             f"go on from the checkpoint of step {last.step} with: dglke_train --resume {shlex.quote(str(self.folder))}")
         sys.stderr.write(f"training stopped in step {self.steps_done + 1}: {first_line(error)}; {remedy}\n")
         raise DeviceLost(1) from error
+
+    def what_is_left(self) -> str:
+        """Which tables of the run are on disk, as the end of a sentence."""
+        left = None
+        with contextlib.suppress(InputError):  # of a damaged one
+            left = last_state(self.folder)
+        if left is None:
+            return "no tables are saved, --checkpoint_interval saves some on the way"
+        in_checkpoint = left.path.parent.name == CHECKPOINTS
+        return f"the tables of step {left.step} are kept in {left.path if in_checkpoint else self.folder}"
 
     def _stop(self, interrupt) -> None:
         again = f"dglke_train --resume {shlex.quote(str(self.folder))}"
@@ -250,8 +297,9 @@ class TrainingRun:
         return evaluation.valid and self.steps_done % evaluation.eval_interval == 0
 
     def _validate(self) -> None:
-        """Rank the validation triples, and find out whether the run has stopped improving."""
+        """Rank the validation triples, and find out whether the run has stopped improving. Raises Diverged."""
         began = time.perf_counter()
+        self._check_tables()
         metrics = self.ranker.rank("Valid", self.graph.valid, self.tables)
         print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
         self._track("valid", metrics)
@@ -285,15 +333,19 @@ class TrainingRun:
 
     # ---- results
 
+    @_says_what_is_left
     def finish(self) -> None:
-        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError."""
-        if self.config.run.early_stop_patience:
-            self._take_best()
-        if not self.config.run.no_save_emb:
-            self.save()
+        """Save the tables, rank the test triples if asked to, and write result.json. Raises InputError, and Diverged
+        before anything is saved."""
+        self._check_tables()
+        step = self._take_best() if self.config.run.early_stop_patience else self.steps_done
         if self.best is not None and not self.config.evaluation.test:
             self._compare_with_chance("validation", self.best["MRR"], self.graph.valid)
-        self._write_result()  # from here on the training is done, whatever happens to the test
+        # From here on the training is done, whatever happens to the test.
+        if self.config.run.no_save_emb:
+            self._write_result(self.folder)
+        else:
+            self.save(step)
         if self.config.evaluation.test:
             began = time.perf_counter()
             metrics = self.ranker.rank("Test", self.graph.test, self.tables)
@@ -302,7 +354,7 @@ class TrainingRun:
             self._track("test", metrics)
             self.summary["test"] = metrics.named()
             self._compare_with_chance("test", metrics.mrr, self.graph.test)
-            self._write_result()
+            self._write_result(self.folder)
 
     def _compare_with_chance(self, what: str, mrr: float, triples: Triples) -> None:
         """Say of a model that ranks as if at random that it does. what: whose MRR it is."""
@@ -312,32 +364,39 @@ class TrainingRun:
         if found is not None and found.near:
             print(chance_line(self.config, what, mrr, found.mrr), flush=True)
 
-    def _write_result(self) -> None:
+    def _write_result(self, folder: Path) -> None:
         run = self.config.run
-        write_result(self.folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
+        write_result(folder, {"steps": self.steps_done, "max_step": run.max_step, "seed": run.seed, **self.summary,
                                    "best_validation": self.best, "seconds": self.seconds,
                                    "hardware": hardware.describe([gpu for gpu in self.config.device.gpu if gpu >= 0]),
                                    "peak_host_bytes": available_memory.peak_host_bytes(),
                                    "peak_device_bytes": available_memory.peak_device_bytes(self.config.device.gpu[0])})
 
-    def _take_best(self) -> None:
+    def _take_best(self) -> int:
+        """Returns the step whose tables are then in memory."""
         best = self.checkpoints.best()
-        if best is not None and best.step != self.steps_done:
-            print(f"taking the tables of step {best.step}, which had the best validation MRR")
-            self.tables.drain()
-            self.tables.close()  # or what a device still holds would come home over the best
-            best.load_into({**self.tables.arrays(), **self._own_arrays()})
+        if best is None or best.step == self.steps_done:
+            return self.steps_done
+        print(f"taking the tables of step {best.step}, which had the best validation MRR")
+        self.tables.drain()
+        self.tables.close()  # or what a device still holds would come home over the best
+        best.load_into({**self.tables.arrays(), **self._own_arrays()})
+        return best.step
 
-    def save(self) -> None:
-        """Write the tables and config.json as DGL-KE does, and what the run needs to be trained on."""
+    def save(self, step: int) -> None:
+        """Write the tables, which are of this step, and config.json as DGL-KE does, what the run needs to be trained
+        on, and result.json: all together, so that what an earlier part of the run has saved stays until then."""
         print(f"Save model to {self.folder}")
-        remove_final_state(self.folder)
-        self.tables.save(self.folder, self._stem, self.config.run.save_dtype)
-        if self.own_model is not None:
-            from .own_model import save_own_model
+        with replace_together(self.folder) as beside:
+            checksums = self.tables.save(beside, self._stem, self.config.run.save_dtype)
+            if self.own_model is not None:
+                from .own_model import save_own_model
 
-            save_own_model(self.own_model, self.folder, self._stem)
-        write_config(self.folder, self.config, self.graph, self._fingerprint)
-        if not self._keeps_checkpoints:
-            save_final_state(self.folder, self.steps_done, self.tables, self._own_arrays(), self._identity,
-                             self._state())
+                checksums.update(save_own_model(self.own_model, beside, self._stem))
+            write_config(beside, self.config, self.graph, self._fingerprint, self.folder, SavedTables(step, checksums))
+            if not self._keeps_checkpoints:
+                save_final_state(beside, self.steps_done, self.tables, self._own_arrays(), self._identity,
+                                 self._state())
+            self._write_result(beside)
+        if self._keeps_checkpoints:  # states of an earlier part, which kept none
+            shutil.rmtree(self.folder / STATES, ignore_errors=True)

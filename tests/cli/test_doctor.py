@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from dglke_frugal import _native
 from dglke_frugal.cli import doctor
 
 
@@ -38,6 +39,17 @@ def test_the_same_for_programs(capsys):
     assert facts["threads"] >= 1 and facts["packages"]["dglke-frugal"]
     assert facts["cuda"]["devices"] or facts["cuda"]["reason"]
     assert os.path.isabs(facts["commands"]["dglke_train"]["path"] or "/")
+
+
+@pytest.mark.parametrize("nvcc, said", [("/opt/cuda/bin/nvcc", "nvcc is there (/opt/cuda/bin/nvcc)"),
+                                        (None, "there is none on PATH or in /usr/local/cuda/bin")])
+def test_a_build_without_cuda_says_where_nvcc_is(monkeypatch, capsys, nvcc, said):
+    """It was built so by choice, or before nvcc was there."""
+    monkeypatch.setattr(_native, "has_cuda", False)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name, path=None: nvcc if name == "nvcc" else None)
+    doctor.main([])
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("GPUs"))
+    assert "this build has no CUDA kernels" in line and said in line and "was not found" not in line
 
 
 @pytest.mark.parametrize("private, shared, said", [

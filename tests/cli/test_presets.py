@@ -94,12 +94,12 @@ def small_preset():
 
 
 def lines_of(config, graph):
-    facts = {"entities": 3, "relations": 1, "triples": {"train": 2}, "duplicates": 0, "unseen": {}}
+    facts = {"entities": 3, "relations": 1, "triples": {"train": 2}, "duplicates": 0, "held_out": {}}
     return start_lines(config, graph, facts, 2, "folder", False)
 
 
 class Graph:
-    name, train, valid, test = "wn18rr", [1, 2], None, None
+    name, train, valid, test, ids_by_appearance = "wn18rr", [1, 2], None, None, False
 
 
 def test_bare_defaults_of_a_built_in_data_set_name_a_preset():

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_second_run_reads_no_text(arguments, readings, tmp_path):
     assert equal(plain, first) and equal(plain, second)
 
 
-@pytest.mark.parametrize("change", ["content", "time", "flags", "cut", "garbage", "empty"])
+@pytest.mark.parametrize("change", ["content", "order", "flags", "cut", "garbage", "empty"])
 def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change):
     load_graph(**arguments)
     (cache,) = cache_files(tmp_path)
@@ -66,8 +67,11 @@ def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change)
     if change == "content":
         with open(tmp_path / "train", "a", encoding="utf-8") as file:
             file.write("new\tr0\tä1\t1\n")
-    elif change == "time":
-        os.utime(tmp_path / "valid", (1, 1))
+    elif change == "order":  # the same size, and the date that it had
+        lines = (tmp_path / "valid").read_bytes().splitlines(keepends=True)
+        status = (tmp_path / "valid").stat()
+        (tmp_path / "valid").write_bytes(b"".join(reversed(lines)))
+        os.utime(tmp_path / "valid", ns=(status.st_atime_ns, status.st_mtime_ns))
     elif change == "flags":
         arguments["has_edge_importance"] = False
     else:
@@ -77,6 +81,36 @@ def test_stale_or_broken_cache_is_rebuilt(arguments, readings, tmp_path, change)
     again = load_graph(**arguments)
     assert len(readings) == 6
     assert equal(again, load_graph(**{**arguments, "cache": False}))
+
+
+@pytest.mark.parametrize("change", ["date", "copy", "new file"])
+def test_the_same_content_is_not_read_again(arguments, readings, tmp_path, change):
+    first = load_graph(**arguments)
+    if change == "date":
+        os.utime(tmp_path / "valid", (1, 1))
+    elif change == "copy":
+        arguments["path"] = shutil.copytree(tmp_path, tmp_path / "elsewhere")
+    else:
+        content = (tmp_path / "train").read_bytes()
+        (tmp_path / "train").unlink()
+        (tmp_path / "train").write_bytes(content)
+    assert equal(first, load_graph(**arguments)) and len(readings) == 3
+
+
+def test_what_changes_while_it_is_read_is_not_kept(arguments, tmp_path, monkeypatch):
+    genuine, once = text.read_name_triples, []
+
+    def changing(path, *rest):
+        genuine(path, *rest)
+        if path.name == "test" and not once:
+            once.append(path)
+            lines = (tmp_path / "train").read_bytes().splitlines(keepends=True)
+            (tmp_path / "train").write_bytes(b"".join(reversed(lines)))
+
+    monkeypatch.setattr(text, "read_name_triples", changing)
+    graph = load_graph(**arguments)
+    assert once and not cache_files(tmp_path)
+    assert equal(graph, load_graph(**{**arguments, "cache": False}))
 
 
 def test_unwritable_folder_is_only_logged(arguments, tmp_path, caplog, monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dglke_frugal.cli import split
 from dglke_frugal.cli.train import main as dglke_train
 from dglke_frugal.data import Triples
-from dglke_frugal.data.splitting import OVERLAP, distinct, divide, given_away, overlaps
+from dglke_frugal.data.splitting import OVERLAP, distinct, divide, given_away, overlaps, repeated
 
 ENTITIES, RELATIONS = 9, 4
 GRAPHS = st.lists(
@@ -81,6 +81,19 @@ def test_overlaps_are_those_of_the_pair_sets(rows, asked):
     assert given_away(triples_of(asked), triples_of(rows), found, ENTITIES, RELATIONS) == easy
 
 
+@given(GRAPHS, GRAPHS)
+@settings(deadline=None)
+def test_repeated_are_those_that_stand_in_the_set(rows, asked):
+    assert repeated(triples_of(asked), triples_of(rows), ENTITIES, RELATIONS) == sum(row in set(rows) for row in asked)
+
+
+def test_repeated_of_large_ids():
+    large = [(2**31 - 2, 1400, 91_000_000), (0, 0, 0), (91_000_000, 1400, 2**31 - 2)]
+    train = triples_of([(91_000_000, 1399, 7), *large[:2]] * 2)
+    assert repeated(triples_of(large), train, 2**31 - 1, 1401) == 2
+    assert repeated(Triples(*np.zeros((3, 0), np.int32)), train, 2**31 - 1, 1401) == 0
+
+
 @pytest.fixture
 def family(tmp_path):
     """A graph whose relations are inverse to one another, duplicates, or symmetric; two triples stand there twice."""
@@ -124,7 +137,55 @@ def test_columns_in_another_order_and_weights(tmp_path):
     split.main([str(path), "--order", "htr", "--delimiter", ",", "--has_edge_importance", "--out", str(tmp_path / "o")])
     parts = [line.split(",") for name in ("train", "valid", "test") if (tmp_path / "o" / f"{name}.tsv").exists()
              for line in (tmp_path / "o" / f"{name}.tsv").read_text().splitlines()]
-    assert sorted(map(tuple, parts)) == sorted((f"e{i}", f"e{(i + 1) % 7}", "r", f"{i + 1}.5") for i in range(30))
+    assert sorted(map(tuple, parts)) == sorted((f"e{i}", f"e{(i + 1) % 7}", "r", f"{i + 1}.5", "x") for i in range(30))
+
+
+@pytest.mark.parametrize("left", [["train.tsv", "valid.tsv", "test.tsv"], ["test.tsv"]])
+def test_files_of_an_earlier_split_are_not_mixed_with_new_ones(family, tmp_path, capsys, left):
+    path, _ = family
+    out = tmp_path / "family"
+    split.main([str(path), "--test", ".2"])
+    for name in {"train.tsv", "valid.tsv", "test.tsv"} - set(left):
+        (out / name).unlink()
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        split.main([str(path), "--test", "0", "--seed", "1"])
+    said = capsys.readouterr()
+    assert not said.out and all(str(out / name) in said.err for name in left) and "there already" in said.err
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_split_that_cannot_be_written_leaves_nothing(family, tmp_path, monkeypatch, capsys):
+    from dglke_frugal.data import text
+
+    genuine = text.blocks
+
+    def failing(path, *rest):
+        yield from genuine(path, *rest)
+        if (tmp_path / "family").exists():
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(text, "blocks", failing)
+    with pytest.raises(SystemExit):
+        split.main([str(family[0])])
+    assert "No space left" in capsys.readouterr().err and not list((tmp_path / "family").iterdir())
+
+
+@pytest.mark.parametrize("file, name", [
+    ("FB15k.tsv", "FB15k_split"), ("FB15k.v2.tsv", "FB15k.v2"), ("wn18.txt", "wn18_split"), ("kg", "kg_split"),
+    ("kg.tsv.gz", "kg"), ("-x.tsv", "_x"), ("a b.tsv", "a b"), ("a\tb.tsv", "a_b"), (".kg", ".kg_split"),
+    ("日本" * 30 + ".tsv", ("日本" * 30)[:45]),
+])
+def test_the_command_that_is_said_works_for_any_file_name(tmp_path, monkeypatch, capsys, file, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text("".join(f"e{i % 7}\tr\te{i % 5}\n" for i in range(35)))
+    split.main(["--valid", "3", "--test", "3", "--", file])
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert command[1:5] == ["--dataset", name, "--data_path", name]
+    flags = ["--hidden_dim", "4", "--batch_size", "16", "--neg_sample_size", "4", "--max_step", "2"]
+    dglke_train([*command[1:], *flags])
+    assert "Test average MRR" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dglke_frugal import optim
-from dglke_frugal.embedding import CacheConfig, Constant, Embedding, Lookahead, Uniform
+from dglke_frugal.embedding import CacheConfig, Constant, Embedding, EmbeddingBag, Lookahead, Uniform
 from dglke_frugal.errors import InputError
 from embedding.plain import PlainTable
 
@@ -180,6 +180,55 @@ def test_a_late_gradient_does_not_touch_a_row_that_another_key_has_now():
     assert not torch.equal(module.items()[1][0], start(8))
 
 
+CACHES = pytest.mark.parametrize("cache", [IN_PLACE, CacheConfig(cache_ratio=0.5)], ids=["in place", "cached"])
+
+
+@CACHES
+def test_a_late_gradient_of_a_key_that_was_refused_moves_nothing(cache):
+    module = make("lru", capacity=1, cache=cache)
+    first = module(torch.tensor([1, 2]))  # 1 takes the only row
+    module(torch.tensor([2]))  # 2 puts 1 out
+    first.backward(torch.full((2, DIM), 7.0))
+    assert module.items()[0].tolist() == [2] and torch.equal(module.items()[1][0], start(2))
+
+
+def evict(module):
+    module(torch.tensor([[6]]))
+
+
+def load(module):
+    module.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
+
+
+@CACHES
+@pytest.mark.parametrize("bags", [False, True])
+@pytest.mark.parametrize("leave", [evict, lambda module: module.erase(torch.tensor([5])), load,
+                                   lambda module: module.reset_parameters()], ids=["evict", "erase", "load", "reset"])
+def test_a_late_gradient_does_not_touch_a_new_row_of_its_key(leave, bags, cache):
+    kind = EmbeddingBag if bags else Embedding
+    module = kind(None, DIM, OPTIMIZER, keys="int64", capacity=1, init=Uniform(-1, 1), cache=cache)
+    late = module(torch.tensor([[5]]))
+    leave(module)
+    module(torch.tensor([[5]]))
+    late.backward(torch.full(late.shape, 7.0))
+    assert torch.equal(module.items()[1][0], start(5))
+
+
+@CACHES
+@pytest.mark.parametrize("bags", [False, True])
+def test_a_late_gradient_moves_the_rows_that_are_still_there(bags, cache):
+    """Each by its own gradient, though another row of the lookup is gone."""
+    kind = EmbeddingBag if bags else Embedding
+    module = kind(None, DIM, optim.SGD(1.0), keys="int64", capacity=2, init=Constant(0.0), cache=cache)
+    late = module(torch.tensor([[5], [6]]))
+    module(torch.tensor([[6]]))
+    module(torch.tensor([[7]]))  # puts 5 out
+    gradient = torch.tensor([[1.0], [2.0]]) * torch.ones(DIM)
+    late.backward(gradient.view(late.shape))
+    rows = dict(zip(module.items()[0].tolist(), module.items()[1]))
+    assert torch.equal(rows[6], torch.full((DIM,), -2.0)) and torch.equal(rows[7], torch.zeros(DIM))
+
+
 @pytest.mark.parametrize("policy", ["lfu", "epoch_lru"])
 def test_a_saved_table_goes_on_with_the_same_evictions(tmp_path, policy):
     def train(module, first, last):
@@ -224,7 +273,7 @@ def test_keys_that_were_read_ahead_and_not_used_are_not_in():
 def test_erased_keys_begin_anew_and_reset_forgets_all():
     module = make()
     module(torch.tensor([1, 2])).sum().backward()
-    assert module.erase(torch.tensor([2, 3])).tolist() == [True, False]
+    assert module.erase(torch.tensor([2, 3, 2])).tolist() == [True, False, True]
     assert torch.equal(module(torch.tensor([2]))[0].detach(), start(2))
     module.reset_parameters()
     assert module.num_keys == 0 and torch.equal(module(torch.tensor([1]))[0].detach(), start(1))

@@ -33,7 +33,7 @@ def test_counts_equal_the_oracles(name, group, by_degree, known):
 @pytest.mark.parametrize("name", ["TransE_l2", "ComplEx", "TransR"])
 def test_queries_with_more_known_answers_than_candidates(name, monkeypatch):
     """Half of all heads are known for one tail, which most of the test asks about, in blocks of few groups."""
-    monkeypatch.setattr("dglke_frugal.evaluation.candidates._GATHERED_BYTES", 1 << 14)
+    monkeypatch.setattr("dglke_frugal.evaluation.candidates.GATHERED_BYTES", 1 << 14)
     model = random_model(name)
     entities = len(model.entity)
     hub = (np.arange(0, entities, 2), np.zeros(-(-entities // 2), int), np.ones(-(-entities // 2), int))
@@ -113,3 +113,18 @@ def test_contradictions_are_refused():
         Sampling(0)
     with pytest.raises(InputError, match="ties"):
         Protocol(ties="hopeful")
+
+
+@pytest.mark.parametrize("count", [61, 10_000])
+@pytest.mark.parametrize("name", ["TransE_l2", "TransR"])
+@pytest.mark.parametrize("by_degree, known", [(False, "excluded"), (False, "kept"), (True, "kept")])
+def test_samples_of_as_many_as_there_are_are_all_each_once(name, count, by_degree, known):
+    model = random_model(name)
+    triples = random_triples(model, 300)
+    test, filter = tuple(column[::10] for column in triples), KnownTriples([triples])
+    sampled = evaluate(model, test, filter, Protocol(known=known, sampling=Sampling(count, 8, by_degree)))
+    whole = evaluate(model, test, filter, Protocol(known=known))
+    assert sampled.protocol == whole.protocol and sampled.metrics() == whole.metrics()
+    assert max(sampled.ranks(side).max() for side in SIDES) <= 61
+    fewer = Protocol(known="kept", sampling=Sampling(60))
+    assert evaluate(model, test, None, fewer).protocol == fewer

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from evaluation.random_models import random_model, random_triples
 
+from dglke_frugal.divergence import Diverged
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import SIDES, EmbeddingModel, KnownTriples, Protocol, Sampling, evaluate
+from dglke_frugal.inference.completion import triple_keys
 
 CODE = """
 from dglke_frugal.models import TorchModel
@@ -15,6 +17,16 @@ from dglke_frugal.models import TorchModel
 class Product(TorchModel):
     def score(self, head, relation, tail):
         return (head * relation * tail).sum(-1)
+
+class Masked(Product):
+    # what is far below the others cannot be
+
+    def __init__(self, instead, least=-2.0):
+        self.instead, self.least = float(instead), least
+
+    def score(self, head, relation, tail):
+        scores = super().score(head, relation, tail)
+        return scores.masked_fill(scores < self.least, self.instead)
 """
 
 
@@ -43,3 +55,26 @@ def test_what_it_cannot_do_is_said(models):
         evaluate(models[1], test, None, Protocol(known="kept", sampling=Sampling(3)))
     with pytest.raises(InputError, match="your own"):
         models[1].operation
+
+
+def test_candidates_that_cannot_be(models):
+    """Minus infinity is below all scores; a triple that there is cannot have it, and no candidate another such number."""
+    built_in, own = models
+    triples = random_triples(built_in, 300)
+    everything = evaluate(own, triples, None, Protocol(known="kept"))
+    can_be = built_in.scores(triple_keys(built_in, *triples)) >= -2
+    possible = tuple(column[can_be] for column in triples)
+    assert 0 < len(possible[0]) < len(triples[0])
+    masked = renamed(own, "Masked('-inf')")
+    found = evaluate(masked, possible, None, Protocol(known="kept"))
+    for side in SIDES:
+        np.testing.assert_array_equal(found.compared[side].better, everything.compared[side].better[can_be])
+    with pytest.raises(Diverged, match="returns -inf"):
+        evaluate(masked, triples, None, Protocol(known="kept"))
+    for number in ("nan", "inf"):
+        with pytest.raises(Diverged, match=f"returns {number}"):
+            evaluate(renamed(own, f"Masked('{number}')"), possible, None, Protocol(known="kept"))
+
+
+def renamed(model, name):
+    return EmbeddingModel(f"product_of_three:{name}", model.gamma, model.hidden_dim, model.entity, model.relation)

@@ -1,5 +1,6 @@
 """replace_file: whole files or none, links followed, devices and pipes written to."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from evaluation.random_models import random_model
 from inference.make_run import write_run
 
 from dglke_frugal.errors import InputError
-from dglke_frugal.files import read_json, replace_file
+from dglke_frugal.files import COMPLETE, UNFINISHED, check_replaced, read_json, replace_file, replace_together
 
 
 def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path):
@@ -34,6 +35,97 @@ def test_what_fails_leaves_the_links_target_as_it_was(tmp_path):
         file.write("new")
         raise KeyError
     assert (tmp_path / "link").read_text() == "old" and sorted(os.listdir(tmp_path)) == ["link", "target"]
+
+
+class Order:
+    """What is done to files, in order: "write", "fsync NAME", "rename NAME NAME", "remove NAME"."""
+
+    def __init__(self, monkeypatch, folder):
+        self.done, self._folder = [], folder
+        fsync, replace, rename, unlink = os.fsync, os.replace, os.rename, os.unlink
+        monkeypatch.setattr(os, "fsync", lambda file: (self._note("fsync", f"/proc/self/fd/{file}"), fsync(file)))
+        monkeypatch.setattr(os, "replace", lambda old, new: (self._note("rename", old, new), replace(old, new)))
+        monkeypatch.setattr(os, "rename", lambda old, new: (self._note("rename", old, new), rename(old, new)))
+        monkeypatch.setattr(os, "unlink", lambda path, **_: (self._note("remove", path), unlink(path, **_)))
+
+    def _note(self, what, *paths):
+        """A temporary file has at the moment of a rename or an fsync all that was written."""
+        real = [os.path.realpath(path) for path in paths]
+        sizes = [os.stat(path).st_size for path in real[:1] if os.path.isfile(path)]
+        names = ["temporary" if os.path.basename(path).startswith(".x.") else os.path.relpath(path, self._folder)
+                 for path in real]
+        self.done.append((what, *names, *sizes))
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_before_it_counts(tmp_path, monkeypatch):
+    order = Order(monkeypatch, tmp_path)
+    with replace_file(tmp_path / "x") as file:
+        file.write(b"12345")
+        assert order.done == []
+    assert order.done == [("fsync", "temporary", 5), ("rename", "temporary", "x", 5), ("fsync", ".")]
+
+
+def test_files_that_belong_together_are_all_on_the_disk_before_the_first_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "other").write_text("stays")
+    with replace_together(tmp_path) as beside:
+        for name in ("b", "a"):
+            (beside / name).write_text(f"new {name}")
+        order = Order(monkeypatch, tmp_path)
+        assert (tmp_path / "a").read_text() == "old"
+    assert order.done == [
+        ("fsync", UNFINISHED), ("rename", UNFINISHED, COMPLETE), ("fsync", "."),  # from here on the new ones count
+        ("remove", "a", 3), ("remove", "b"), ("fsync", "."),
+        ("rename", f"{COMPLETE}/a", "a", 5), ("rename", f"{COMPLETE}/b", "b", 5), ("fsync", ".")]
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"a": "new a", "b": "new b", "other": "stays"}
+
+
+def test_files_that_belong_together_and_fail_leave_the_old_ones(tmp_path):
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(KeyError), replace_together(tmp_path) as beside:
+        (beside / "a").write_text("new")
+        raise KeyError
+    with pytest.raises(InputError, match="cannot write .*; free some space"), replace_together(tmp_path) as beside:
+        (beside / "a").write_text("new")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_a_killed_replacement_is_ended_by_the_next(tmp_path):
+    (tmp_path / COMPLETE).mkdir()
+    (tmp_path / COMPLETE / "b").write_text("new b")
+    (tmp_path / "a").write_text("new a")  # in its place already
+    with pytest.raises(InputError, match="was interrupted, or is going on"):
+        check_replaced(tmp_path)
+    with replace_together(tmp_path) as beside:
+        assert (tmp_path / "b").read_text() == "new b"
+        (beside / "c").write_text("newer c")
+    check_replaced(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EACCES])
+def test_a_folder_that_cannot_be_synced_is_written_all_the_same(tmp_path, monkeypatch, number):
+    def refuse(path, flags, *_, **__):
+        if flags & os.O_DIRECTORY:
+            raise OSError(number, os.strerror(number))
+        return opened(path, flags, *_, **__)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", refuse)
+    with replace_file(tmp_path / "x", "w") as file:
+        file.write("x")
+    assert (tmp_path / "x").read_text() == "x"
+
+
+def test_too_many_open_files_are_no_full_disk(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(InputError, match="no more open files"), replace_file(tmp_path / "x"):
+        pass
 
 
 def test_permissions_stay(tmp_path):

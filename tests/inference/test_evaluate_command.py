@@ -140,3 +140,20 @@ def test_a_config_that_python_cannot_hold(run, capsys, value):
         command.main(udd_flags(folder))
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1 and "config.json" in error
+
+
+def test_a_share_of_less_than_one_triple_is_one(run, tmp_path, capsys):
+    folder, _, _ = run
+    command.main([*udd_flags(folder), "--eval_percent", "1e-9", "--json", str(tmp_path / "out.json")])
+    assert capsys.readouterr().out.startswith("|test|: 1\n")
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["ranks"] == 2 and 0 < result["metrics"]["MRR"] <= 1
+
+
+def test_more_samples_than_entities_is_said(run, tmp_path, capsys):
+    folder, model, splits = run
+    command.main([*udd_flags(folder), "--neg_sample_size_eval", "10000", "--json", str(tmp_path / "out.json")])
+    assert "there are 61 entities, each triple is ranked against all of them" in capsys.readouterr().out
+    result = json.loads((tmp_path / "out.json").read_text())
+    expected = evaluate(model, splits["test"], KnownTriples(splits.values())).metrics()
+    assert result["candidates"] == "all" and result["metrics"] == expected.named()

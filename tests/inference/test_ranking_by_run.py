@@ -112,7 +112,7 @@ def test_a_run_finds_its_data_from_another_folder_and_after_a_move(project, fact
     assert moved.rank(facts["test"]).metrics() == expected and moved.entity_names[3] == "entity 3"
     (tmp_path / "moved" / "data").rename(tmp_path / "elsewhere")
     lost = dglke_frugal.load(tmp_path / "moved" / "ckpts" / "run")
-    with pytest.raises(InputError, match=r"cannot be read: .* does not exist; give its folder, load\(..., data_path=...\)"):
+    with pytest.raises(InputError, match=r"cannot be read: .* does not exist; give its folder, load\(..., data_path="):
         lost.tails(0, 0, exclude_known=True)
     with pytest.raises(InputError, match="give its folder.*to rank unfiltered, give protocol"):
         lost.rank(facts["test"])
@@ -125,7 +125,8 @@ def test_training_writes_where_its_data_are(tmp_path, monkeypatch):
     os.mkdir("data")
     (tmp_path / "data" / "train.tsv").write_text("".join(f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)))
     trained = dglke_frugal.train(dataset="ring", data_path="data", format="raw_udd_hrt", data_files=["train.tsv"],
-                                 hidden_dim=4, model_name="DistMult", batch_size=3, neg_sample_size=3, max_step=3, seed=1)
+                                 hidden_dim=4, model_name="DistMult", batch_size=3, neg_sample_size=3, max_step=3,
+                                 seed=1)
     expected = trained.rank([("e0", "next", "e1")])
     monkeypatch.chdir("/")
     for folder in (trained.folder, shutil.copytree(trained.folder, tmp_path / "x" / "y" / "z")):
@@ -200,8 +201,8 @@ def test_arguments_are_checked(run, facts, ask, says):
         (lambda run: run.rank([(0, 0, 1)], protocol=None), "protocol of evaluate.. is None"),
         (lambda run: run.rank([(0, 0, 1)], known=True), "known triples: triples are rows"),
         (lambda run: run.rank([(0, 0, 1)], known=[(61, 0, 1)]), "known triples: entity id 61"),
-        (lambda run: run.rank([(0, 0, 1)], KnownTriples([[(0, 0, 61)]])), "entity 61 of a known triple is not in the model"),
-        (lambda run: run.rank([(0, 0, 1)], KnownTriples([[(0, 5, 1)]])), "relation 5 of a known triple is not in the model"),
+        (lambda run: run.rank([(0, 0, 1)], KnownTriples([[(0, 0, 61)]])), "entity 61 of a known triple is not in"),
+        (lambda run: run.rank([(0, 0, 1)], KnownTriples([[(0, 5, 1)]])), "relation 5 of a known triple is not in"),
         (lambda run: evaluate(run, [(0, 0, 1)], KnownTriples([])), "model of evaluate.. is <Run"),
         (lambda run: evaluate(run.model, [(0, 0, 1)], [(0, 0, 1)]), "known of evaluate.. is"),
         (lambda run: evaluate(run.model, [("a", "r", "b")], KnownTriples([])), "'a' is a name; give ids here"),

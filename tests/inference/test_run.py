@@ -12,10 +12,13 @@ from evaluation.random_models import random_model, random_triples
 from evaluation.ranking_oracle import score
 
 import dglke_frugal
+from dglke_frugal import _native
 from dglke_frugal.cli import export
+from dglke_frugal.data.graph import Names
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import KnownTriples, Protocol
 from dglke_frugal.inference.answers import AnswerLists, Answers, Scored
+from dglke_frugal.inference.name_maps import with_inverses
 from inference.make_run import write_run
 
 
@@ -187,3 +190,17 @@ def test_answers_are_columns_and_say_little(run):
 def test_lists_that_cannot_be_answered_are_refused(run, ask, message):
     with pytest.raises(InputError, match=message):
         ask(run)
+
+
+def test_the_inverse_of_a_relation_has_a_name_of_its_own():
+    def names(texts):
+        table = _native.NameTable()
+        for name in texts:
+            table.add(name.encode())
+        packed = table.release()
+        return Names(lambda: packed)
+
+    assert list(with_inverses(names(["r", "s"]))) == ["r", "s", "r (inverse)", "s (inverse)"]
+    assert len(with_inverses(names(["r", "s (inverse)"]))) == 4
+    with pytest.raises(InputError, match=r"the relation 'r \(inverse\)' has the name of the inverse of 'r'"):
+        len(with_inverses(names(["r", "r (inverse)"])))

@@ -69,3 +69,17 @@ def test_bad_requests_are_refused(change, message):
     request = {"left": LEFT, "right": RIGHT, "mode": "all", "measure": "dot", "k": 3, **change}
     with pytest.raises(InputError, match=message):
         most_similar(TABLE, **request)
+
+
+@pytest.mark.parametrize("mode", ["pairwise", "all", "batch_left"])
+@pytest.mark.parametrize("measure", ["cosine", "ext_jaccard"])
+def test_a_row_of_zeros_is_like_nothing(measure, mode):
+    """Its similarity is 0: to itself, to another row of zeros, and to any other."""
+    table = np.zeros((4, 3), np.float32)
+    table[1:3] = [[1, 2, 3], [-1, -2, -3]]
+    for other in (0, 1, 3):
+        (_, _, scores), *_ = most_similar(table, np.array([0]), np.array([other]), mode, measure, 1)
+        assert scores.tolist() == [0]
+    _, rights, scores = most_similar(table, np.array([1]), np.arange(4), "batch_left", measure, 4)[0]
+    assert rights.tolist() == [1, 0, 3, 2]
+    assert scores == pytest.approx([1, 0, 0, -1 if measure == "cosine" else -1 / 3])

@@ -140,7 +140,8 @@ BAD_PREDICTIONS = {
     "huge number": (["--format", "h_*_*", "--data_files", "huge"], "line 2 of .*huge"),
     "id out of range": (["--format", "h_*_*", "--data_files", "high"], "head id 61"),
     "unknown name": (["--format", "h_*_*", "--data_files", "h.ids", "--raw_data"], "line 1 of .*h.ids: .*no '3'"),
-    "no UTF-8": (["--format", "h_*_*", "--data_files", "bytes"], "not UTF-8"),
+    "no UTF-8": (["--format", "h_*_*", "--data_files", "bytes"], "line 2 is not valid UTF-8"),
+    "UTF-16": (["--format", "h_*_*", "--data_files", "wide"], "UTF-16; save the file as UTF-8"),
     "unknown mode": (["--format", "h_*_*", "--data_files", "h.ids", "--exec_mode", "x"], "exec_mode x"),
     "unknown score": (["--format", "h_*_*", "--data_files", "h.ids", "--score_func", "x"], "--score_func is x"),
     "no results": (["--format", "h_*_*", "--data_files", "h.ids", "--topK", "0"], "at least 1"),
@@ -156,7 +157,8 @@ def test_bad_predictions_end_with_a_sentence(run, capsys, monkeypatch, case):
     (run / "empty").write_text("\n")
     (run / "huge").write_text("1\n" + "9" * 30 + "\n")
     (run / "high").write_text("61\n")
-    (run / "bytes").write_bytes(b"\xff\xfe\n")
+    (run / "bytes").write_bytes(b"1\n\xff\n")
+    (run / "wide").write_bytes("1\n".encode("utf-16"))
     monkeypatch.chdir(run)
     flags, message = BAD_PREDICTIONS[case]
     with pytest.raises(SystemExit) as stopped:

@@ -1,4 +1,4 @@
-"""What callers give: triples in every form mean the same, what may mean two things is refused, and numbers are numbers."""
+"""What callers give: triples mean the same in every form, what may mean two things is refused, numbers are numbers."""
 
 import re
 from types import SimpleNamespace
@@ -50,8 +50,8 @@ class Table:
 def test_every_form_is_the_same_triples(form, count):
     """Of three triples, too, which are as many as a triple has parts."""
     rows = ROWS[:count]
-    if not rows and form in ("zip of columns", "columns", "columns of tensors", "columns as lists", "triples of a graph",
-                             "mapping", "table", "table without names", "structured"):
+    if not rows and form in ("zip of columns", "columns", "columns of tensors", "columns as lists", "mapping", "table",
+                             "triples of a graph", "table without names", "structured"):
         rows = np.empty((0, 3), np.int64)
         given = {"structured": lambda: np.empty(0, dtype=[("h", int), ("r", int), ("t", int)]),
                  "columns of tensors": lambda: (torch.empty(0, dtype=torch.int64),) * 3}.get(
@@ -88,7 +88,9 @@ def test_columns_are_not_copied_and_keep_their_type():
         ([(0, 0, 1), (1, 0)], "item 1 has 2 elements"),
         ([(0, 0, 1), 5], "item 1 is 5"),
         ([0, 1], "item 0 is 0"),
-        ([(0, 0, 1), (1, 0, 2), (2, 1)], "lengths are 3 for heads and 3 for relations and 2 for tails"),
+        ([(0, 0, 1), (1, 0, 2), (2, 1)], "item 2 has 2 elements"),
+        ([np.arange(4)] * 3, "or a tuple of three columns .*, and item 0 has 4 elements"),  # of three elements: rows
+        (list(zip(*ROWS)), "item 0 has 5 elements"),
         ([(0, 0, 1), 4, (1, 0, 2)], "item 1 is 4"),
         (([0, 1], [0], [1, 2]), "lengths are 2 for heads and 1 for relations"),
         ([{0, 1, 2}, {1, 0, 3}], "a set has no order"),

@@ -82,6 +82,36 @@ def test_a_rank_that_throws_stops_all_with_its_message(ranks, thrower):
 
 
 @pytest.mark.usefixtures("left_behind")
+@pytest.mark.parametrize("thrower", [0, 1])
+@pytest.mark.parametrize("error, said", [("MemoryError('std::bad_alloc')", "this process can have no more memory; "),
+                                         ('RuntimeError("can\'t start new thread")', "this process no more threads; "),
+                                         ("OSError(24, 'Too many open files')", "can have no more open files; ")])
+def test_a_rank_that_lacks_something_ends_all_as_one_process_ends(ranks, thrower, error, said):
+    arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
+    process = ranks.start(arguments, suffering=f"if rank == {thrower} and step == 9: raise {error}")
+    output = finish(process, {})
+    assert process.returncode == 2 and said in output.splitlines()[-1] and "Traceback" not in output
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_a_rank_whose_libraries_do_not_fit_into_memory_says_so(ranks):
+    arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
+    refuse = """
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.endswith("train_ranks"):
+            raise ImportError("x.so: failed to map segment from shared object")
+if rank == 1:
+    sys.meta_path.insert(0, Refuse())
+"""
+    process = ranks.start(arguments, suffering="pass", first=refuse)
+    output = finish(process, {})
+    assert process.returncode == 2 and "Traceback" not in output
+    said = "Rank 1 has ended with exit code 2; it said last: this process can have no more memory"
+    assert said in output.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("left_behind")
 def test_a_rank_that_cannot_start_is_reported(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG)
     process = ranks.start(arguments, first="if rank == 1: os._exit(7)")
@@ -146,7 +176,7 @@ def test_a_training_that_diverges_is_said_to(ranks):
     arguments, _ = ranks.arguments("--num_proc", 2, *LONG, "--lr", "1e30")
     process = ranks.start(arguments)
     output = finish(process, {})
-    assert process.returncode in (1, 2) and "the training has diverged" in output.splitlines()[-1]
+    assert process.returncode == 2 and output.count("the training has diverged") == 1
 
 
 def test_early_stopping_stops_all_ranks(ranks):

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,11 @@ import yaml
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
+from dglke_frugal.config import TrainConfig, numbers_flags
+from dglke_frugal.errors import InputError
 from dglke_frugal.search import study as studies
+from dglke_frugal.search import run_search as searching
+from dglke_frugal.search.results import recipe_flags
 from dglke_frugal.search.run_search import SearchConfig, run_search
 from dglke_frugal.search.space import Space
 from dglke_frugal.search.study import Study
@@ -66,12 +72,91 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
         assert trial["MRR"] == max(mrr for _, mrr in trial["validations"])
     assert f"best {found['best']['MRR']:.4f} (trial {found['best']['number']})" in said
     flags = yaml.safe_load(recipe.read_text())
-    assert flags["lr"] == found["best"]["params"]["lr"] and flags["max_step"] == 90 and flags["test"] is True
-    assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb", "valid"} & set(flags)
+    assert flags["lr"] == found["best"]["params"]["lr"] and flags["max_step"] == 60 and flags["eval_interval"] == 20
+    assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb"} & set(flags)
+    assert flags["test"] is True and found["full"] == {"max_step": 90}
     assert re.search(r"trial \d, the best of 4", recipe.read_text())
-    main(["train", "--config", str(recipe), "--data_path", search.arguments[search.arguments.index("--data_path") + 1],
-          "--save_path", str(tmp_path / "runs")])
-    assert json.loads((tmp_path / "runs" / "DistMult_small_0" / "result.json").read_text())["steps"] == 90
+    assert re.search(r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90$", said, re.M)
+
+
+@pytest.mark.parametrize("more", [[], ["--num_proc", "2"]], ids=["one process", "two processes"])
+def test_the_printed_command_has_the_numbers_of_the_best_trial(
+        search, small, tmp_path, monkeypatch, capsys, more):  # noqa: F811
+    """Names with spaces and quotes, a relative folder of the data, and a best step before the last one."""
+    shutil.copytree(small, tmp_path / "my data")
+    (tmp_path / "my data" / "train.txt").rename(tmp_path / "my data" / "it's train.txt")
+    (tmp_path / "my space.yaml").write_text(
+        SPACE.replace("low: 1.0e-5, high", "low: 1.0, high").replace("{lr: 0.2,", "{lr: 1.0,")
+        .replace("  - {lr: 1.0e-5}\n", "").replace("max_step: 60", "max_step: 240"))
+    monkeypatch.chdir(tmp_path)
+    search.arguments[:] = ["my space.yaml", "--dataset", "my graph", "--format", "raw_udd_hrt", "--data_files",
+                           "it's train.txt", "valid.txt", "test.txt", "--data_path", "my data", "--save_path", "my runs",
+                           *more]
+    search.out = tmp_path / "my search"
+    best = search("--out", "my search", "--trials", 1, "--best", "my best.yaml")["best"]
+    assert len(best["validations"]) == 12 and (more or best["step"] < 240)
+    (line,) = re.findall("train with: (.*)$", capsys.readouterr().out, re.M)
+    program, *arguments = shlex.split(line)
+    assert program == "dglke_train"
+    subprocess.run([sys.executable, "-m", "dglke_frugal", "train", *arguments], check=True, capture_output=True)
+    run = tmp_path / "my runs" / "DistMult_my graph_0"
+    logged = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [[each["step"], each["valid/MRR"]] for each in logged if "valid/MRR" in each] == best["validations"]
+    result = json.loads((run / "result.json").read_text())
+    assert (result["best_validation"]["step"], result["best_validation"]["MRR"]) == (best["step"], best["MRR"])
+    assert result["steps"] == 240 and not result["stopped_early"]
+    capsys.readouterr()
+    main(["train", *arguments, "--max_step", str(best["step"]), "--save_path", "to the best"])
+    for table in run.glob("*.npy"):  # of the best step, not of the last one
+        assert table.read_bytes() == (tmp_path / "to the best" / run.name / table.name).read_bytes()
+
+
+@pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent", "code"])
+def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
+        search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
+    shutil.copytree(small, tmp_path / "data")
+    search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "data")
+    more = []
+    if change == "code":
+        monkeypatch.syspath_prepend(tmp_path)
+        source = (tmp_path / "own_of_search.py")
+        text = ("from dglke_frugal.models import TorchModel\n\n\nclass Own(TorchModel):\n    def score(self, h, r, t):\n"
+                "        return (h * r * t).sum(-1)\n")
+        source.write_text(text)
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        more = ["--model_name", "own_of_search:Own"]
+    search("--trials", 1, "--max_step", 20, *more)
+    shutil.move(tmp_path / "data", tmp_path / "elsewhere")  # where the data are is no part of a search
+    search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "elsewhere")
+    assert len(search("--trials", 2, "--max_step", 20, "--log_interval", 7, *more)["trials"]) == 2
+    says = {"train.txt": "other data: .* training triples then and",
+            "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples", "--num_proc": r"with other flags \(--num_proc",
+            "--eval_percent": "with other flags", "code": r"with other flags \(--model_name\)"}[change]
+    if change.startswith("--"):
+        more = [change, 2 if change == "--num_proc" else 0.2]
+    elif change == "code":
+        source.write_text(text.replace("sum(-1)", "sum(-1) * 2"))
+        sys.modules.pop("own_of_search")
+    else:
+        lines = (tmp_path / "elsewhere" / change).read_text().splitlines(keepends=True)
+        (tmp_path / "elsewhere" / change).write_text("".join(lines[:-1]))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        search("--trials", 3, "--max_step", 20, *more)
+    assert stopped.value.code == 2 and re.search(says, capsys.readouterr().err)
+
+
+def test_flags_of_the_machine_are_in_a_recipe_where_they_change_numbers():
+    numbers = dict(num_proc=2, partition="relation", lr=0.3)
+    config = TrainConfig.from_flags({**numbers, "cache_ratio": 0.5, "num_thread": 3, "data_path": "x",
+                                     "eval_interval": 20, "max_step": 90, "valid": True, "seed": 0})
+    flags = recipe_flags(config)
+    assert {name: flags[name] for name in numbers} == numbers
+    assert not {"cache_ratio", "num_thread", "data_path"} & set(flags)
+    assert (flags["max_step"], flags["eval_interval"], flags["valid"], flags["seed"]) == (90, 20, True, 0)
+    assert numbers_flags(TrainConfig.from_flags({**flags, "early_stop_patience": 0})) == numbers_flags(config)
+    on_gpu = recipe_flags(TrainConfig.from_flags({"gpu": [0, 1], "matmul": "tf32"}))
+    assert on_gpu["gpu"] == [0, 1] and on_gpu["matmul"] == "tf32" and "gpu" not in flags
 
 
 def test_a_space_of_the_package_on_the_small_graph(search, tmp_path, capsys):
@@ -92,7 +177,8 @@ def test_a_space_of_the_package_on_the_small_graph(search, tmp_path, capsys):
     variant = found["best"]["params"]["variant"]
     assert best["lr"] == found["best"]["params"][f"{variant}.lr"]
     assert (best.get("neg_sample_size") == "all") == (variant == "all")
-    assert best["max_step"] == {"all": 40000, "adversarial": 30000}[variant]
+    assert best["max_step"] == 40 and best["eval_interval"] == 20  # as given, before those of the space's full run
+    assert found["full"]["early_stop_patience"] == 2 and not {"max_step", "eval_interval"} & set(found["full"])
     page = (search.out / "results.html").read_text()
     assert "all.lr" in page and "adversarial.gamma" in page and "<th>variant</th>" in page
 
@@ -204,13 +290,13 @@ def test_a_trial_below_the_median_is_pruned(tmp_path):
     (tmp_path / "space.yaml").write_text(SPACE)
     study = Study(tmp_path, Space.read(str(tmp_path / "space.yaml")), {}, 0)
     for _ in range(studies.UNPRUNED_TRIALS):
-        trial, _ = study.ask()
+        trial = study.ask()
         assert not any(study.report(trial, number, 0.1 * number) for number in (1, 2, 3))
         study.end(trial, "complete", [(20, 0.1), (40, 0.2), (60, 0.3)], 1.0)
-    trial, _ = study.ask()
+    trial = study.ask()
     assert not study.report(trial, 1, 0.01) and study.report(trial, 2, 0.02)
     study.end(trial, "pruned", [(20, 0.01), (40, 0.02)], 1.0)
-    trial, _ = study.ask()
+    trial = study.ask()
     assert not any(study.report(trial, number, 0.11 * number) for number in (1, 2, 3))
     study.end(trial, "complete", [(60, 0.33)], 1.0)
     again = Study(tmp_path, Space.read(str(tmp_path / "space.yaml")), {}, 0)
@@ -235,15 +321,21 @@ def test_failures_are_said_and_end_a_search_that_has_nothing_else(search, capsys
     assert "the training has diverged" in by_state["failed"]["failed"] and by_state["complete"]["MRR"] > 0
     assert found["best"] == by_state["complete"]
     assert "the training has diverged" in (search.out / "results.html").read_text()
-    (tmp_path / "space.yaml").write_text(SPACE)
-    search.arguments[-1] = str(tmp_path / "other")
+    search.arguments[-1], search.out = str(tmp_path / "other"), tmp_path / "other"
     at = search.arguments.index("--data_path") + 1
     search.arguments[at] = str(tmp_path / "nowhere")
     with pytest.raises(SystemExit) as stopped:
         search("--trials", 20)
+    assert stopped.value.code == 2 and "nowhere/train.txt does not exist" in capsys.readouterr().err
+    assert not search.out.exists()
+    search.arguments[at] = str(small)
+    (tmp_path / "space.yaml").write_text(SPACE.replace("{low: 1.0e-5, high: 1.0, log: true}", "[1.0e+30, 2.0e+30]")
+                                         .replace("lr: 0.2", "lr: 1.0e+30").replace("lr: 1.0e-5", "lr: 2.0e+30"))
+    with pytest.raises(SystemExit) as stopped:
+        search("--trials", 20)
     said = capsys.readouterr().err
-    assert stopped.value.code == 2 and "all 3 trials failed" in said and "nowhere" in said
-    search.arguments[at], search.out = str(small), tmp_path / "other"  # where the data are is no part of a search
+    assert stopped.value.code == 2 and "all 3 trials failed" in said and "the training has diverged" in said
+    (tmp_path / "space.yaml").write_text(SPACE)  # nothing is lost by another space
     found = search("--trials", 1)["trials"]
     assert [trial["state"] for trial in found] == ["complete"] and found[0]["params"]["lr"] == 0.2
     assert "have failed; starting anew" in capsys.readouterr().out
@@ -261,6 +353,11 @@ def test_failures_are_said_and_end_a_search_that_has_nothing_else(search, capsys
         (["--backend", "vanilla"], "--backend frugal"),
         (["--hiden_dim", 3], "there is no flag --hiden_dim"),
         (["--neg_sample_size", 0], "--neg_sample_size is 0"),
+        (["--eval_interval", 61], "--eval_interval 61 is more than --max_step 60, so trials would have no validation"),
+        (["--data_files", "train.txt"], "--valid needs triples that small does not have"),
+        (["--trials", 10**30], "--trials is 1000"),
+        (["--search_seed", -1], "--search_seed is -1"),
+        (["--seconds", "nan"], "--seconds is nan"),
     ],
 )
 def test_what_a_search_refuses(search, capsys, flags, says):
@@ -281,3 +378,47 @@ def test_without_optuna_it_says_what_to_install(search):
 
 def test_no_trial_starts_after_the_time_is_up(search):
     assert 1 <= len(search("--trials", 100, "--seconds", 0.5)["trials"]) <= 2
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_validation_that_is_no_number_fails_the_trial(search, monkeypatch, ends):
+    """However the run ends, and although its first validation is the best of all."""
+    class Diverging:
+        def __init__(self, folder, flags, arguments, threads):
+            self.validations, self.seconds, self.has_ended = [], 1.0, ends
+            self._bad = flags["lr"] != 0.2
+
+        def new_validations(self):
+            self.validations = [(20, 0.9), (40, float("nan"))] if self._bad else [(20, 0.1)]
+            self.has_ended |= not self._bad
+            return self.validations
+
+        def result(self):
+            return {}
+
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(searching, "TrialProcess", Diverging)
+    study = run_search(SearchConfig(search.out, trials=3), Space.read(search.arguments[0]))
+    assert [study.tried[number].state for number in range(3)] == ["complete", "failed", "failed"]
+    assert "diverged" in study.tried[1].failed and study.best.number == 0
+    assert json.loads((search.out / "results.json").read_text())["best"]["number"] == 0
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (dict(out=None), "--out is None; give a path"),
+        (dict(trials=2.5), "--trials is 2.5"),
+        (dict(parallel="2"), "--parallel is '2'"),
+        (dict(seconds="1"), "--seconds is '1'"),
+        (dict(seed=-1), "--search_seed is -1"),
+        (dict(prune="no"), "prune is 'no'; give True or False"),
+        (dict(arguments="--gpu 0"), "give a list of words"),
+    ],
+)
+def test_what_a_search_in_python_refuses(tmp_path, given, says):
+    with pytest.raises(InputError, match=says):
+        SearchConfig(**{"out": str(tmp_path), **given})
+    assert SearchConfig(str(tmp_path)).out == tmp_path

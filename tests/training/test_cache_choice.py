@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import DEFAULT_CACHE_RATIO, TrainConfig
-from dglke_frugal.training.memory import available_memory
 from dglke_frugal.training.cache_choice import RANKING_BYTES, SPARE_BYTES, cache_line, choose_cache
 from dglke_frugal.training.memory.memory_plan import DEVICE, GraphSize, plan_memory
 

@@ -11,7 +11,7 @@ from dglke_frugal.config import TrainConfig
 from dglke_frugal.store import carried_rows
 from dglke_frugal.store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
 from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
-from dglke_frugal.training.memory.row_bytes import row_bytes
+from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
 from dglke_frugal.training.trainer import train
 

@@ -1,17 +1,23 @@
 """The memory plan against what runs really take, and what is said when it is too much."""
 
 import json
+import resource
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from training.conftest import Runs
 
+from dglke_frugal import available_memory
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training.memory import available_memory, memory_plan
+from dglke_frugal.data import load_graph
+from dglke_frugal.training.batches.sampler import Sampler, SamplerConfig
+from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, plan_memory
+from dglke_frugal.training.run_training import graph_size
 
 ENTITIES, RELATIONS, TRIPLES = 150_000, 50, 40_000
 
@@ -99,8 +105,12 @@ def test_the_disk_of_a_run_without_checkpoints(runs, save_dtype):
     written = sum(path.stat().st_size for path in folder.rglob("*.npy"))
     config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 20, "save_dtype": save_dtype})
     planned = plan_memory(config, GraphSize(1649, 368, 11397)).parts["disk"]
+    small = planned.pop("flags, names and metrics")
     assert planned.keys() == {"embeddings", "optimizer states"}
     assert written == pytest.approx(sum(planned.values()), abs=1000)
+    others = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.suffix != ".npy")
+    names = sum((folder / f"{role}.tsv").stat().st_size for role in ("entities", "relations"))
+    assert others < small + names
 
 
 def test_parts_grow_with_what_they_are_for():
@@ -140,15 +150,15 @@ def test_what_does_not_fit_is_said_with_what_would(monkeypatch):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 1 << 20)
     assert "no --hidden_dim would fit" in plan_memory(config, size).problem
     monkeypatch.setattr(available_memory, "host_bytes", lambda: None)
-    monkeypatch.setattr(available_memory, "disk_bytes", lambda folder: 1 << 20)
+    monkeypatch.setattr(available_memory, "disk_bytes", lambda *folders: 1 << 20)
     assert "of free disk space, but can have 1.0 MiB; free some space" in plan_memory(config, size).problem
 
 
 def test_the_cache_that_would_fit_on_a_gpu_fits(monkeypatch):
     monkeypatch.setattr(available_memory, "host_bytes", lambda: 64 << 30)
-    monkeypatch.setattr(available_memory, "disk_bytes", lambda folder: None)
+    monkeypatch.setattr(available_memory, "disk_bytes", lambda *folders: None)
     monkeypatch.setattr(available_memory, "device_bytes", lambda index: 2 << 30)
-    size = GraphSize(10_000_000, 100, 1000)
+    size = GraphSize(10_000_000, 100, 10_000_000)
 
     def problem(**given):
         return plan_memory(TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 400, "gpu": [0], **given}),
@@ -161,6 +171,104 @@ def test_the_cache_that_would_fit_on_a_gpu_fits(monkeypatch):
     assert "--cache_size" in problem(cache_size=fitting + 2 << 20)
     assert "leave --flush none out" in problem(flush="none")
     assert "no --cache_size would fit: use a smaller --batch_size" in problem(cache_ratio=0.5, batch_size=1_000_000)
+
+
+def evaluation_bytes(graph, **flags):
+    """What ranking is planned to take in one process."""
+    config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 10, "test": True, **flags})
+    return plan_memory(config, graph).parts["host"]["evaluation"]
+
+
+def test_the_memory_of_ranking_is_counted():
+    """36 bytes of a known triple, of 8 million at most, 12 of an entity, and three rows of a query, of 65,536 at most;
+    of sampled candidates ids of 256 groups twice, and their rows, of which 128 MiB at most are gathered."""
+    assert evaluation_bytes(GraphSize(1000, 10, 5000, 300)) == 36 * 5000 + 12 * 1000 + 3 * 300 * 10 * 4
+    assert evaluation_bytes(GraphSize(1000, 10, 10**9, 10**8)) == 36 * 8_000_000 + 12 * 1000 + 3 * 65536 * 10 * 4
+    whole = evaluation_bytes(GraphSize(1000, 10, 5000, 300))
+    some = evaluation_bytes(GraphSize(1000, 10, 5000, 300), neg_sample_size_eval=50)
+    assert some == whole + 2 * 256 * 8 * 50 + 300 * 50 * 10 * 4
+    large = GraphSize(10**6, 10, 5000, 300)
+    most = evaluation_bytes(large, neg_sample_size_eval=10**12)  # no more than there are entities
+    assert most == evaluation_bytes(large) + 2 * 256 * 8 * 10**6 + (128 << 20)
+
+
+def test_validation_is_counted_as_a_test_is():
+    graph = GraphSize(1000, 10, 5000, 300)
+    assert evaluation_bytes(graph, test=False, valid=True) == evaluation_bytes(graph)
+    config = TrainConfig.from_flags({"model_name": "TransE_l2"})
+    assert "evaluation" not in plan_memory(config, graph).parts["host"]
+
+
+@pytest.mark.parametrize("flags", [{}, {"num_proc": 2}, {"num_proc": 2, "flush": "p2f"}, {"neg_sample_size": "all"}])
+def test_a_batch_is_no_larger_than_the_graph(flags):
+    """As csrc/sampler has it: whole chunks of 256, of 8,544 triples 33."""
+    def parts(batch_size):
+        config = TrainConfig.from_flags({"model_name": "DistMult", "batch_size": batch_size, **flags})
+        return plan_memory(config, GraphSize(1649, 368, 11397, training=8544)).parts
+
+    assert parts(10**9) == parts(8544 if flags.get("neg_sample_size") == "all" else 33 * 256)
+
+
+@pytest.mark.parametrize("batch, chunk, triples", [
+    (1024, 256, 8544), (10**9, 256, 8544), (1000, 256, 8544), (100, 256, 8544), (10**9, 256, 100), (300, 256, 100),
+    (8544, 256, 8544)])
+def test_batches_are_planned_as_the_sampler_makes_them(batch, chunk, triples):
+    ids = np.arange(triples)
+    sampler = Sampler(ids, ids, ids, triples, triples, SamplerConfig(batch, chunk, 0))
+    planned = TrainConfig.from_flags({"batch_size": batch, "neg_sample_size": chunk}).limited_to(triples).batch
+    assert (planned.positives, planned.chunk) == (sampler.batch_size, sampler.chunk_size)
+
+
+def test_several_processes_on_the_cpu_have_engine_and_cache():
+    """Of each: 4 bytes of an entity for the static policy, 200 of a distinct row, 3 MiB; of a slot 24 and n / 6."""
+    config = TrainConfig.from_flags({"model_name": "DistMult", "hidden_dim": 8, "num_proc": 2, "batch_size": 64,
+                                     "neg_sample_size": 8})
+    host = plan_memory(config, GraphSize(10**6, 10, 10**6)).parts["host"]
+    assert host["cache index"] == 2 * (24 * 50_000 + 10**6 // 6)
+    assert host["flush engine"] == 2 * ((3 << 20) + 200 * 192 + 4 * 10**6)
+    assert host["entity cache"] == 2 * 50_000 * 128
+
+
+def test_the_disk_is_what_is_free_and_what_checkpoints_of_the_run_give_up(tmp_path, monkeypatch):
+    """Tables of other runs beside it are not replaced, nor are the saved ones of the run before the new ones are there;
+    a file that goes meanwhile, as of a link that leads nowhere, counts nothing."""
+    monkeypatch.setattr(available_memory.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    run = tmp_path / "ckpts" / "run"
+    for name in ("other/big.npy", "run/g_entity.npy", "run/optimizer/step-1/entity_state.npy",
+                 "run/checkpoints/step-1/entity.npy"):
+        (tmp_path / "ckpts" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ckpts" / name).write_bytes(bytes(50))
+    (tmp_path / "ckpts" / "moved.npy").symlink_to("/nowhere/moved.npy")
+    (run / "checkpoints" / "moved.npy").symlink_to("/nowhere/moved.npy")
+
+    def available(folder=None):
+        config = TrainConfig.from_flags({"model_name": "TransE_l2", "save_path": str(tmp_path / "ckpts")})
+        return plan_memory(config, GraphSize(10, 10, 100), folder).available["disk"]
+
+    assert available() == 1000
+    assert available(run) == 1050
+
+
+def test_the_names_that_a_run_writes_are_counted(runs):
+    folder = runs("--max_step", 1)
+    names = sum((folder / f"{role}.tsv").stat().st_size for role in ("entities", "relations"))
+    graph = load_graph("small", *(json.loads((folder / "config.json").read_text())[key] for key in
+                                  ("data_path", "format", "data_files")))
+    assert names <= graph_size(graph).name_maps < 1.1 * names
+    assert graph_size(graph).training == len(graph.train) < graph_size(graph).triples
+
+
+def test_a_gpu_that_cannot_be_asked_is_said_to(small, capsys, monkeypatch):
+    monkeypatch.setattr(available_memory, "device_bytes", lambda gpu: None)
+    size = ["plan", "--entities", "1000", "--gpu", "0", "--model_name", "DistMult"]
+    main(size)
+    assert "GPU 0 cannot be asked here how much memory it has" in (said := capsys.readouterr().out)
+    assert "a cache of 5% of the entities is assumed" in said
+    main([*size, "--json", "--cache_ratio", "0.5"])
+    said = json.loads(capsys.readouterr().out)["assumed"]
+    assert "cannot be asked here" in said and "5%" not in said
+    main([*size[:3], "--json"])
+    assert json.loads(capsys.readouterr().out)["assumed"] is None
 
 
 def test_a_run_that_does_not_fit_does_not_begin(runs, monkeypatch, capsys, tmp_path):
@@ -219,3 +327,18 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
     assert available_memory.host_bytes() == 600_000_000 + 1_024_000
+
+
+def test_the_limits_of_the_process_count(monkeypatch):
+    """ulimit -v of 1 GB, of which 400 MB are taken, and ulimit -d of 900 MB, of which 100 MB are."""
+    files = {"/proc/meminfo": "MemAvailable: 9000000 kB",
+             "/proc/self/status": "VmSize: 400000 kB\nVmData: 100000 kB\nRssAnon: 1000 kB"}
+    limits = {resource.RLIMIT_AS: 1_024_000_000, resource.RLIMIT_DATA: 921_600_000}
+    monkeypatch.setattr(available_memory, "_lines", lambda path: files.get(str(path), "").splitlines())
+    monkeypatch.setattr(available_memory.resource, "getrlimit", lambda limit: (limits[limit], limits[limit]))
+    assert available_memory.free_host_bytes() == 614_400_000
+    assert available_memory.host_bytes() == 614_400_000 + 1_024_000
+    limits[resource.RLIMIT_DATA] = 102_400_000  # nothing is left
+    assert available_memory.free_host_bytes() == 0
+    limits.update({limit: resource.RLIM_INFINITY for limit in limits})
+    assert available_memory.free_host_bytes() == 9_216_000_000

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from training.conftest import Runs
 
+from dglke_frugal.cli.evaluate import main as evaluate_command
 from dglke_frugal.data import KnowledgeGraph, Triples
 from dglke_frugal.evaluation import EmbeddingModel, Protocol, evaluate, ranking
 from dglke_frugal.training import overview
@@ -38,14 +39,53 @@ def test_the_start_says_what_there_is(strange, capsys):
     assert "small: 42 entities, 3 relations, 48 triples" in lines
     assert f"TransE_l2, 21 steps of 20 triples (10.0 epochs), seed 3, in {folder}" in lines
     assert "2 of 42 training triples stand there twice" in said
-    assert "1 entities of valid are in no training triple" in said and "1 of its triples (50.0%)" in said
+    assert "1 entity of valid is in no training triple" in said and "1 of its triples (50.0%)" in said
     assert "2 entities of test are in no training triple" in said and "2 of its triples (50.0%)" in said
     assert "--eval_interval 10000 is more than --max_step 21, so --valid never ranks" in said
     result = json.loads((folder / "result.json").read_text())
     assert result["graph"] == {
         "entities": 42, "relations": 3, "triples": {"train": 42, "valid": 2, "test": 4}, "duplicates": 2,
-        "unseen": {"valid": {"entities": 1, "triples": 1}, "test": {"entities": 2, "triples": 2}}}
+        "held_out": {"valid": {"entities": 1, "with_new_entities": 1, "relations": 0, "with_new_relations": 0,
+                               "in_train": 0},
+                     "test": {"entities": 2, "with_new_entities": 2, "relations": 0, "with_new_relations": 0,
+                              "in_train": 0}}}
     assert result["epochs"] == pytest.approx(10.0)
+
+
+def test_what_the_test_has_to_do_with_training_is_said(runs, capsys, tmp_path):
+    """Relations that nothing trains, and triples that are trained, by the training and by dglke_eval."""
+    data = tmp_path / "said"
+    data.mkdir()
+    rows = [f"e{i}\tr{i % 2}\te{(7 * i + 1) % 40}\n" for i in range(40)]
+    (data / "train.txt").write_text("".join(rows))
+    (data / "valid.txt").write_text("e1\tr9\te2\n" + rows[5])
+    (data / "test.txt").write_text("".join([*rows[:3], "e1\tr8\te2\n", "e2\tr8\te2\n", "e2\tr9\te2\n"]))
+    folder = Runs(data, tmp_path / "said runs")("--max_step", 3, "--valid", "--test")
+    expected = [
+        "1 relation of valid is in no training triple, so its row stays at random: 1 of its triples (50.0%)",
+        "1 of 2 valid triples stand in train as well (50.0%)",
+        "2 relations of test are in no training triple, so their rows stay at random: 3 of its triples (50.0%)",
+        "3 of 6 test triples stand in train as well (50.0%)",
+    ]
+    said = capsys.readouterr().out
+    assert all(line in said for line in expected)
+    result = json.loads((folder / "result.json").read_text())["graph"]["held_out"]
+    assert result["test"] == {"entities": 0, "with_new_entities": 0, "relations": 2, "with_new_relations": 3,
+                              "in_train": 3}
+    evaluate_command(["--model_path", str(folder)])
+    said = capsys.readouterr().out
+    assert all(line in said for line in expected[2:]) and "of valid" not in said
+    runs("--max_step", 3, "--test")
+    said = capsys.readouterr().out
+    assert "stand in train" not in said and "in no training triple" not in said
+
+
+def test_large_graphs_are_not_searched(monkeypatch):
+    part = Triples(*(np.arange(5, dtype=np.int32) % n for n in (9, 3, 9)))
+    graph = KnowledgeGraph("g", 10, 3, part, test=part)
+    assert graph_facts(graph)["held_out"]["test"]["in_train"] == 5
+    monkeypatch.setattr(overview, "SEARCHED", 4)
+    assert graph_facts(graph)["held_out"]["test"]["in_train"] is None
 
 
 def test_valid_is_suggested_where_it_is_there(strange, runs, capsys):

@@ -1,6 +1,7 @@
 """Runs of a model of one's own: with arguments, with parameters that are kept, by several ranks."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -127,6 +128,17 @@ def test_the_seed_decides_and_nothing_else_changes(runs):
     assert torch.equal(torch.rand(3), expected)  # the caller's random numbers are as they were
     assert tables(one) == tables(two)
     assert all(np.array_equal(value, state(two)[name]) for name, value in state(one).items())
+
+
+def test_other_threads_are_said(runs, monkeypatch, capsys):
+    """The sums of torch depend on them in their last bits."""
+    folder = runs("--max_step", 3, *FLAGS)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    runs.resume(folder, "--max_step", 5)
+    assert re.search(r"earlier steps by \d+ threads and computes these by 7.*OMP_NUM_THREADS=\d+ goes on to the bit\n",
+                     capsys.readouterr().out)
+    runs.resume(folder, "--max_step", 6)
+    assert "OMP_NUM_THREADS" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("interval", [0, 10])

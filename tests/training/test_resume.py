@@ -216,6 +216,19 @@ def test_early_stopping_keeps_the_best_tables(runs, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
+def test_early_stopping_counts_the_validations_of_earlier_parts(runs):
+    """Stopped between the first validation that is not better and the second, after which the run ends."""
+    flags = ["--valid", "--eval_interval", 25, "--lr", 3, "--early_stop_patience", 2]
+    whole = runs(*flags, "--max_step", 4000)
+    result = json.loads((whole / "result.json").read_text())
+    folder = runs(*flags, "--max_step", result["steps"] - 10)
+    assert not json.loads((folder / "result.json").read_text())["stopped_early"]
+    runs.resume(folder, "--max_step", 4000)
+    again = json.loads((folder / "result.json").read_text())
+    assert again["stopped_early"] and again["steps"] == result["steps"]
+    assert tables(folder) == tables(whole)
+
+
 def test_divergence_is_said(runs, capsys):
     with pytest.raises(SystemExit) as stopped:
         runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")

@@ -24,7 +24,7 @@ constexpr std::int64_t kQueriesOfTask = 8, kRowsOfTask = 64;
 float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
 
 Vec bounded(Vec x, float bound) {
-  return bound > 0.0f ? max(min(x, broadcast(bound)), broadcast(-bound)) : x;
+  return bound > 0.0f ? max(broadcast(-bound), min(broadcast(bound), x)) : x;
 }
 
 // Calls body(position, column) for each target of the query that lies in the tile.
@@ -56,11 +56,12 @@ void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const Softmax
   sums.wanted[i] += wanted;
 
   for (std::int64_t j = tile.columns; j < vectors * kLanes; ++j) row[j] = kNoScore;
-  const Vec none = broadcast(kNoScore), units = broadcast(unit);  // no score: of columns that only fill up
+  // Below it are columns that only fill up, and not NaN, which has to reach the sums.
+  const Vec least = broadcast(0.5f * kNoScore), units = broadcast(unit);
   Vec top = broadcast(sums.largest[i]);
   for (std::int64_t v = 0; v < vectors; ++v) {
     const Vec x = load(row + v * kLanes);
-    top = max(top, select(none < x, bounded(units * x, tile.bound), x));
+    top = max(top, select(x < least, x, bounded(units * x, tile.bound)));
   }
   const float largest = fold_max(top);
   const Vec highest = broadcast(largest);
@@ -68,7 +69,7 @@ void add_row(const ScoreTile& tile, const SoftmaxTargets& targets, const Softmax
   for (std::int64_t v = 0; v < vectors; ++v) {
     const Vec x = load(row + v * kLanes);
     const Vec share = exp(bounded(units * x, tile.bound) - highest);
-    total = total + select(none < x, share, broadcast(0.0f));
+    total = total + select(x < least, broadcast(0.0f), share);
   }
   const float before = common_value(exp(broadcast(sums.largest[i] - largest)));
   sums.total[i] = sums.total[i] * before + fold_sum(total);

@@ -39,7 +39,10 @@ __device__ float fold_block(float value, Fold fold) {
 
 __device__ float unit_of(const ScoreTile& tile) { return tile.unit ? *tile.unit : 1.0f; }
 
-__device__ float bounded(float x, float bound) { return bound > 0.0f ? fminf(fmaxf(x, -bound), bound) : x; }
+__device__ float bounded(float x, float bound) {
+  if (!(bound > 0.0f)) return x;
+  return x < -bound ? -bound : x > bound ? bound : x;  // NaN stays, which fminf and fmaxf would drop
+}
 
 __device__ const std::int64_t* first_from(const std::int64_t* begin, const std::int64_t* end, std::int64_t id) {
   while (begin < end) {

@@ -20,7 +20,7 @@ struct ClampedDotScores {
   FRUGAL_DEVICE static Vec score(const QueryRow&, std::int64_t, Vec raw, Vec& slope) {
     const Vec bound = broadcast(kClamp);
     slope = select(bound < abs(raw), broadcast(0.0f), broadcast(1.0f));
-    return max(min(raw, bound), broadcast(-kClamp));
+    return max(broadcast(-kClamp), min(bound, raw));
   }
 };
 
@@ -38,7 +38,7 @@ struct L2Scores {
   FRUGAL_DEVICE static Vec score(const QueryRow& row, std::int64_t v, Vec raw, Vec& slope) {
     const Vec least = broadcast(1e-30f);
     const Vec square = fma(broadcast(-2.0f), raw, load(row.negative_square + v * kLanes)) + broadcast(row.query_square);
-    const Vec distance = sqrt(max(square, least));
+    const Vec distance = sqrt(max(least, square));
     slope = select(square < least, broadcast(0.0f), broadcast(-1.0f) / distance);
     return broadcast(row.gamma) - distance;
   }

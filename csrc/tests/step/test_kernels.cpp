@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "linalg/buffer.h"
@@ -166,6 +168,65 @@ TEST(Kernels, ARowDoesNotDependOnItsBlock) {
         kernel->gradient(similarity, 1, others, k, {a.rows()[i], a.stride}, b.rows(), weight.rows()[i], weight.stride,
                          1, one.rows());
         for (std::int64_t p = 0; p < k; ++p) ASSERT_EQ(one.at(0, p), whole.at(i, p)) << set << " " << i << ", " << p;
+      }
+    }
+  }
+}
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<LossSpec> every_loss() {
+  std::vector<LossSpec> losses;
+  for (const LossGenre genre : {LossGenre::kSoftplus, LossGenre::kHinge})
+    for (const auto& [pairwise, adversarial] : {std::pair{false, false}, {true, false}, {false, true}})
+      losses.push_back({genre, 1.0f, pairwise, adversarial});
+  losses.push_back({LossGenre::kSoftmax});
+  return losses;
+}
+
+// The losses of a positive and its negatives, of which number `place` has the raw value `x`.
+double loss_of_row(const Kernels& kernels, Similarity similarity, const LossSpec& loss, float positive,
+                   std::int64_t negatives, std::int64_t place, float x) {
+  const std::int64_t vectors = (negatives + 15) / 16;
+  std::vector<float> values(vectors * 16, 0.5f), slope(values.size()), square(values.size(), 1.0f);
+  values[place] = x;
+  QueryRow row{};
+  row.values = values.data();
+  row.slope = slope.data();
+  row.negatives = negatives;
+  row.vectors = vectors;
+  row.own = -1;
+  row.query_square = 1.0f;
+  row.negative_square = square.data();
+  row.gamma = 2.0f;
+  row.positive_score = positive;
+  row.scale = 1.0f;
+  const double of_negatives = kernels.score(similarity, loss, row).loss;
+  return loss.joint() ? of_negatives : of_negatives + kernels.positive(loss, positive).loss;
+}
+
+// A score that is none makes a loss that is none, wherever it stands, and so does one that is infinitely wrong.
+TEST(Kernels, NoLossHidesNaN) {
+  for (const char* set : {"baseline", "avx512"}) {
+    const Kernels* kernel = kernels(set);
+    if (!kernel) continue;
+    for (const LossSpec& loss : every_loss()) {
+      for (const Similarity similarity : {Similarity::kDot, Similarity::kClampedDot, Similarity::kL2, Similarity::kL1,
+                                          Similarity::kModulus}) {
+        for (const std::int64_t negatives : {1, 16, 21, 70}) {
+          const auto loss_with = [&](float positive, std::int64_t place, float x) {
+            return loss_of_row(*kernel, similarity, loss, positive, negatives, place, x);
+          };
+          EXPECT_TRUE(std::isfinite(loss_with(1.0f, 0, 0.5f))) << set;
+          EXPECT_TRUE(std::isnan(loss_with(kNaN, 0, 0.5f))) << set;
+          EXPECT_FALSE(std::isfinite(loss_with(-kInfinity, 0, 0.5f))) << set;
+          for (const std::int64_t place : {std::int64_t{0}, negatives / 2, negatives - 1})
+            EXPECT_TRUE(std::isnan(loss_with(1.0f, place, kNaN))) << set << ", " << place << " of " << negatives;
+          if (similarity == Similarity::kDot) {
+            EXPECT_FALSE(std::isfinite(loss_with(1.0f, negatives - 1, kInfinity))) << set;
+            EXPECT_FALSE(std::isnan(loss_with(1.0f, negatives - 1, -kInfinity))) << set;
+          }
+        }
       }
     }
   }

@@ -44,6 +44,7 @@ TEST(VectorMath, ExpIsWithinTwoUnits) {
   EXPECT_EQ(first(exp(broadcast(0.0f))), 1.0f);
   EXPECT_EQ(first(exp(broadcast(-1e30f))), 0.0f);
   EXPECT_EQ(first(exp(broadcast(-std::numeric_limits<float>::infinity()))), 0.0f);
+  EXPECT_TRUE(std::isnan(first(exp(broadcast(std::numeric_limits<float>::quiet_NaN())))));
 }
 
 TEST(VectorMath, Log1pIsWithinTwoUnitsAlsoNearZero) {

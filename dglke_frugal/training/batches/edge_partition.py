@@ -122,8 +122,9 @@ class SharedArray:
 
     def __init__(self, array: np.ndarray):
         array = np.ascontiguousarray(array)
-        self._file = os.fdopen(os.memfd_create("frugal-part"), "wb", buffering=0)
-        self._file.write(array.reshape(-1).view(np.uint8).data)
+        self._file = os.fdopen(os.memfd_create("frugal-part"), "wb")
+        self._file.write(array.reshape(-1).view(np.uint8).data)  # buffered: one write of the system stops at 2 GiB
+        self._file.flush()
         self.address = {"path": f"/proc/{os.getpid()}/fd/{self._file.fileno()}", "dtype": array.dtype.str,
                         "shape": list(array.shape)}
 

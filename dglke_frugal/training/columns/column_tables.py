@@ -19,7 +19,7 @@ from ...config import TrainConfig
 from ...errors import InputError
 from ...store import EmbeddingStore, FlushConfig
 from ...store.carried_rows import CarriedRows
-from ...store.embedding_store import read_rows, write_rows
+from ...store.embedding_store import read_rows
 from ...store.flush_config import StoreAddress
 from ...store.half_embeddings import embeddings_of, stored_embeddings
 from ..ranks.peers import Peers
@@ -138,11 +138,6 @@ class ColumnTables(RankTables):
     def embeddings(self):
         self.drain()
         return {name: self.whole(name) for name in self.slices}
-
-    def save(self, folder: Path, stem: str, entity_dtype: str = "fp32") -> None:
-        self.drain()
-        for name, file in self.files(folder, stem).items():
-            write_rows(file, self.whole(name), entity_dtype if name == "entity" else "fp32")
 
     def load(self, folder: Path, stem: str) -> None:
         self.drain()

@@ -19,8 +19,8 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError
-from ...files import read_json, replace_file
+from ...errors import InputError, shortage
+from ...files import read_json, replace_file, sync_folder
 from ..lock import hold
 
 FORMAT = 1
@@ -177,7 +177,6 @@ class CheckpointFolder:
                 raise ValueError(f"there is no checkpoint of step {step}")
             with replace_file(self.path / "best.json", "w") as file:
                 json.dump({"step": step}, file)
-            _sync(self.path)
             self._prune(max(self._steps()))
 
     def close(self):
@@ -245,9 +244,9 @@ class CheckpointFolder:
             json.dump(manifest, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
-        _sync(unfinished)
+        sync_folder(unfinished)
         os.rename(unfinished, self._folder(step))
-        _sync(self.path)
+        sync_folder(self.path)
 
     def _prune(self, last: int):
         for step in set(self._steps()) - {last, self._best_step()}:
@@ -273,7 +272,7 @@ class CheckpointFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._remove_leftovers()
-            raise InputError(
+            raise shortage(error) or InputError(
                 f"cannot write checkpoints to {self.path}: {error.strerror or error}; free some space, or choose "
                 "a folder that is writable"
             ) from error
@@ -336,15 +335,6 @@ def _blocks(shape: Tuple[int, ...], dtype: np.dtype) -> Iterator[slice]:
 def _bytes(array: np.ndarray) -> memoryview:
     """The bytes of a contiguous array, not copied."""
     return memoryview(array.reshape(-1).view(np.uint8))
-
-
-def _sync(folder: Path):
-    """Make the names in a folder survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _as_json(value: Mapping[str, Any]) -> Dict[str, Any]:

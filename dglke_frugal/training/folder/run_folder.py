@@ -11,7 +11,8 @@ from ...config import TrainConfig, numbers_flags
 from ...data import KnowledgeGraph
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError
-from ...files import read_json, replace_file
+from ...files import check_replaced, read_json, replace_file
+from ...saved_tables import CONFIG_FILE, KEY, SavedTables
 from .checkpoint import Checkpoint
 
 FLAGS_FILE = "config.yaml"
@@ -84,7 +85,9 @@ def write_result(folder: Path, result: Dict[str, Any]) -> None:
 
 
 def read_result(folder: Path) -> Optional[Dict[str, Any]]:
-    """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged."""
+    """The result of a finished run; None if it is not finished. Raises InputError for a file that is damaged, or for
+    files that are not all in their place."""
+    check_replaced(folder)
     path = Path(folder) / RESULT_FILE
     try:
         result = read_json(path, DAMAGED)
@@ -116,12 +119,15 @@ def _finite(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data: Fingerprint) -> None:
+def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data: Fingerprint,
+                 run_folder: Optional[Path] = None, saved: Optional[SavedTables] = None) -> None:
     """Write config.json with the keys of DGL-KE 0.1.2 and of its git HEAD, so that the tools of both read it.
 
-    Maps that lie in the folder are named without it. `data` is what the graph is known by.
+    Maps that lie in the run's folder (that of config.json, if it is not given) are named without it. `data` is what the
+    graph is known by, `saved` what the tables beside config.json are known by.
     """
-    entity_map, relation_map = (None if path is None else path.name if path.parent == folder else str(path)
+    run_folder = run_folder or folder
+    entity_map, relation_map = (None if path is None else path.name if path.parent == run_folder else str(path)
                                 for path in (graph.entity_map, graph.relation_map))
     flags = config.to_flags()
     flags["gpu"] = list(flags["gpu"])
@@ -135,7 +141,8 @@ def write_config(folder: Path, config: TrainConfig, graph: KnowledgeGraph, data:
         "rmap_file": relation_map,
         "emp_file": entity_map,  # HEAD's spelling
         "data": data.to_dict(),
+        **({} if saved is None else {KEY: saved.to_dict()}),
     }
-    with replace_file(folder / "config.json", "w") as file:
+    with replace_file(folder / CONFIG_FILE, "w") as file:
         json.dump({**flags, **release}, file, indent=4)
         file.write("\n")

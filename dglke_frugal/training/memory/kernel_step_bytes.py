@@ -5,9 +5,9 @@ from __future__ import annotations
 from ... import _native
 from ...config import TrainConfig
 from ...models import RowDims
+from ...store.row_bytes import FLOAT, row_bytes
 from ..step.native_step import native_step
 from ..step.step_config import step_config
-from .row_bytes import FLOAT, row_bytes
 from .transfer_bytes import step_block, transfer_bytes
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ... import _native
 from ...config import TrainConfig
 from ...models import Model, RowDims
-from .row_bytes import FLOAT
+from ...store.row_bytes import FLOAT
 from .transfer_bytes import step_block, transfer_bytes
 
 LEAST = 4  # floats to which what ranks send each other is rounded up, piece by piece

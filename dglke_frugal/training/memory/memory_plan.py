@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, Optional, Tuple
 
+from ... import available_memory
 from ...config import TrainConfig, state_floats
 from ...errors import InputError
 from ...models import Model, RowDims, TorchModel, find_model
+from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.flush_config import rows_come_again
+from ...store.row_bytes import FLOAT, row_bytes
 from ..columns.column_config import own_config
+from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, ELEMENTS, HOST_TILE_FLOATS, tile_rows, updates_at_once
 from ..start_values import table_dims
 from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
-from . import available_memory
 from .kernel_step_bytes import kernel_step_bytes
 from .matrix_step_bytes import factor_floats, matrix_step_bytes
-from .row_bytes import FLOAT, row_bytes
 
 INTERPRETER_BYTES = 48 << 20  # Python, numpy and the extension themselves
 TORCH_BYTES = 250 << 20  # for a model of the user's own
@@ -27,15 +29,20 @@ RANKED_TOGETHER = 1 << 16  # queries of an evaluation that are in work at a time
 ANSWERS_HELD = 8_000_000  # known triples that answer a test's queries, at a guess; they are sorted by query
 PER_PROCESS = {"training step", "batches ahead", "flush engine", "cache index", "entity cache", "evaluation",
                "interpreter", "known triples", "entities in float32"}
+ID_BYTES = 8  # of a candidate
 RANK_STAGING_BYTES = 64 << 20  # more than a step needs only speeds things up
 HOST, DEVICE, DISK = "host", "device", "disk"
+SMALL_FILES_BYTES = 256 << 10  # flags, result and manifests, with the blocks of a file system that they take
+LOG_LINE_BYTES = 512  # of metrics.jsonl
 
 
 @dataclass(frozen=True)
 class GraphSize:
     """What of a graph decides how much memory a run needs.
 
-    triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory.
+    triples: of all splits; ranked: of the largest split that is ranked; id_bytes: of one id in memory; training:
+    training triples, None where only those of all splits are known; name_maps: bytes of the files of names that the run
+    writes.
     """
 
     entities: int
@@ -43,6 +50,8 @@ class GraphSize:
     triples: int
     ranked: int = 0
     id_bytes: int = 4
+    training: Optional[int] = None
+    name_maps: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,8 +140,9 @@ def replicas_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> Tupl
 
 def plan_memory(config: TrainConfig, graph: GraphSize, folder: Optional[Path] = None) -> MemoryPlan:
     """What training `config` on a graph of this size takes on this machine, in the run folder `folder` if given."""
+    checkpoints = folder and folder / CHECKPOINTS
     available = {HOST: available_memory.host_bytes(), DEVICE: available_memory.device_bytes(config.device.gpu[0]),
-                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path))}
+                 DISK: available_memory.disk_bytes(folder or Path(config.run.save_path), checkpoints)}
     plan = MemoryPlan(_parts(config, graph), available, {})
     short = [place for place, size in available.items() if size is not None and plan.bytes(place) > size]
     return replace(plan, remedy={place: _remedy(place, config, graph, available[place]) for place in short})
@@ -166,6 +176,7 @@ def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, 
 
 
 def _parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
+    config = config.limited_to(graph.triples if graph.training is None else graph.training)
     return _parts_of(config, replace(graph, relations=config.model.relation_rows(graph.relations)))
 
 
@@ -201,17 +212,17 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.device.gpu[0] >= 0:  # packed, too (csrc/step/batch_packer.h)
         packed = 28 * positives + 8 * negatives + 16 * distinct
         host["batches ahead"] += (SAMPLED_AHEAD + config.store.lookahead) * packed
-    if config.uses_engine:
-        slots = config.store.cache_slots(graph.entities, row)
-        staging = 0 if config.writes_host_rows else 8 * distinct * row  # of eight steps
+    on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
+    slots = 0 if config.store.flush == "none" else config.store.cache_slots(graph.entities, row)
+    if config.uses_engine or ranks > 1:
+        staging = 0 if config.writes_host_rows or ranks > 1 else 8 * distinct * row  # of eight steps
         policy = config.store.cache_policy
         cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
         cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
         host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
         # What lies in each slot, as planner and rank know it; and the static policy's csrc/engine/numbered_rows.h.
         host["cache index"] = 24 * slots + graph.entities // 6 if policy == "static" else 21 * slots
-        (device if config.device.gpu[0] >= 0 else host)["entity cache"] = slots * row
-    on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
+        (device if on_gpu else host)["entity cache"] = slots * row
     if on_gpu:
         device.update({name: size for name, size in table_bytes.items()
                        if name != "entity table" or ranks == 1 and not config.uses_engine})
@@ -224,18 +235,13 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         host["training step"] += sum(table_bytes.values())
         host["training step"] += kernel_step_bytes(config, dims, distinct, min(graph.relations, positives), row, 0)
     if config.evaluation.valid or config.evaluation.test:
-        queries = min(graph.ranked, RANKED_TOGETHER)
-        host["evaluation"] = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
-        host["evaluation"] += 3 * queries * dims.entity * FLOAT
-        if config.model.in_halves and not on_gpu and config.evaluation.neg_sample_size_eval < 0:
+        host["evaluation"] = _ranking_bytes(config, graph, dims)
+        if config.model.in_halves and not on_gpu and not 0 < config.evaluation.neg_sample_size_eval < graph.entities:
             host["entities in float32"] = graph.entities * dims.entity * FLOAT  # which the CPU's kernels rank by
     host["interpreter"] = INTERPRETER_BYTES + (
         TORCH_BYTES if on_gpu or isinstance(model, TorchModel) or config.computes_on_device else 0)
 
     if ranks > 1:
-        slots = config.store.cache_slots(graph.entities, row)
-        if not on_gpu:
-            host["entity cache"] = slots * row
         for name in host.keys() & PER_PROCESS:
             host[name] *= ranks
         meeting, gradients = replicas_bytes(config, graph, dims)
@@ -259,7 +265,22 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         disk["checkpoints"] = (3 if config.evaluation.valid else 2) * (saved - saved_by_halves + states)
     elif disk:
         disk["optimizer states"] = states
+    lines = config.run.max_step // config.run.log_interval + config.run.max_step // config.evaluation.eval_interval
+    names = 0 if config.run.no_save_emb else graph.name_maps
+    disk["flags, names and metrics"] = SMALL_FILES_BYTES + LOG_LINE_BYTES * lines + names
     return {HOST: host, DEVICE: device, DISK: disk}
+
+
+def _ranking_bytes(config: TrainConfig, graph: GraphSize, dims: RowDims) -> int:
+    """Of one process: known triples sorted by query, queries, and where candidates are sampled the lists of a random
+    stream twice, as they are drawn and as they are used, and their rows (evaluation/candidates.py)."""
+    queries = min(graph.ranked, RANKED_TOGETHER)
+    sampled = max(0, config.evaluation.neg_sample_size_eval)
+    sampled = 0 if sampled >= graph.entities else sampled  # which are then all entities
+    lists = 2 * DRAWN_TOGETHER * ID_BYTES * sampled
+    rows = min(GATHERED_BYTES, graph.ranked * sampled * dims.entity * FLOAT)
+    known = 36 * min(graph.triples, ANSWERS_HELD) + 12 * graph.entities
+    return known + lists + rows + 3 * queries * dims.entity * FLOAT
 
 
 def _step_bytes(config: TrainConfig, model: Model, dims, positives: int, negatives: int) -> int:
@@ -336,7 +357,7 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
         else:
             too_much = middle
     if fitting < 2:
-        return "no --hidden_dim would fit: use a machine with more memory"
+        return "no --hidden_dim would fit: use a smaller --batch_size, or a machine with more memory"
     return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
 
 

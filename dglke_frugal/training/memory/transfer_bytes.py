@@ -7,7 +7,7 @@ from typing import Tuple
 from ... import _native
 from ...config import TrainConfig
 from ...models import RowDims
-from .row_bytes import row_bytes
+from ...store.row_bytes import row_bytes
 
 PLAN_BYTES = 8 + 4 + 1 + 8  # of a row: its number, where it is read, how it leaves and whither (csrc/engine/plan.h)
 

@@ -27,13 +27,18 @@ class OwnProcesses:
         self._children: Dict[int, RankChild] = {}
 
     def start(self) -> Leader:
-        """Start the other ranks."""
+        """Start the other ranks: all of them or none."""
         connections: Dict[int, Connection] = {}
-        for rank in range(1, self.ranks):
-            here, there = Pipe()
-            with there:
-                self._children[rank] = RankChild(there, rank)
-            connections[rank] = here
+        try:
+            for rank in range(1, self.ranks):
+                connections[rank], there = Pipe()
+                with there:
+                    self._children[rank] = RankChild(there, rank)
+        except BaseException:
+            for child in self._children.values():
+                child.process.kill()
+                child.process.wait()
+            raise
         return Leader(connections, [child.process for child in self._children.values()])
 
     def explain(self, sentence: str) -> str:
@@ -41,6 +46,10 @@ class OwnProcesses:
         ended = re.search(r"Rank (\d+)(?: \(process \d+\))? has ended\.$", sentence)  # whoever it was that heard of it
         child = self._children.get(int(ended[1])) if ended else None
         return f"{sentence[:-1]} {child.end()}" if child else sentence
+
+    def exit_code(self) -> int:
+        """What this process ends with when a rank has failed and all others have ended."""
+        return 2 if any(child.process.poll() == 2 for child in self._children.values()) else 1
 
     def close(self) -> None:
         """Nothing is held before start()."""
@@ -94,6 +103,10 @@ class TorchrunProcesses:
     def explain(self, sentence: str) -> str:
         """The sentence: how other ranks end is torchrun's to say."""
         return sentence
+
+    def exit_code(self) -> int:
+        """Of this rank; each has its own."""
+        return 1
 
     def connect(self) -> Connection:
         """Another rank: the way to rank 0."""

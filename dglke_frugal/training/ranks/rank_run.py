@@ -17,7 +17,7 @@ import numpy as np
 from ..._native import EngineError
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
-from ...errors import first_line
+from ...errors import first_line, shortage
 from ...evaluation import SIDES, Evaluation
 from ...evaluation.ranking import Comparison
 from ..batches.edge_partition import EdgePartition, SharedArray, partition_of_run
@@ -138,7 +138,7 @@ class LeaderRun(RankRun):
         return self._peers
 
     def _make_tables(self) -> RowTables:
-        return host_tables(self.config, self.graph, self._partition, self.device)
+        return host_tables(self.config.limited_to(len(self.graph.train)), self.graph, self._partition, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         return super()._make_sampler(self._partition.parts and self._partition.parts[0], self._partition.ranks)
@@ -164,6 +164,7 @@ class LeaderRun(RankRun):
             "flags": self.config.to_flags(),
             "folder": str(self.folder),
             "steps_done": self.steps_done,
+            "stopped_early": self.summary["stopped_early"],
             "tables": self.tables.addresses(),
             "parts": [part.address for part in self._parts],
         }
@@ -179,11 +180,12 @@ class FollowerRun(RankRun):
     def __init__(self, config: TrainConfig, graph: KnowledgeGraph, peers: Follower, hello: Dict[str, Any]):
         self.rank, self.peers, self._hello = peers.rank, peers, hello
         super().__init__(config, graph, Path(hello["folder"]), open_device(config, peers.rank))
-        self.steps_done = hello["steps_done"]
+        self.steps_done, self.summary["stopped_early"] = hello["steps_done"], hello["stopped_early"]
         self.tracker = Trackers([])
 
     def _make_tables(self) -> RowTables:
-        return attach_tables(self.config, self.graph, self._hello["tables"], self.rank, self.device)
+        config = self.config.limited_to(len(self.graph.train))
+        return attach_tables(config, self.graph, self._hello["tables"], self.rank, self.device)
 
     def _make_sampler(self, part=None, ranks: int = 1):
         parts = self._hello["parts"]
@@ -242,7 +244,7 @@ class RankRanker(Ranker):
 
     def _evaluate(self, triples, tables) -> Optional[Evaluation]:
         peers = self._run.peers
-        protocol = self._protocol()
+        protocol = self._protocol
         if protocol.sampling:  # which candidates a triple meets depends on its place among all triples
             return super()._evaluate(triples, tables) if self._run.leads else None
         shares = [tuple(columns) for columns in zip(*(np.array_split(column, peers.ranks) for column in triples))]
@@ -268,4 +270,4 @@ def _joined(parts: List[bytes]) -> Dict[str, Comparison]:
 
 def sentence_of(rank: int, error: BaseException) -> str:
     """What the other ranks are told when one fails."""
-    return f"Rank {rank} stopped: {first_line(error)}"
+    return f"Rank {rank} stopped: {first_line(shortage(error) or error)}"

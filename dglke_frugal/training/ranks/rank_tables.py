@@ -9,10 +9,10 @@ from ...data import KnowledgeGraph
 from ...models import RowDims
 from ...store import EmbeddingStore, FlushConfig
 from ...store.flush_config import StoreAddress
+from ...store.row_bytes import row_bytes
 from ..batches.edge_partition import EdgePartition
 from ..log.counters import StoreCounters
 from ..memory.memory_plan import rank_staging_bytes
-from ..memory.row_bytes import row_bytes
 from ..start_values import start_values, table_dims
 from ..tables import Tables, entity_rounding
 from .peers import Peers

@@ -17,8 +17,8 @@ from typing import Callable, Optional, Sequence
 from ... import _native
 from ..._native import EngineError
 from ...config import TrainConfig
-from ...errors import DeviceLost, InputError
-from ..available_threads import shortage_as_input_error
+from ...divergence import DIVERGED
+from ...errors import DeviceLost, InputError, shortages_as_input_errors
 from ..log.tracker import MakeTracker
 from ..parallel import settle
 from ..run_training import load, open_device, run_training, thread_count
@@ -32,7 +32,8 @@ ORPHAN_SECONDS = 2.0  # that a rank may outlive rank 0
 def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[MakeTracker] = ()) -> Path:
     """As trainer.train, by several ranks: --num_proc of them, one for each GPU, or those that torchrun has started.
 
-    Raises SystemExit with code 1, after a sentence on stderr, if a rank fails or ends.
+    Raises SystemExit, after a sentence on stderr, if a rank fails or ends: with code 2 for an InputError of one, as one
+    process has, else 1. Raises InputError if the training has diverged.
     """
     processes = find_processes(config)
     config = replace(config, device=replace(config.device, num_proc=processes.ranks))
@@ -45,8 +46,10 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers),
                             _measure_bus(device))
     except (EngineError, RankError, DeviceFailure) as error:
+        if DIVERGED in str(error):  # which is no fault of another rank, whichever met it first
+            raise InputError(str(error)) from None
         sys.stderr.write(f"dglke_train: {processes.explain(str(error))}\n")
-        raise (DeviceLost if isinstance(error, DeviceFailure) else SystemExit)(1) from None
+        raise (DeviceLost(1) if isinstance(error, DeviceFailure) else SystemExit(processes.exit_code())) from None
     finally:
         processes.close()
 
@@ -73,10 +76,10 @@ def follow(connection: Connection, rank: int) -> int:
     """A whole run as rank `rank` > 0. Returns the exit code of the process."""
     peers = Follower(connection, rank)
     try:
-        hello = peers.hello()
-        _end_with(hello["pid"])
-        config = TrainConfig.from_flags(hello["flags"])
-        with shortage_as_input_error():
+        with shortages_as_input_errors():
+            hello = peers.hello()
+            _end_with(hello["pid"])
+            config = TrainConfig.from_flags(hello["flags"])
             _native.set_num_threads(thread_count(config))
             _, follower = run_classes(config)
             with follower(config, load(config), peers, hello) as run:
@@ -94,7 +97,7 @@ def follow(connection: Connection, rank: int) -> int:
         peers.tell_error(sentence_of(rank, error))
         if isinstance(error, DeviceFailure):
             DeviceLost(1).end_process()
-        return 1
+        return 2 if isinstance(error, InputError) else 1
 
 
 def _end_with(leader: int) -> None:

@@ -4,12 +4,15 @@ updates."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Tuple
 
 import numpy as np
 import torch
 
 from ... import _native
 from ...models import TorchModel
+from ...models.own_random import random_numbers_of
+from ...models.own_scores import own_scores
 from ...models.own_state import has_state, views
 from .losses import Losses
 from .step import HostStep
@@ -19,9 +22,10 @@ from .step_config import StepConfig
 class AutogradStep(HostStep):
     """Computes one step of a TorchModel on rows of the store."""
 
-    def __init__(self, config: StepConfig, model: TorchModel):
+    def __init__(self, config: StepConfig, model: TorchModel, stream: Tuple[int, ...]):
+        """stream: of the model's random numbers, see random_numbers_of."""
         super().__init__()
-        self._config, self._model = config, model
+        self._config, self._model, self._stream = config, model, stream
         model.gamma, model.range = config.gamma, config.embedding_range
         self._optimizer = None
         if has_state(model) and any(parameter.requires_grad for parameter in model.parameters()):
@@ -41,10 +45,18 @@ class AutogradStep(HostStep):
             arrays.update({f"own-sum-{number}": each.view(-1).numpy() for number, each in enumerate(sums)})
         return arrays
 
+    def trained_arrays(self):
+        return {name: array for name, array in self.state_arrays().items() if name.startswith("own-sum")}
+
     def _train(self, batch, entities, relations):
+        with random_numbers_of(batch.step, self._stream):
+            return self._train_seeded(batch, entities, relations)
+
+    def _train_seeded(self, batch, entities, relations):
         config = self._config
+        if isinstance(self._model, torch.nn.Module):
+            self._model.train()  # which a ranking has changed
         if self._optimizer is not None:
-            self._model.train()
             self._optimizer.zero_grad()
         positive_slots = np.flatnonzero(np.diff(batch.positive_offset))
         positive_ids = batch.entities[positive_slots]
@@ -53,7 +65,8 @@ class AutogradStep(HostStep):
         edges = _leaf(relations, batch.relation, config.relation_dim)
 
         head, tail = (nodes[torch.from_numpy(np.searchsorted(positive_ids, ids))] for ids in (batch.head, batch.tail))
-        scores = [self._model.score(head, edges, tail), self._negative_scores(batch, head, edges, tail, negatives)]
+        scores = [own_scores(self._model, head, edges, tail),
+                  self._negative_scores(batch, head, edges, tail, negatives)]
         slopes, losses = self._slopes(batch, *(each.detach() for each in scores))
         torch.autograd.backward(scores, slopes)
         if self._optimizer is not None:
@@ -95,9 +108,9 @@ class AutogradStep(HostStep):
             candidates = torch.cat([head if batch.corrupt_head else tail, candidates], 1)
         candidates = candidates[:, None]
         if batch.corrupt_head:
-            scores = self._model.score(candidates, edges[:, :, None], tail[:, :, None])
+            scores = own_scores(self._model, candidates, edges[:, :, None], tail[:, :, None])
         else:
-            scores = self._model.score(head[:, :, None], edges[:, :, None], candidates)
+            scores = own_scores(self._model, head[:, :, None], edges[:, :, None], candidates)
         return scores.flatten(0, 1)
 
 

@@ -12,6 +12,7 @@ from ... import _native
 from ...models import TorchModel
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
+from ...models.own_scores import own_scores
 from ...store.device import Device
 from .device_batch import BatchForm
 from .step_config import LossConfig
@@ -148,11 +149,11 @@ class AutogradPass(GradientPass):
     def run(self, form, rows, weight):
         leaves = Leaves(*(x if x is None else x.detach().requires_grad_() for x in rows))
         with torch.enable_grad():
-            positive = self._model.score(leaves.head, leaves.relation, leaves.tail)
+            positive = own_scores(self._model, leaves.head, leaves.relation, leaves.tail)
             chunked = {name: getattr(leaves, name).unflatten(0, (form.chunks, -1))[:, :, None]
                        for name in ("head", "relation", "tail")}
             chunked["head" if form.corrupt_head else "tail"] = self._candidates(form, leaves)[:, None]
-            scores = self._model.score(chunked["head"], chunked["relation"], chunked["tail"])
+            scores = own_scores(self._model, chunked["head"], chunked["relation"], chunked["tail"])
         slopes = self._slopes(form, positive.detach().contiguous(), scores.detach().clone(), weight)
         inputs = leaves[:4]
         by_score = [slopes.positive, slopes.negative.view_as(scores)]

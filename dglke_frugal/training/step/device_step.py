@@ -7,12 +7,15 @@ a step is one graph per direction of corruption; losses are summed on the device
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from ... import _native
+from ...models import is_own
+from ...models.own_random import random_numbers_of
 from ...store.device import Device, Event, Repeated, no_op
 from ...store.device_rows import STEPS_ON_DEVICE, DeviceRows
 from ...store.plan_kernels import update_tables
@@ -28,11 +31,13 @@ class DeviceStep(Step):
     """Trains on batches, one after the other, with rows that DeviceRows bring."""
 
     def __init__(self, config: StepConfig, device: Device, matmul: str = "fp32", exchange=None,
-                 make_gradients: Optional[Callable] = None):
+                 make_gradients: Optional[Callable] = None, stream: Tuple[int, ...] = (0, 0)):
         """matmul: one of config.MATMULS. exchange: the StepExchange of a rank that has
         some columns of all rows, of which `config` then is. make_gradients(config, device, sums): what computes
-        instead of what suits `config`, with the methods of KernelGradients."""
+        instead of what suits `config`, with the methods of KernelGradients. stream: of the random numbers of a user's
+        own model, see models/own_random.py."""
         self._device, self._matmul = device, matmul
+        self._stream = stream if is_own(config.model) else None
         self._sums = device.zeros(5, dtype=np.float64)  # as Losses has them
         self._exchange, self._make_gradients = exchange, make_gradients
         self._steps = 0
@@ -86,7 +91,9 @@ class DeviceStep(Step):
         if shaped is None:  # full batches, and perhaps the rest of an epoch
             shaped = self._shaped[shape] = _ShapedStep(self, BatchSizes(*shape[:-1]), tables)
         after = self._departed[0] if len(self._departed) == STEPS_ON_DEVICE else None
-        self._departed.append(shaped.run(batch, after))
+        with nullcontext() if self._stream is None else random_numbers_of(batch.step, self._stream,
+                                                                         self._device.torch_device):
+            self._departed.append(shaped.run(batch, after))
         self._steps += 1
         if self._exchange is not None:
             self._exchange.check()

@@ -39,6 +39,10 @@ class Step(ABC):
         """What the step itself has learned besides rows, as flat arrays that may be written to."""
         return {}
 
+    def trained_arrays(self) -> Dict[str, np.ndarray]:
+        """Those of them that are finite unless the training has diverged."""
+        return {}
+
 
 class HostStep(Step):
     """One that has its losses at once."""

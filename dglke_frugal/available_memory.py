@@ -1,7 +1,8 @@
-"""How much host memory, device memory and disk a run may take on this machine."""
+"""How much host memory, device memory and disk this process may take on this machine."""
 
 from __future__ import annotations
 
+import resource
 import shutil
 from pathlib import Path
 from typing import Dict, Iterator, Optional, Tuple
@@ -10,11 +11,17 @@ NO_LIMIT = 1 << 60  # control groups of version 1 write a limit near 2^63 for no
 
 
 def host_bytes() -> Optional[int]:
-    """What this process may hold in all: what it has, and what is free here and in its control groups; or None."""
+    """What this process may hold in all: what it has, and what it may take besides; None if unknown."""
+    free = free_host_bytes()
+    return None if free is None else free + (_field("/proc/self/status", "RssAnon") or 0)
+
+
+def free_host_bytes() -> Optional[int]:
+    """What this process may take besides what it has: the least that is left on this machine, in the control groups of
+    the process and under its limits (ulimit -v and -d); None if unknown."""
     free = [_field("/proc/meminfo", "MemAvailable")]
-    free += [max(0, limit - used) for limit, used in _control_groups() if limit < NO_LIMIT]
-    known = [size for size in free if size is not None]
-    return min(known) + (_field("/proc/self/status", "RssAnon") or 0) if known else None
+    free += [max(0, limit - used) for limit, used in (*_control_groups(), *_process_limits()) if limit < NO_LIMIT]
+    return min((size for size in free if size is not None), default=None)
 
 
 def peak_host_bytes() -> Optional[int]:
@@ -41,12 +48,21 @@ def peak_device_bytes(gpu: int) -> Optional[int]:
     return torch.cuda.max_memory_allocated(gpu) if torch.cuda.is_available() else None
 
 
-def disk_bytes(folder: Path) -> Optional[int]:
-    """What a run in `folder`, which need not exist yet, may hold there: what it has, and what is free."""
+def disk_bytes(folder: Path, given_up: Optional[Path] = None) -> Optional[int]:
+    """What a run in `folder`, which need not exist yet, may write: what is free there, and what lies in the folder
+    `given_up`, whose arrays go as new ones come."""
     existing = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), None)
     if existing is None:
         return None
-    return shutil.disk_usage(existing).free + sum(path.stat().st_size for path in folder.glob("**/*.npy"))
+    return shutil.disk_usage(existing).free + sum(map(_file_bytes, given_up.glob("**/*.npy") if given_up else ()))
+
+
+def _file_bytes(path: Path) -> int:
+    """0 of a file that has gone meanwhile."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _control_groups() -> Iterator[Tuple[int, int]]:
@@ -64,6 +80,14 @@ def _control_groups() -> Iterator[Tuple[int, int]]:
                 yield limit, used - _cached(folder)
             if folder == root:
                 break
+
+
+def _process_limits() -> Iterator[Tuple[int, int]]:
+    """Limit and use of the address space and of the private memory of this process."""
+    for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most, used = resource.getrlimit(limit)[0], _field("/proc/self/status", name)
+        if most != resource.RLIM_INFINITY and used is not None:
+            yield most, used
 
 
 def _cached(group: Path) -> int:

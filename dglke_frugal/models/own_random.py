@@ -1,0 +1,30 @@
+"""The random numbers of a user's own model, as of torch.nn.Dropout: torch's, from generators that each step seeds.
+
+A step's numbers depend on the run's seed, the rank and the number of the step alone: not on what was drawn before, so
+that neither a validation nor a resumed run changes them. Rankings and answers, too, are the same each time. The
+caller's generators are as they were afterwards.
+"""
+from __future__ import annotations
+
+import contextlib
+from typing import Iterator, Tuple
+
+import numpy as np
+import torch
+
+
+@contextlib.contextmanager
+def random_numbers_of(
+    step: int = 0, stream: Tuple[int, ...] = (), device: torch.device = torch.device("cpu")
+) -> Iterator[None]:
+    """Within it torch draws the numbers of a step, on the CPU and on the device that it computes on.
+
+    stream: the run's seed and the rank; none where no step of a run computes.
+    """
+    seed = int(np.random.SeedSequence([*stream, step]).generate_state(1, np.uint64)[0])
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)
+        if on_gpu:
+            torch.cuda.default_generators[device.index].manual_seed(seed)
+        yield

@@ -1,0 +1,59 @@
+"""Pipes as files: data are read several times, so a pipe is refused without waiting for its writer; a list is read."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from data.test_damage import MAKE
+
+from dglke_frugal.cli import split
+from dglke_frugal.data import load_graph
+from dglke_frugal.errors import InputError
+from dglke_frugal.inference.lists import read_list, read_names
+from dglke_frugal.inference.name_maps import names_of_file
+
+SAYS = "is a pipe or a device, and data files are read several times"
+
+
+@pytest.mark.parametrize("cache", [None, True])
+@pytest.mark.parametrize("family", MAKE)
+def test_no_file_of_a_data_set_may_be_a_pipe(tmp_path, family, cache):
+    folder, arguments = MAKE[family](tmp_path)
+    for path in list(folder.iterdir()):
+        content = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(InputError, match=f"{path.name} {SAYS}"):
+            load_graph(**arguments, cache=cache)
+        path.unlink()
+        path.write_bytes(content)
+
+
+def test_an_open_pipe_is_refused(tmp_path):
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "wb"):
+        with pytest.raises(InputError, match=f"/dev/fd/{reading} {SAYS}"):
+            load_graph("mine", tmp_path, "raw_udd_hrt", [f"/dev/fd/{reading}"])
+
+
+def test_split_refuses_a_pipe(tmp_path, capsys):
+    os.mkfifo(tmp_path / "kg.tsv")
+    with pytest.raises(SystemExit):
+        split.main([str(tmp_path / "kg.tsv")])
+    assert SAYS in capsys.readouterr().err and not (tmp_path / "kg").exists()
+
+
+def test_a_map_may_be_no_pipe(tmp_path):
+    os.mkfifo(tmp_path / "map")
+    for names in (read_names(tmp_path / "map"), names_of_file(tmp_path, "entity", tmp_path / "map", 3)):
+        with pytest.raises(InputError, match=SAYS):
+            len(names)
+
+
+def test_a_list_may_be_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "ids")
+    writer = threading.Thread(target=(tmp_path / "ids").write_text, args=("".join(f"{i}\n" for i in range(50_000)),))
+    writer.start()
+    np.testing.assert_array_equal(read_list(tmp_path / "ids"), np.arange(50_000))
+    writer.join()

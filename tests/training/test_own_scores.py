@@ -1,0 +1,112 @@
+"""A user's own score function that gives what is no score: a sentence that says what, in training and in ranking."""
+import re
+import sys
+
+import pytest
+import torch
+from training.conftest import FLAGS
+
+from dglke_frugal.cli.train import main
+from dglke_frugal.errors import InputError
+from dglke_frugal.models import TorchModel
+from dglke_frugal.models.own_scores import own_scores
+
+
+def product(head, relation, tail):
+    return (head * relation * tail).sum(-1)
+
+
+WRONG = {
+    "keepdim": (lambda *rows: product(*rows)[..., None], r"returns shape \(.*1\) for .*; return one score for each"),
+    "no sum": (lambda h, r, t: h * r * t, r"returns shape \(.*\) for head .*; return one score for each triple"),
+    "a number": (lambda h, r, t: (h * r * t).sum(), r"returns shape \(\) for"),
+    "heads alone": (lambda h, r, t: h.sum(-1), ""),  # right in shape where all rows have one
+    "NumPy": (lambda *rows: product(*rows).detach().numpy(), "returns ndarray; return a tensor"),
+    "nothing": (lambda *rows: None, "returns NoneType; return a tensor"),
+    "a list": (lambda *rows: [product(*rows)], "returns list; return a tensor"),
+    "integers": (lambda *rows: product(*rows).long(), "returns torch.int64 numbers; return float32"),
+    "truth": (lambda *rows: product(*rows) > 0, "returns torch.bool numbers; return float32"),
+    "complex": (lambda *rows: product(*rows) + 0j, "returns torch.complex64 numbers; return float32"),
+    "another device": (lambda *rows: product(*rows).to("meta"), "returns scores on meta for rows on cpu"),
+    "an error": (lambda h, r, t: h @ torch.zeros(3, 3), r"failed in .*test_own_scores.py, line \d+: RuntimeError: "),
+    "its own error": (lambda h, r, t: {}["weight"], r"failed in .*test_own_scores.py, line \d+: KeyError: 'weight'"),
+    "two arguments": (lambda h, r: h, "failed: TypeError: .*takes 2 positional arguments"),
+}
+
+
+class Wrong(TorchModel):
+    name = "Wrong"
+
+    def __init__(self, kind="keepdim"):
+        self.score = WRONG[kind][0]
+
+
+class Constant(TorchModel):
+    def score(self, head, relation, tail):
+        return product(head, relation, tail).detach()
+
+
+class Wide(TorchModel):
+    """In float64, as where a part of it is."""
+
+    def score(self, head, relation, tail):
+        return product(head.double(), relation, tail)
+
+
+class Narrow(TorchModel):
+    def score(self, head, relation, tail):
+        return product(head, relation, tail).half()
+
+
+class Plain(TorchModel):
+    def score(self, head, relation, tail):
+        return product(head, relation, tail)
+
+
+@pytest.fixture
+def train(monkeypatch, small, tmp_path, capsys):
+    """Trains and ranks with a model of this file; returns what is said."""
+    monkeypatch.setitem(sys.modules, "wrong_models", sys.modules[__name__])
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def run(model, *flags):
+        capsys.readouterr()
+        main([*FLAGS, "--data_path", str(small), "--save_path", str(tmp_path / "runs"), "--model_name",
+              f"wrong_models:{model}", "--test", "--eval_percent", "0.01", *map(str, flags)])
+        return capsys.readouterr()
+
+    run.capsys = capsys
+    return run
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize("kind", [kind for kind in WRONG if kind != "heads alone"])
+def test_what_is_no_score(train, kind, steps):
+    with pytest.raises(SystemExit) as stopped:
+        train(f"Wrong('{kind}')", "--max_step", steps)
+    said = train.capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1
+    assert re.search(rf"score\(\) of the model wrong_models:Wrong\('{kind}'\) {WRONG[kind][1]}", said)
+
+
+def test_scores_without_a_gradient(train):
+    with pytest.raises(SystemExit) as stopped:
+        train("Constant", "--max_step", 3)
+    assert stopped.value.code == 2 and "scores without a gradient" in train.capsys.readouterr().err
+    assert "Test average MRR" in train("Constant", "--max_step", 0).out
+
+
+@pytest.mark.parametrize("model", ["Wide", "Narrow"])
+def test_other_floating_point_numbers_are_taken(train, model):
+    ranks = [float(re.search("Test average MR: (.*)", train(each, "--max_step", 20).out)[1])
+             for each in (model, "Plain")]
+    assert ranks[0] == pytest.approx(ranks[1], rel=0.05)
+
+
+def test_the_error_has_the_users_own_behind_it():
+    rows = torch.ones(4, 1, 6), torch.ones(4, 1, 6), torch.ones(1, 5, 6)
+    with pytest.raises(InputError) as raised:
+        own_scores(Wrong("its own error"), *rows)
+    assert isinstance(raised.value.__cause__, KeyError)
+    with pytest.raises(InputError, match=r"shape \(4, 1\) .*shape \(4, 5\)"):
+        own_scores(Wrong("heads alone"), *rows)
