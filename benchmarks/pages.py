@@ -332,7 +332,7 @@ def pykeen(results: Results) -> str:
         theirs, own, shared = (found.get(leg) for leg in ("pykeen", "own", "shared"))
         rows.append([name, *(significant(rate and round(rate), 3) for rate in (theirs, own)), over(own, theirs),
                      significant(shared and round(shared), 3), over(shared, theirs)])
-    return table([f"model, on {_threads(results, 'pykeen-cpu')}", "PyKEEN, triples/s", "own negatives", "ratio",
+    return table([f"model, on {_one_core(results, 'pykeen-cpu')}", "PyKEEN, triples/s", "own negatives", "ratio",
                   "shared negatives (default)", "ratio"], rows)
 
 
@@ -343,15 +343,15 @@ def pykeen_sentence(results: Results) -> str:
     if not models:
         return "Beside PyKEEN: not measured.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
-    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_threads(results, 'pykeen-cpu')} (FB15k, "
+    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
             f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on both sides, "
             f"as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk of triples shares: "
             "[for users of PyKEEN](docs/from-pykeen.md).\n")
 
 
-def _threads(results: Results, file: str) -> str:
-    """The processor of a result that used fewer threads than it has cores."""
-    return f"{results(file, 'threads')} thread of {results.machine(file).split(' of ')[-1]}"
+def _one_core(results: Results, file: str) -> str:
+    """The processor of a result that is by core."""
+    return f"one core of {results.machine(file).split(' of ')[-1]}"
 
 
 TABLES: Dict[str, Callable[[Results], str]] = {
