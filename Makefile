@@ -25,7 +25,7 @@ sanitize-and-install:
 test-python: $(VENV)/installed-for-tests
 	$(BIN)/python -m pytest -q --durations=10 -n 3 --dist loadfile
 
-# GoogleTest, oneTBB, clang: installed where that can be done, named where not.
+# GoogleTest, clang: installed where that can be done, named where not.
 packages:
 	@csrc/tests/packages.sh
 

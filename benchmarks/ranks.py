@@ -10,11 +10,6 @@ is what can be compared, not the growth with the number.
 
 With several GPUs, one beside all of them comes first: benchmarks/several_gpus.py, whose keys go to the same file;
 `--part` names what of it, `--legs` which legs, and `--ranks` without a number leaves the rest out.
-
-[counts]: what ranks touch in a step, and what of it several of them do, on this graph and on a generated one of 20 M
-entities, from the sampler alone. [host_microseconds]: of a step of the thread that submits it, by columns behind a
-cache (benchmarks/rank_host.py). [gradients_per_second]: applied by one thread. [host_memory_gb_s]: copied by all
-cores, read + written.
 """
 from __future__ import annotations
 
@@ -28,9 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dglke_frugal.data import load_graph
-
-from . import rank_counts, rank_host, result_file, several_gpus
+from . import result_file, several_gpus
 
 BATCH, NEGATIVES = 1000, 200
 FLAGS = ["--model_name", "TransE_l2", "--batch_size", str(BATCH), "--neg_sample_size", str(NEGATIVES), "--hidden_dim",
@@ -42,7 +35,6 @@ ROWS = ["--parallel", "rows", *CACHED]
 SYSTEMS = {"meets": ROWS, "p2f": [*ROWS, "--flush", "p2f", "--host_write", "staged"],
            "sync": [*ROWS, "--flush", "sync"],
            "copy": [*ROWS, "--flush", "p2f", "--host_read", "copy"]}
-COUNTED = (2, 4, 8)
 
 
 def run(arguments, folder):
@@ -161,13 +153,6 @@ def main():
         results["ranks"][str(ranks)] = of_ranks
         for name, numbers in of_ranks.items():
             print(ranks, name, numbers, flush=True)
-    graph = load_graph(options.dataset, options.data_path)
-    train = (graph.train.head, graph.train.relation, graph.train.tail)
-    results["counts"] = rank_counts.counts({options.dataset: (train, graph.n_entities, graph.n_relations),
-                                            "large": rank_counts.large_graph()}, COUNTED, BATCH, NEGATIVES)
-    results["host_microseconds"] = rank_host.microseconds()
-    results["gradients_per_second"] = rank_counts.gradients_per_second()
-    results["host_memory_gb_s"] = rank_counts.host_memory_gb_s()
     result_file.write(options.json, results)
 
 

@@ -126,7 +126,7 @@ class ModelConfig:
 
     reciprocal: each relation r has an inverse, row r + R of 2 R, and heads are ranked as tails of the inverse.
     init, init_scale: start values, see training/start_values.py.
-    row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/half_rows.md).
+    row_dtype: how entity rows are kept and travel; steps compute in float32 (docs/store.md).
     """
 
     model_name: str = option("TransE", "score function, or MODULE:CLASS for a TorchModel of your own",

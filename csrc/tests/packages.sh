@@ -14,7 +14,6 @@ find_missing() {
 g++ ${CXX:-c++}
 libgtest-dev gtest/gtest.h
 libgmock-dev gmock/gmock.h
-libtbb-dev tbb/tbb.h
 clang clang++
 end
 }

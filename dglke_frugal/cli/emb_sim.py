@@ -12,6 +12,13 @@ from .tool_flags import Parser, add_search_flags, check_lists, own_search_parser
 _FORMATS = ("l_r", "l_*", "*_r", "*")
 
 
+def own_flags() -> Parser:
+    """Flags that DGL-KE's command does not have."""
+    parser = own_search_parser("dglke_emb_sim")
+    parser.add_argument("--model_path", help="folder of a run: its entities and their names, instead of --emb_file and --mfile")
+    return parser
+
+
 def dglke_flags() -> Parser:
     """DGL-KE's flags, with its names, defaults and abbreviations."""
     parser = Parser(prog="dglke_emb_sim", add_help=False)
@@ -31,43 +38,59 @@ def dglke_flags() -> Parser:
 @reports_input_errors
 def main(argv):
     """Entry point. argv: the arguments without the program's name."""
-    own, rest = parse(own_search_parser("dglke_emb_sim"), dglke_flags(), argv, "Find the most similar embeddings.")
+    own, rest = parse(own_flags(), dglke_flags(), argv, "Find the most similar embeddings.")
     if own.backend == "vanilla":
         from .. import compat
 
+        if own.model_path:
+            raise InputError("--model_path is not a flag of DGL-KE, which --backend vanilla runs; give --emb_file")
         compat.run("emb_sim", rest)
         return
     options = dglke_flags().parse_args(rest)
-    if options.emb_file is None:
-        raise InputError("--emb_file is missing; give the npy file of the embeddings")
+    if own.model_path and (options.emb_file or options.mfile):
+        raise InputError("--model_path names the embeddings and their names; leave out --emb_file and --mfile")
+    if own.model_path is None and options.emb_file is None:
+        raise InputError("give --model_path, the folder of a run, or --emb_file, the npy file of the embeddings")
     check_lists(options, _FORMATS)
-    if options.raw_data and options.mfile is None:
-        raise InputError("--raw_data needs --mfile, the file with an id and a name per line")
-    _search(options, own.index)
+    if options.raw_data and not (own.model_path or options.mfile):
+        raise InputError("--raw_data needs --mfile, the file with an id and a name per line, or --model_path")
+    _search(options, own)
     say_saved(options.output)
 
 
-def _search(options, index):
-    import numpy as np
-
-    from ..evaluation.device import torch_device
-    from ..inference.lists import TABLE, read_list, read_names, write_table
+def _table_and_names(options, own):
+    """The embeddings, and their names if they are asked for."""
+    from ..inference.lists import read_names
     from ..inference.name_maps import with_inverses
-    from ..inference.similarity import most_similar
+    from ..inference.run import Run
     from ..inference.tables import is_reciprocal, read_table
 
-    check_output(options.output, TABLE)
+    if own.model_path:
+        run = Run.load(own.model_path)
+        return run.model.entity, run.entity_names if options.raw_data else None
     table = read_table(options.emb_file)
     names = read_names(options.mfile) if options.raw_data else None
     if names is not None and is_reciprocal(Path(options.emb_file).parent) and len(table) == 2 * len(names):
         names = with_inverses(names)
+    return table, names
+
+
+def _search(options, own):
+    import numpy as np
+
+    from ..evaluation.device import torch_device
+    from ..inference.lists import TABLE, read_list, write_table
+    from ..inference.similarity import most_similar
+
+    check_output(options.output, TABLE)
+    table, names = _table_and_names(options, own)
     files = iter(options.data_files or [])
     left, right = (
         read_list(next(files), names) if given else np.arange(len(table))
         for given in (options.format.startswith("l"), options.format.endswith("r"))
     )
     device = torch_device(options.gpu)
-    results = most_similar(table, left, right, options.exec_mode, options.sim_func, options.topK, device, index)
+    results = most_similar(table, left, right, options.exec_mode, options.sim_func, options.topK, device, own.index)
     lefts, rights, scores = (np.concatenate(column).tolist() for column in zip(*results))
     if names is not None:
         lefts, rights = ([names[i] for i in ids] for ids in (lefts, rights))

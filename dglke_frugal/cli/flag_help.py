@@ -62,7 +62,8 @@ def page() -> str:
 
 def _row(each: Option) -> str:
     default = _default(each) or ("off" if each.is_switch else "")
-    cells = [f"`{_flag(each)}`", "D" if each.of_dglke else "", default, each.help, each.changes.words]
+    help = each.help.replace("[", "\\[")  # in brackets is what Markdown takes for a link
+    cells = [f"`{_flag(each)}`", "D" if each.of_dglke else "", default, help, each.changes.words]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -1,6 +1,6 @@
 """Runs the unmodified `dglke` 0.1.2 on a current `dgl`, PyTorch and Python.
 
-Importing this package changes nothing and loads neither; `install` and `run` do. docs/vanilla.md says what is supplied.
+Importing this package changes nothing and loads neither; `install` and `run` do. docs/from-dgl-ke.md says what runs.
 """
 from .commands import run, unknown_flags
 from .installation import install

@@ -15,7 +15,7 @@ class CacheConfig:
     keeps hot_ids, any other needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: "p2f", "sync", or "none":
     on the CPU the table in place, on a GPU all of it in the GPU's memory. flush_threads: for updates on their way home.
-    host_read: "uva", "copy" or "auto", see docs/cache.md. direct: whether a GPU stores updates into host rows itself.
+    host_read: "uva", "copy" or "auto", see docs/store.md. direct: whether a GPU stores updates into host rows itself.
     max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if not given, and a larger
     one makes a larger engine. ranks: processes of this machine that train the table together, on the CPU; they need
     max_rows.

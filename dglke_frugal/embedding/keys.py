@@ -1,7 +1,7 @@
 """Rows by key: which 64-bit key has which row, in a table of fixed capacity. The contract is HierarchicalKV's.
 
 A key that is new takes a free row of its set, or that of the key with the lowest score there, or is refused if its own
-score is lower still (docs/cache.md, csrc/cache/cache_index.h); no key of a lookup makes way for another one of it. Its
+score is lower still (csrc/cache/cache_index.h); no key of a lookup makes way for another one of it. Its
 row begins with the key's start values and state 0.
 What happens depends on the order of lookups alone, not on how far they were prefetched: lookups to come are resolved
 in an index of their own, ahead of the one that says where rows are now.

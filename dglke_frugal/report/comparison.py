@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 from .html import cell, paragraph, section, table
 from .run_log import RunLog
 
+FLAGS_AT_ONCE = 8  # in a table; more would not fit beside each other
 NOT_COMPARED = ("seed", "save_path")  # the seed has a column of its own
 
 
@@ -63,18 +64,21 @@ def _hardware(run: RunLog) -> Optional[str]:
     return f"{found.get('cores')} cores, {found.get('processor')}"
 
 
-COLUMNS = (
-    Column("steps", "{:,}", _steps),
-    Column("training (s)", "{:,.1f}", _result("seconds", "training"), min),
-    Column("triples/s", "{:,.0f}", _rate, max),
-    Column("stalled", "{:.1%}", _result("training", "stall_share"), min),
-    Column("cache hits", "{:.1%}", _result("training", "store", "hit_share"), max),
-    Column("best valid MRR", "{:.4f}", _best_validation, max),
+# What comes first stays in sight on a narrow screen.
+RESULTS = (
     Column("test MRR", "{:.4f}", _result("test", "MRR"), max),
-    Column("MR", "{:,.1f}", _result("test", "MR"), min),
     Column("HITS@1", "{:.4f}", _result("test", "HITS@1"), max),
     Column("@3", "{:.4f}", _result("test", "HITS@3"), max),
     Column("@10", "{:.4f}", _result("test", "HITS@10"), max),
+    Column("MR", "{:,.1f}", _result("test", "MR"), min),
+    Column("best valid MRR", "{:.4f}", _best_validation, max),
+    Column("steps", "{:,}", _steps),
+    Column("training (s)", "{:,.1f}", _result("seconds", "training"), min),
+    Column("triples/s", "{:,.0f}", _rate, max),
+)
+CIRCUMSTANCES = (
+    Column("stalled", "{:.1%}", _result("training", "stall_share"), min),
+    Column("cache hits", "{:.1%}", _result("training", "store", "hit_share"), max),
     Column("peak memory (GiB)", "{:.2f}", _memory, min),
     Column("seed", "{}", lambda run: run.result.get("seed", run.flags.get("seed"))),
     Column("hardware", "{}", _hardware),
@@ -89,25 +93,41 @@ def differing_flags(runs: Sequence[RunLog]) -> List[str]:
 
 
 def comparison(runs: Sequence[RunLog], names: Sequence[str]) -> str:
-    """The section "Result": a row for each run, the best of a column in bold if there are several runs."""
-    flags = differing_flags(runs)
+    """The section "Result": of one run each value with its name; of several, tables with a row for each run, in which the
+    best of a column is bold."""
+    if len(runs) == 1:
+        content, note = _values(runs[0]), ""
+    else:
+        flags = [Column(name, "{}", lambda run, name=name: _flag(run.flags.get(name))) for name in differing_flags(runs)]
+        parts = [RESULTS, CIRCUMSTANCES, *(flags[begin : begin + FLAGS_AT_ONCE]
+                                           for begin in range(0, len(flags), FLAGS_AT_ONCE))]
+        content = "".join(_table(runs, names, part, "narrow wrapped") for part in parts)
+        note = "The best of a column is bold; click on a heading to sort by it."
+    unfinished = [name for run, name in zip(runs, names) if not run.result]
+    end = paragraph(f"Not finished: {escape(', '.join(unfinished))}." if unfinished else "")
+    return section("Result", "", content + end, note)
+
+
+def _values(run: RunLog) -> str:
+    shown = [(column, column.value(run)) for column in (*RESULTS, *CIRCUMSTANCES)]
+    return '<dl class="values-of-run">' + "".join(
+        f"<div><dt>{escape(column.heading)}</dt><dd>{escape(column.form.format(value))}</dd></div>"
+        for column, value in shown if value is not None) + "</dl>"
+
+
+def _table(runs: Sequence[RunLog], names: Sequence[str], columns: Sequence[Column], kind: str) -> str:
     best: Dict[str, Any] = {}
-    for column in COLUMNS:
+    for column in columns:
         values = [value for value in map(column.value, runs) if value is not None]
         if column.best and len(set(values)) > 1:
             best[column.heading] = column.best(values)
     rows = []
     for run, name in zip(runs, names):
-        shown = [(column, column.value(run)) for column in COLUMNS]
+        shown = [(column, column.value(run)) for column in columns]
         cells = [cell(value, column.form, value is not None and value == best.get(column.heading))
                  for column, value in shown]
-        cells += [cell(_flag(run.flags.get(flag))) for flag in flags]
         rows.append(f"<tr><td>{escape(name)}</td>{''.join(cells)}</tr>")
-    heads = ["run", *(column.heading for column in COLUMNS), *flags]
-    unfinished = [name for run, name in zip(runs, names) if not run.result]
-    end = paragraph(f"Not finished: {escape(', '.join(unfinished))}." if unfinished else "")
-    note = "The best of a column is bold; click on a heading to sort by it." if len(runs) > 1 else ""
-    return section("Result", "", table(heads, rows, "narrow", sortable=len(runs) > 1) + end, note)
+    return table(["run", *(column.heading for column in columns)], rows, kind, sortable=True)
 
 
 def _flag(value: Any) -> Any:

@@ -30,8 +30,9 @@ class ColouredMap:
 
 @dataclass(frozen=True)
 class EntityMap:
-    """explained: shares of the sample's variance on the two axes."""
+    """explained: shares of the sample's variance on the two axes. entities: of the table, of which maps may show a part."""
 
+    entities: int
     explained: Tuple[float, float]
     maps: List[ColouredMap]
 
@@ -63,12 +64,12 @@ def map_entities(trained: Trained) -> Optional[EntityMap]:
     names = list(map(trained.entity, chosen.tolist()))
     if graph is None:
         plain = ColouredMap("Entities", points, np.zeros(len(points), int), [("entity", COLOURS[0])], names)
-        return EntityMap(explained, [plain])
+        return EntityMap(len(table), explained, [plain])
     degrees, relation = _degree_and_relation(graph, chosen)
     labels = [f"{name}, {degree:,} triples" for name, degree in zip(names, degrees.tolist())]
     by_degree = ColouredMap("By degree", points, *_degree_groups(degrees), labels)
     by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, trained.relation), labels)
-    return EntityMap(explained, [by_degree, by_relation])
+    return EntityMap(len(table), explained, [by_degree, by_relation])
 
 
 def _degree_and_relation(graph: KnowledgeGraph, chosen: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:

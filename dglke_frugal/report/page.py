@@ -84,9 +84,11 @@ def _map_section(found: Optional[EntityMap], name: str) -> str:
     if found is None:
         return section("Entities", name, "", "The run saved no tables, so there is no map.")
     shares = [f"{share:.1%}" for share in found.explained]
+    shown = len(found.maps[0].points)
+    which = f"{shown:,} of {found.entities:,} entities, drawn at random," if shown < found.entities else f"All {shown:,} entities"
     said = (
-        f"{len(found.maps[0].points):,} entities, drawn at random, on the two axes along which they differ most: "
-        f"{shares[0]} and {shares[1]} of the variance. Point at one for its name."
+        f"{which} on the two axes along which they differ most: {shares[0]} and {shares[1]} "
+        "of the variance. Point at one for its name."
     )
     missing = "" if len(found.maps) > 1 else " The graph is not where it was, so they have one colour."
     figures = "".join(map(_map_figure, found.maps))

@@ -1,7 +1,7 @@
 """Cache index: which key lies in which slot of a device's cache (thin wrapper over csrc/cache).
 
 The contract is HierarchicalKV's: fixed capacity, every upsert resolves in place by evict or reject, and what was
-evicted comes back from the same call. See docs/cache.md.
+evicted comes back from the same call. See csrc/cache/cache_index.h.
 """
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .. import _native
 def make_policy(name: str, slots: int, rows: int, hot_rows: Optional[Sequence[int]] = None) -> _native.CachePolicy:
     """The policy `name` for a cache of `slots` rows of a table of `rows`.
 
-    hot_rows: ids by expected use, most used first; the static policy holds the first `slots` of them. docs/cache.md
+    hot_rows: ids by expected use, most used first; the static policy holds the first `slots` of them. docs/store.md
     says what each policy does and how often it hits. Raises ValueError for a name that is not in config.CACHE_POLICIES.
     """
     if name == "static":

@@ -143,7 +143,7 @@ def _preset_hint(config: TrainConfig) -> List[str]:
 
 
 def _policy_hint(config: TrainConfig) -> List[str]:
-    """That caches which evict are slower on a GPU (docs/cache.md)."""
+    """That caches which evict are slower on a GPU (docs/store.md)."""
     policy, has_all = config.store.cache_policy, config.store.cache_size is None and config.store.cache_ratio == 1
     if config.device.gpu[0] < 0 or not config.uses_engine or has_all or policy == "static":
         return []

@@ -1,4 +1,4 @@
-"""How several ranks share the work: by rows, each with batches of its own, or by columns (docs/ranks.md)."""
+"""How several ranks share the work: by rows, each with batches of its own, or by columns (docs/gpus.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_bus_rows(config: TrainConfig, entities: int) -> TrainConfig:
 
     Rows cross the bus whole where each of several GPUs has columns and reaches the others' memory, since what a bus takes
     of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and rows that nobody hands
-    on are faster (docs/ranks_measured.md).
+    on are faster (docs/gpus.md).
     """
     if config.store.bus_rows != AUTO:
         return config
@@ -62,7 +62,7 @@ def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int
     of this machine takes, which `say` hears, and the measured "own_us" and "whole_us".
 
     Whole rows unless they are slower: of a table larger than the probe's a bus takes fewer rows still
-    (docs/ranks_measured.md).
+    (docs/gpus.md).
 
     measure: store.bus_probe.bus_seconds of a device.
     """
@@ -79,7 +79,7 @@ def measured_bus_rows(config: TrainConfig, entities: int, measure: Callable[[int
 
 
 def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
-    """What columns gained where they were measured last (docs/ranks_measured.md). peer: whether devices reach each
+    """What columns gained where they were measured last (docs/gpus.md). peer: whether devices reach each
     other's memory. resident: whether they hold all rows. carried: whether they carry rows for each other."""
     if carried:
         return ("two H100 or H200 that carry whole rows for each other trained 1.4 to 1.9 times as many triples/s as "

@@ -12,7 +12,7 @@ LOWER = 0xFFFFFFFF
 
 
 class ScoredDictionary:
-    """The contract in plain Python: {key: [slot, score, touched]} and the rules of docs/cache.md."""
+    """The contract in plain Python: {key: [slot, score, touched]} and the rules of csrc/cache/cache_index.h."""
 
     def __init__(self, index, policy):
         self.index, self.policy, self.rows, self.time, self.epoch = index, policy, {}, 0, 0

@@ -124,6 +124,11 @@ def test_similar_entities(run, model):
     assert header == ["left", "right", "score"] and len(rows) == 6
     assert rows[0] == ["entity 3", "entity 3", "1.0"] and rows[3][:2] == ["entity 17", "entity 17"]
 
+    of_files = out.read_text()
+    emb_sim.main(["--model_path", str(run), "--format", "l_*", "--data_files", str(run / "h.names"), "--raw_data",
+                  "--exec_mode", "batch_left", "--topK", "3", "--output", str(out)])
+    assert out.read_text() == of_files
+
 
 BAD_PREDICTIONS = {
     "no format": ([], "--format is None"),
@@ -166,7 +171,10 @@ def test_bad_predictions_end_with_a_sentence(run, capsys, monkeypatch, case):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ([], "--emb_file is missing"),
+        ([], "give --model_path, the folder of a run, or --emb_file"),
+        (["--model_path", ".", "--emb_file", "none.npy", "--format", "*"], "leave out --emb_file"),
+        (["--model_path", "none", "--format", "*"], "none"),
+        (["--model_path", ".", "--backend", "vanilla"], "--model_path is not a flag of DGL-KE"),
         (["--emb_file", "none.npy", "--format", "*"], "none.npy"),
         (["--emb_file", "toy_TransE_l2_entity.npy"], "--format is None"),
         (["--emb_file", "toy_TransE_l2_entity.npy", "--format", "l_r"], "needs 2 lists"),

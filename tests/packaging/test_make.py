@@ -8,7 +8,7 @@ import pytest
 
 from conftest import ROOT
 
-PACKAGES = ["g++", "libgtest-dev", "libgmock-dev", "libtbb-dev", "clang"]
+PACKAGES = ["g++", "libgtest-dev", "libgmock-dev", "clang"]
 
 
 def script(path, text):
@@ -43,7 +43,7 @@ def test_what_is_missing_is_installed_by_root(machine):
     code, said, ran = machine()
     assert (code, said) == (0, "")
     assert ran == ["apt-get update -q",
-                   "apt-get install -y --no-install-recommends libgtest-dev libgmock-dev libtbb-dev"]
+                   "apt-get install -y --no-install-recommends libgtest-dev libgmock-dev"]
     assert machine() == (0, "", ran)  # nothing more to do
 
 
@@ -59,7 +59,7 @@ def test_without_root_the_command_is_named(machine):
 def test_what_cannot_be_installed_is_named(machine):
     script(machine.bin / "apt-get", "exit 100")
     code, said, _ = machine()
-    assert code == 1 and "still lack libgtest-dev libgmock-dev libtbb-dev" in said
+    assert code == 1 and "still lack libgtest-dev libgmock-dev" in said
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ from dglke_frugal.report import live
 from dglke_frugal.report.charts import PANELS
 from dglke_frugal.report.comparison import comparison, differing_flags
 from dglke_frugal.report.page import make_page
+from dglke_frugal.report.predictions import predictions_section
 from dglke_frugal.report.run_log import RunLog
+from dglke_frugal.report.trained import find_trained
 
 
 def log(tmp_path, number, mrr=None, seconds=1.0, **flags):
@@ -38,13 +40,28 @@ def test_only_differing_flags_are_compared(tmp_path):
 def test_the_best_is_bold_and_the_unfinished_run_is_named(tmp_path):
     runs = [log(tmp_path, 1, 0.25, 4.0), log(tmp_path, 2, 0.5, 9.0), log(tmp_path, 3)]
     html = comparison(runs, [run.name for run in runs])
-    rows = rows_of(html)
-    heads = re.findall(r"<th>(.*?)</th>", html)
-    at = {head: place for place, head in enumerate(heads)}
-    assert [row[at["test MRR"]] for row in rows] == ["0.2500", "<b>0.5000</b>", "-"]
-    assert [row[at["training (s)"]] for row in rows] == ["<b>4.0</b>", "9.0", "-"]
-    assert [row[at["seed"]] for row in rows] == ["1", "2", "-"] and rows[0][at["hardware"]] == "2 cores, P"
+    quality, circumstances = html.split("</table>")[:2]
+    heads, rows = re.findall(r"<th>(.*?)</th>", quality), rows_of(quality)
+    assert heads[:2] == ["run", "test MRR"]  # in sight on a narrow screen
+    assert [row[1] for row in rows] == ["0.2500", "<b>0.5000</b>", "-"]
+    assert [row[heads.index("training (s)")] for row in rows] == ["<b>4.0</b>", "9.0", "-"]
+    heads, rows = re.findall(r"<th>(.*?)</th>", circumstances), rows_of(circumstances)
+    assert [row[heads.index("seed")] for row in rows] == ["1", "2", "-"]
+    assert rows[0][heads.index("hardware")] == "2 cores, P"
     assert "Not finished: run3" in html and "sortable" in html
+
+
+def test_one_run_has_its_values_by_name_the_test_mrr_first(tmp_path):
+    html = comparison([log(tmp_path, 1, 0.25)], ["run1"])
+    assert "<table" not in html
+    assert re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html)[0] == ("test MRR", "0.2500")
+
+
+def test_flags_that_differ_are_in_tables_that_fit_a_page(tmp_path):
+    runs = [log(tmp_path, number, **{f"flag{place}": number for place in range(20)}) for number in (1, 2)]
+    tables = comparison(runs, ["a", "b"]).split("</table>")
+    widths = [table.count("<th>") for table in tables]
+    assert max(widths) <= 10 and sum(table.count("<th>flag") for table in tables) == 20
 
 
 @pytest.mark.parametrize("count", [2, 8, 28])
@@ -99,6 +116,22 @@ def test_a_page_shows_categories_and_examples(flags):
     run = max(ckpts.glob("DistMult_families_*"))
     dglke_eval(["--model_path", str(run), "--breakdown", "--json", str(run / "evaluation.json")])
     page = make_page([RunLog.read(run)])
-    assert "N-N (" in page and "held out: right" in page and "in the training triples" in page
+    assert "N-N (" in page and "8 test triples drawn at random" in page
+    assert "All 198 entities" in page and "entities, drawn at random" not in page
     hardware = json.loads((run / "result.json").read_text())["hardware"]
     assert hardware["cores"] >= 1 and hardware["memory_bytes"] > 2**28 and hardware["gpus"] == []
+
+
+def test_examples_are_filtered(tmp_path):
+    """Every other answer that the graph knows is left out; of few test triples all are shown."""
+    triples = [f"a\tr\t{name}" for name in "bcdefgh"] + [f"{name}\tr\ta" for name in "bcdefgh"]
+    for split, some in (("train", triples), ("valid", ["b\tr\tc"]), ("test", ["a\tr\ti", "a\tr\tj"])):
+        (tmp_path / f"{split}.txt").write_text("\n".join(some) + "\n")
+    dglke_train(f"--data_path {tmp_path} --dataset toy --format raw_udd_hrt --data_files train.txt valid.txt test.txt "
+                f"--model_name TransE_l2 --hidden_dim 8 --batch_size 8 --neg_sample_size 8 --max_step 200 --lr 0.1 "
+                f"--gamma 6 --seed 1 --save_path {tmp_path}".split())
+    section = predictions_section(find_trained(RunLog.read(next(tmp_path.glob("TransE_l2_toy_*")))), "")
+    assert "drawn at random" not in section and "The test triples" in section
+    answers = [re.findall(r'title="([^"]*)">(\w)<', row) for row in re.findall(r"<tr>.*?</tr>", section)[1:]]
+    assert [sorted(name for _, name in row) for row in answers] == [["a", "i"], ["a", "j"]]  # a itself is no known tail
+    assert [name for row in answers for said, name in row if said == "the right answer"] == ["i", "j"]

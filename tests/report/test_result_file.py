@@ -1,14 +1,16 @@
 """Each result says which commit was measured, also where there is no git, and published ones are those of commits."""
 
 import argparse
+import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from benchmarks import commit, machine, report, result_file
+from benchmarks import commit, machine, result_file
 from conftest import ROOT
 
 
@@ -78,10 +80,12 @@ def test_published_results_are_those_of_commits(found, why, monkeypatch, tmp_pat
     assert result_file.result_file("benchmarks/results/train.json").name == "train.json"
 
 
-def test_every_benchmark_asks_before_it_measures():
-    for name in report.benchmarks():
-        text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
-        assert '"--json", type=result_file.result_file' in text and "result_file.write(" in text, name
+@pytest.mark.parametrize("path", [path for path in sorted((ROOT / "benchmarks").glob("*.py"))
+                                  if '"--json"' in path.read_text(encoding="utf-8")], ids=lambda path: path.stem)
+def test_every_benchmark_says_how_it_is_run_and_asks_before_it_measures(path):
+    text = path.read_text(encoding="utf-8")
+    assert re.search(rf"python -m benchmarks\.{path.stem}\b.*--json", ast.get_docstring(ast.parse(text)))
+    assert '"--json", type=result_file.result_file' in text and "result_file.write(" in text
 
 
 def test_parts_of_earlier_commits_are_named(tmp_path, monkeypatch):
@@ -92,18 +96,15 @@ def test_parts_of_earlier_commits_are_named(tmp_path, monkeypatch):
         result_file.write(path, {**result_file.read(path), "rate": 1})
         facts = json.loads(path.read_text())["machine"]
         assert facts["commit"] == now and facts.get("earlier_commits") == earlier
-        assert report.has_clean_origin(facts) == ("+" not in now)
-    assert "commit 3333333333+ (parts of it: 1111111111) (parts of it: 2222222222)" in report.machine_text(facts)
-    assert report.NO_CLEAN_ORIGIN in report.machine_text(facts)
 
 
-def test_results_without_a_clean_origin_are_known_to_be():
-    """A commit that is called clean is in the history, where there is one to look into."""
-    if not (ROOT / ".git").exists() or git(ROOT, "rev-parse", "--is-shallow-repository") == "true":
-        assert not report.has_clean_origin({"commit": None})
-        return
-    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+def test_published_results_are_few_and_of_commits_in_the_history():
+    paths = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    assert 0 < len(paths) <= 20
+    assert all(re.fullmatch(r"[a-z_0-9]+-(cpu|1gpu|[248]gpus)\.json", path.name) for path in paths)
+    in_history = (ROOT / ".git").exists() and git(ROOT, "rev-parse", "--is-shallow-repository") == "false"
+    for path in paths:
         facts = result_file.read(path)["machine"]
-        if report.has_clean_origin(facts):
-            for each in (facts["commit"], *facts.get("earlier_commits", ())):
-                assert git(ROOT, "merge-base", each, "HEAD").startswith(each), path.name
+        for each in (facts["commit"], *facts.get("earlier_commits", ())):
+            assert re.fullmatch("[0-9a-f]{7,40}", each), path.name
+            assert not in_history or git(ROOT, "merge-base", each, "HEAD").startswith(each), path.name

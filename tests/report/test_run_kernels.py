@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.run_kernels import ROOT, Seen, by_step, run
+from benchmarks.run_kernels import ROOT, Seen, by_step, kernel_name, run
 
 
 def test_microseconds_of_a_step_are_sums_over_steps():
@@ -46,3 +46,16 @@ def test_each_rank_of_a_run_is_watched(tmp_path):
     assert found["exit_code"] == 0 and len(found["processes"]) == 2
     for process in found["processes"]:
         assert process["steps"] > 0 and {"update_kernel", "meet_kernel", "prepare_kernel"} <= process["kernels"].keys()
+
+
+@pytest.mark.parametrize("signature, name", [
+    ("void frugal::(anonymous namespace)::update_kernel<4>(float*, int)", "update_kernel"),
+    ("frugal::(anonymous namespace)::gather_kernel(float*)", "gather_kernel"),
+    ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_ffma_execute_kernel", "gemm"),
+    ("void (anonymous namespace)::softmax_warp_forward<float, 8, false>(float*, bool const*)", "softmax_warp_forward"),
+    ("void at::native::elementwise_kernel<128, at::native::Op<float>>(int, at::native::Op<float>)",
+     "elementwise_kernel"),
+    ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD"),
+])
+def test_a_kernel_has_its_own_name(signature, name):
+    assert kernel_name(signature) == name

@@ -3,7 +3,6 @@
 import pytest
 import yaml
 
-from benchmarks.recipe_candidates import candidates
 from benchmarks.recipe_search import space_arguments
 from conftest import ROOT
 
@@ -173,16 +172,6 @@ def test_spaces_of_the_package_are_runs_that_can_start(name):
         assert set(point) == {each for each in space.parameters if "." not in each or
                               each.startswith(f"{point['variant']}.")}
     assert space.start and yaml.safe_load((SPACES / f"{name}.yaml").read_text())["full"]
-
-
-def test_candidates_for_recipes_are_runs_that_can_start(tmp_path):
-    found = candidates(ROOT / "benchmarks" / "recipe_candidates.yaml")
-    assert {"wn18rr/rotate/adam_repository", "fb15k_237/distmult/softmax_n3"} <= set(found)
-    for flags in found.values():
-        file = tmp_path / "flags.yaml"
-        file.write_text(yaml.safe_dump(flags))
-        _, config = configuration(["--config", str(file), "--valid", "--test"])
-        assert all(step < config.run.max_step for step in config.run.lr_decay_at)
 
 
 def test_the_spaces_behind_the_recipes_are_sound(tmp_path):

@@ -32,7 +32,7 @@ struct Blocks {
 inline constexpr Blocks kBusBlocks{48, 256}, kArrivalBlocks{16, 64}, kShortArrivalBlocks{4, 256};
 // Rows leave for a large table by teams each of which waits until what it has stored is there: of long rows (bytes) so many
 // bytes at a time that the bus stays busy, of short ones a row, and no more, since what is computed meanwhile waits behind
-// them (docs/gpu_measured.md).
+// them.
 inline constexpr Blocks kBoundDepartureBlocks{32, 64}, kShortDepartureBlocks{16, 128};
 inline constexpr std::int64_t kLongRow = 1024, kBytesAwaited = 3500;
 inline constexpr Blocks kFewArrivalBlocks{4, 512}, kFewDepartureBlocks{1, 512};  // of small tables

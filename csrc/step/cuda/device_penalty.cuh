@@ -1,4 +1,4 @@
-// penalty_slope with little code, for short kernels (docs/step_measured.md has what that gained), also four columns at a time.
+// penalty_slope with little code, for short kernels, also four columns at a time.
 #pragma once
 
 #include "step/regularization.h"

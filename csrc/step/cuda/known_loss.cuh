@@ -1,5 +1,5 @@
 // Losses that have kernels of their own. One kernel that chose among all of them while it ran had twice the code, and
-// took half as long again (docs/step_measured.md).
+// took half as long again.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ Plans plans_of(const Steps& steps, int threads) {
   return plans;
 }
 
-// Row by row, as docs/p2f.md and docs/ranks.md have it.
+// Row by row, as docs/p2f.md and docs/exactness.md have it.
 class Simulation {
  public:
   explicit Simulation(int ranks) : slot_of_(static_cast<std::size_t>(ranks)) {

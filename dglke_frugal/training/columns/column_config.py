@@ -2,7 +2,7 @@
 
 A step of n ranks is the step of one process on a batch n times as large, whose regularization is weighed by 1/n. So it
 learns what n ranks with rows of their own learn: their losses are means over their own batches, and row-wise Adagrad
-does not feel the scale of a gradient. See docs/ranks.md.
+does not feel the scale of a gradient. See docs/exactness.md.
 """
 
 from __future__ import annotations

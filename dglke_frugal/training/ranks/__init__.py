@@ -1,1 +1,1 @@
-"""Training by rows in several processes. See docs/ranks.md."""
+"""Training by rows in several processes. See docs/exactness.md."""

@@ -1,4 +1,4 @@
-"""A run of several ranks, each a process: they train through host memory exactly as one would. See docs/ranks.md.
+"""A run of several ranks, each a process: they train through host memory exactly as one would. See docs/exactness.md.
 
 Rank 0 leads: it loads, allocates, runs the engines, says what all have to agree on, and writes all files.
 """

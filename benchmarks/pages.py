@@ -1,0 +1,435 @@
+"""Writes the tables of README and docs, and README's chart, from the results: python -m benchmarks.pages
+
+A table stands in a page between `<!-- table: NAME -->` and `<!-- end -->`, and TABLES has a function of that name. A
+figure that no file in benchmarks/results holds shows as a dash, so a page never says more than was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from dglke_frugal.files import replace_file
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+CHART = ROOT / "docs" / "speed.svg"
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOTHING = "-"
+
+
+class Results:
+    """The figures of benchmarks/results: `results("train-cpu", "models", "TransE_l2")`; None if there is none."""
+
+    def __init__(self, folder: Path = RESULTS):
+        self._files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+
+    def __call__(self, file: str, *keys: str) -> Any:
+        value = self._files.get(file, {})
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def machine(self, file: str) -> str:
+        """The hardware of a result: "2 x NVIDIA H100", or "2 cores of an AMD EPYC"."""
+        facts = self(file, "machine") or {}
+        if not facts.get("gpu"):
+            processor = re.sub(r"\((R|TM)\)| Processor| CPU.*", "", facts.get("processor", "processor"))
+            return f"{facts.get('cores', '?')} core{'s' if facts.get('cores') != 1 else ''} of an {processor}"
+        name = re.sub(r"^\d+ x |,.*| \d+GB.*", "", facts["gpu"])
+        count = re.search(r"-(\d)gpu", file)
+        return f"{count[1]} x {name}" if count and count[1] != "1" else f"one {name}"
+
+
+def significant(value: Optional[float], digits: int = 3, unit: str = "") -> str:
+    """A number with so many digits: 16.4, 0.0286, 103."""
+    if value is None:
+        return NOTHING
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{value:,.{places}f}{unit}"
+
+
+def millions(rate: Optional[float], digits: int = 3) -> str:
+    """A rate in millions a second."""
+    return significant(rate and rate / 1e6, digits)
+
+
+def over(rate: Optional[float], other: Optional[float]) -> str:
+    """A ratio of two rates: 64x."""
+    return significant(rate / other, 2, "x") if rate and other else NOTHING
+
+
+def mrr(value: Optional[float]) -> str:
+    """An MRR without its zero: .652."""
+    return f"{value:.3f}".lstrip("0") if value is not None else NOTHING
+
+
+def milliseconds(seconds: Optional[float]) -> str:
+    """Seconds as milliseconds."""
+    return significant(seconds and seconds * 1e3, 3, " ms")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def best_rate(results: Results, file: str, part: str, *legs: str) -> Optional[float]:
+    """The highest rate among legs of several GPUs that were measured."""
+    rates = [results(file, part, leg, "triples_per_second") for leg in legs]
+    return max((rate for rate in rates if rate), default=None)
+
+
+def fb15k_rates(results: Results) -> List[tuple]:
+    """(file, ours, DGL-KE's, command): triples/s of FB15k, TransE_l2, on the CPU, one, two and four GPUs."""
+    legs = ("models", "TransE_l2", "legs")
+    cpu = [results("train-cpu", *legs, leg, "triples_per_second") for leg in ("frugal", "vanilla")]
+    rows = [("train-cpu", *cpu, "benchmarks.train"),
+            ("train_gpu-1gpu", results("train_gpu-1gpu", "fb15k", "frugal_default", "triples_per_second"),
+             results("train_gpu-1gpu", "fb15k", "vanilla", "triples_per_second"), "benchmarks.train_gpu --part fb15k")]
+    for count in (2, 4):
+        file = f"ranks-{count}gpus"
+        gpus = " ".join(map(str, range(count)))
+        rows.append((file, best_rate(results, file, "fb15k", f"columns_on_device_{count}", f"columns_{count}"),
+                     results(file, "fb15k", f"vanilla_{count}", "triples_per_second"),
+                     f"benchmarks.ranks --gpu {gpus} --part fb15k"))
+    return rows
+
+
+def speed(results: Results) -> str:
+    """README's table: six rows."""
+    rows = [[results.machine(file), "FB15k", millions(ours), millions(theirs), over(ours, theirs), f"`{command}`"]
+            for file, ours, theirs, command in fb15k_rates(results)]
+    one = results("train_gpu-1gpu", "large", "frugal", "triples_per_second")
+    two = best_rate(results, "ranks-2gpus", "large", "columns_default_2", "columns_2", "columns_whole_2")
+    what = "20 M entities, 33 GB, 5 % cached"
+    rows.append([results.machine("train_gpu-1gpu"), what, millions(one), NOTHING, NOTHING,
+                 "`benchmarks.train_gpu --part large`"])
+    rows.append([results.machine("ranks-2gpus"), what, millions(two), NOTHING, NOTHING,
+                 "`benchmarks.ranks --gpu 0 1 --part large`"])
+    return table(["machine", "graph", "dglke_frugal", "DGL-KE", "ratio", "command: `python -m`"], rows)
+
+
+def quality(results: Results) -> str:
+    """README's table: six rows."""
+    cpu = [results("quality-cpu", "summary", who, "MRR", "mean") for who in ("native", "vanilla")]
+    rows = [["FB15k", "TransE_l2, DGL-KE's recipe", mrr(cpu[0]), f"{mrr(cpu[1])} (DGL-KE, same machine)",
+             "`python -m benchmarks.quality`"]]
+    for graph, run, model, source in (
+        ("FB15k-237", "fb15k_237/complex_softmax_relations, seed 1", "ComplEx, softmax over all entities", "Chen et al."),
+        ("FB15k-237", "fb15k_237/rotate", "RotatE, sampled negatives", "LibKGE"),
+        ("FB15k-237", "fb15k_237/transe_l2", "TransE, sampled negatives", "LibKGE"),
+        ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", "ComplEx, softmax over all entities", "Chen et al."),
+        ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE"),
+    ):
+        rows.append([graph, model, *_beside_published(results, run, source),
+                     f"`dglke_train --preset {run.split(',')[0]}`"])
+    return table(["graph", "model", "MRR", "MRR of others", "command"], rows)
+
+
+def _beside_published(results: Results, run: str, source: str) -> List[str]:
+    found = results("recipes-1gpu", "runs", run) or {}
+    published = found.get("published_mrr")
+    return [mrr(found.get("MRR")), f"{mrr(published)} ({source}, published)" if published else NOTHING]
+
+
+def speed_cpu(results: Results) -> str:
+    """A step of each model on the CPU."""
+    alone = results("train_step-cpu", "models") or {}
+    rows = [[name, significant(found["ms"], 3), significant(1024 / found["ms"], 3)] for name, found in alone.items()]
+    return table([f"model, on {results.machine('train_step-cpu')}", "ms a step", "thousand triples/s"], rows)
+
+
+def speed_gpu(results: Results) -> str:
+    """Triples/s of each model on one GPU, behind a cache of 5 %."""
+    models = results("train_gpu-1gpu", "models") or {}
+    rows = []
+    for name in (name for name in models if not name.startswith("vanilla_")):
+        ours = models[name].get("triples_per_second")
+        theirs = results("train_gpu-1gpu", "models", f"vanilla_{name}", "triples_per_second")
+        rows.append([name, millions(ours), millions(theirs), over(ours, theirs)])
+    return table([f"model, on {results.machine('train_gpu-1gpu')}", "dglke_frugal, M triples/s", "DGL-KE, `--gpu 0`",
+                  "ratio"], rows)
+
+
+def settings_gpu(results: Results) -> str:
+    """What settings of one GPU give."""
+    rows = []
+    for what, part, leg in (
+        ("FB15k, all rows on the GPU (default)", "fb15k", "frugal_default"),
+        ("FB15k, `--cache_ratio 0.05`", "fb15k", "frugal"),
+        ("FB15k, `--cache_ratio 0.05 --row_dtype fp16`", "fb15k", "frugal_fp16_rows"),
+        ("20 M entities, `--cache_ratio 0.05`", "large", "frugal"),
+        ("20 M entities, `--cache_ratio 0.05 --row_dtype fp16`", "large", "frugal_fp16_rows"),
+    ):
+        found = results("train_gpu-1gpu", part, leg) or {}
+        rows.append([what, significant(found.get("step_ms"), 3, " ms"), millions(found.get("triples_per_second"))])
+    peer = results("train_gpu-1gpu", "fb15k", "compiled_torch", "step_ms")
+    rows.append(["the step of FB15k as compiled PyTorch in one CUDA graph", significant(peer, 3, " ms"), NOTHING])
+    return table([f"TransE_l2 on {results.machine('train_gpu-1gpu')}", "a step", "M triples/s"], rows)
+
+
+def several_gpus(results: Results) -> str:
+    """Triples/s of two and four GPUs, and over one in the same run."""
+    rows = []
+    for what, key, part, one, legs in (
+        ("FB15k, TransE_l2, tables on the GPUs", "fb15k", "fb15k", "one_on_device", ["columns_on_device"]),
+        ("FB15k, ComplEx", "complex", "models", "ComplEx_one", ["ComplEx_columns"]),
+        ("FB15k, RotatE, dim 200", "rotate", "models", "RotatE_one", ["RotatE_columns"]),
+        ("20 M entities, TransE_l2, 5 % cached", "20m", "large", "one",
+         ["columns_default", "columns", "columns_whole"]),
+        ("the same, `--row_dtype fp16`", "20m_fp16", "large", "one_fp16", ["columns_fp16_default", "columns_fp16"]),
+        ("20 M entities, `--peer off`, by rows", "20m_rows", "large", "one",
+         ["rows_meet_uncached_no_peer", "rows_meet_no_peer", "rows_no_peer"]),
+    ):
+        cells = [what]
+        for count in (2, 4):
+            file = f"ranks-{count}gpus"
+            several = best_rate(results, file, part, *(f"{leg}_{count}" for leg in legs))
+            cells += [millions(several), significant(several / results(file, part, one, "triples_per_second"), 3, "x")
+                      if several and results(file, part, one, "triples_per_second") else NOTHING]
+        rows.append(cells)
+    heads = ["what"]
+    for count in (2, 4):
+        heads += [f"{results.machine(f'ranks-{count}gpus')}, M triples/s", "over one"]
+    return table(heads, rows)
+
+
+def flushing(results: Results) -> str:
+    """What P2F's flush threads and stores from the GPU were measured to give over flushing in each step."""
+    rows = []
+    for count in ("2", "3", "4"):
+        p2f, sync = (results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync"))
+        rows.append([f"{count} processes", results.machine("ranks-cpu"), "flush threads", significant(p2f, 3),
+                     significant(sync, 3), significant(p2f / sync, 3, "x") if p2f and sync else NOTHING])
+    two = best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2")
+    sync = best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2")
+    steps = [rate / 1024 if rate else None for rate in (two, sync)]
+    rows.append(["two GPUs by rows, `--peer off`, 20 M entities", results.machine("ranks-2gpus"),
+                 "stores from the GPU", *(significant(rate and round(rate), 4) for rate in steps), over(two, sync)])
+    return table(["workers", "machine", "way", "P2F, steps/s of all", "`--flush sync`", "ratio"], rows)
+
+
+def flushing_sentence(results: Results) -> str:
+    """The same in a sentence."""
+    of_cpu = [[results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync")] for count in "234"]
+    ratios = [p2f / sync for p2f, sync in of_cpu if p2f and sync]
+    gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
+                best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
+    if not ratios:
+        return "Measured against a flush in each step (`--flush sync`): nothing yet.\n"
+    return (f"Measured against a flush in each step (`--flush sync`): flush threads of two to four processes on "
+            f"{results.machine('ranks-cpu')} make {min(ratios):.2f} to {max(ratios):.2f}\ntimes as many steps, stores from two "
+            f"GPUs by rows {gpus.rstrip('x')} times as many.\n")
+
+
+def workers_cpu(results: Results) -> str:
+    """Several processes on the CPU beside DGL-KE's."""
+    rows = []
+    for count in ("1", "2", "3", "4"):
+        found = results("ranks-cpu", "ranks", count) or {}
+        ours = (found.get("sync") or found.get("p2f") or {}).get("steps_per_second")
+        theirs = (found.get("vanilla") or {}).get("steps_per_second")
+        rows.append([count, significant(ours, 3), significant(theirs, 3), over(ours, theirs)])
+    return table([f"processes, on {results.machine('ranks-cpu')}", "dglke_frugal, steps/s of all", "DGL-KE", "ratio"],
+                 rows)
+
+
+def large_graph(results: Results) -> str:
+    """A table of Freebase's size."""
+    rows = []
+    for file in ("large_graph-1gpu", "large_graph-2gpus"):
+        found = results(file) or {}
+        steps, batch = found.get("steps_per_second"), 1000 * len(found.get("gpu") or [0])
+        peak = found.get("peak_bytes")
+        rows.append([results.machine(file), significant(found.get("entities", 0) / 1e6, 3, " M"),
+                     millions(steps and steps * batch), significant(peak and peak / 1e9, 3, " GB"),
+                     significant(found.get("peak_over_plan"), 4)])
+    return table(["machine", "entities x 400", "M triples/s", "peak of host memory", "over `dglke_frugal plan`"], rows)
+
+
+def softmax(results: Results) -> str:
+    """A step against all entities beside compiled PyTorch."""
+    rows = []
+    for size, name in (("14,541 x 2000", "14k"), ("123,182 x 2000", "123k"), ("2,500,604 x 100", "2500k")):
+        ours, theirs = (results("full_softmax-1gpu", "speed_tf32", f"{who}_ms_{name}") for who in ("softmax", "torch"))
+        rows.append([size, significant(ours, 3, " ms"), significant(theirs, 3, " ms"), over(theirs, ours)])
+    return table([f"entities x numbers, on {results.machine('full_softmax-1gpu')}", "dglke_frugal", "compiled PyTorch",
+                  "ratio"], rows)
+
+
+def embedding(results: Results) -> str:
+    """A DLRM step with `Embedding` beside torch's own embedding."""
+    rows = []
+    for place, file, other in (("gpu", "dlrm-1gpu", "torch_gpu_by_copies"), ("cpu", "dlrm-cpu", "torch_cpu")):
+        for batch in ("1024", "8192"):
+            ours, theirs, alone = (results(file, f"{leg}_seconds_{batch}") for leg in (
+                f"embedding_{place}", other, f"model_alone_{'cuda' if place == 'gpu' else 'cpu'}"))
+            rows.append([results.machine(file), batch, milliseconds(ours), milliseconds(theirs), over(theirs, ours),
+                         milliseconds(alone)])
+    return table(["machine", "batch", "with `Embedding`", "with torch's embedding on the CPU", "ratio",
+                  "dense layers alone"], rows)
+
+
+def evaluation(results: Results) -> str:
+    """A whole filtered test, and loading."""
+    eval_seconds, theirs = results("eval-cpu", "eval_seconds"), results("eval-cpu", "vanilla_eval_seconds")
+    rows = [["filtered test of FB15k, 59,071 triples", significant(eval_seconds, 3, " s"),
+             significant(theirs, 3, " s"), over(theirs, eval_seconds)],
+            ["loading triples of numbers from text", millions(results("load-cpu", "triples_per_s")) + " M triples/s",
+             millions(results("load-cpu", "python_lists_triples_per_s")) + " M triples/s",
+             over(results("load-cpu", "triples_per_s"), results("load-cpu", "python_lists_triples_per_s"))]]
+    return table([f"on {results.machine('eval-cpu')}", "dglke_frugal", "DGL-KE's way", "ratio"], rows)
+
+
+def seeds(results: Results) -> str:
+    """What is learned beside DGL-KE, by three seeds."""
+    rows = []
+    for what, file in (("one process, 24,000 steps", "quality-cpu"),
+                       ("four processes, 6,000 steps each", "quality_of_workers-1gpu")):
+        cells = []
+        for who in ("native", "vanilla"):
+            found = results(file, "summary", who, "MRR") or {}
+            cells.append(f"{found['mean']:.4f} +- {found['deviation']:.4f}".replace("0.", ".") if found else NOTHING)
+        rows.append([what, *cells])
+    return table(["FB15k, TransE_l2, DGL-KE's recipe", "dglke_frugal", "DGL-KE"], rows)
+
+
+def half_rows(results: Results) -> str:
+    """MRR with rows in fp16 beside float32."""
+    rows = []
+    for name, found in (results("half_rows-1gpu", "compared") or {}).items():
+        mean = found.get("mean_mrr", {})
+        if "fp32" in mean:
+            rows.append([f"`{name}`", *(f"{mean[kind]:.4f}".lstrip("0") if kind in mean else NOTHING
+                                        for kind in ("fp32", "fp16")), f"{found['spread']:.4f}".lstrip("0")])
+    return table([f"preset, three seeds, on {results.machine('half_rows-1gpu')}", "MRR, float32", "MRR, fp16",
+                  "largest - smallest of float32"], rows)
+
+
+def search(results: Results) -> str:
+    """What searches over the package's spaces found."""
+    presets = {"fb15k_237/complex": "fb15k_237/complex_softmax_relations, seed 1", "wn18rr/rotate": "wn18rr/rotate"}
+    rows = []
+    for name, found in (results("recipe_search-1gpu", "runs") or {}).items():
+        preset = results("recipes-1gpu", "runs", presets[name], "MRR")
+        rows.append([f"`{name.split('/')[1]}` on {name.split('/')[0].replace('fb15k_237', 'FB15k-237')}",
+                     str(len(found["trials"])), significant(found["seconds"], 3, " s"),
+                     significant(found["full"]["seconds"]["training"], 2, " s"), mrr(found["full"]["test"]["MRR"]),
+                     mrr(preset)])
+    return table([f"search, on {results.machine('recipe_search-1gpu')}", "trials", "searching", "training the best",
+                  "test MRR", "the preset's"], rows)
+
+
+def pykeen(results: Results) -> str:
+    """Triples/s beside PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
+    rows = []
+    for name, found in (results("pykeen-cpu", "models") or {}).items():
+        theirs, own, shared = (found.get(leg) for leg in ("pykeen", "own", "shared"))
+        rows.append([name, *(significant(rate and round(rate), 3) for rate in (theirs, own)), over(own, theirs),
+                     significant(shared and round(shared), 3), over(shared, theirs)])
+    return table([f"model, on {_one_core(results, 'pykeen-cpu')}", "PyKEEN, triples/s", "own negatives", "ratio",
+                  "shared negatives (default)", "ratio"], rows)
+
+
+def pykeen_sentence(results: Results) -> str:
+    """The same in a sentence."""
+    models = (results("pykeen-cpu", "models") or {}).values()
+    ratios = {leg: sorted(found[leg] / found["pykeen"] for found in models) for leg in ("own", "shared")}
+    if not models:
+        return "Beside PyKEEN: not measured.\n"
+    own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
+    return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
+            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on both sides, "
+            f"as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk of triples shares: "
+            "[for users of PyKEEN](docs/from-pykeen.md).\n")
+
+
+def _one_core(results: Results, file: str) -> str:
+    """The processor of a result that is by core."""
+    return f"one core of {results.machine(file).split(' of ')[-1]}"
+
+
+TABLES: Dict[str, Callable[[Results], str]] = {
+    made.__name__: made for made in (
+        speed, quality, speed_cpu, speed_gpu, settings_gpu, several_gpus, flushing, flushing_sentence, workers_cpu,
+        large_graph, softmax, embedding, evaluation, seeds, half_rows, search, pykeen, pykeen_sentence)
+}
+
+
+def fill(text: str, results: Results) -> str:
+    """A page with each of its tables as the results have it now."""
+    def made(block: re.Match) -> str:
+        if block[2] not in TABLES:
+            raise SystemExit(f"there is no table {block[2]!r}; there are {', '.join(TABLES)}")
+        return f"{block[1]}{TABLES[block[2]](results)}{block[3]}"
+
+    return BLOCK.sub(made, text)
+
+
+STYLE = """\
+<style>
+text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292f }
+.title { font-weight: 600 } .small { font-size: 11px; fill: #57606a } .grid { stroke: #d0d7de }
+.ours { fill: #1a7f64 } .theirs { fill: #9aa4af }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 } .small { fill: #9aa4af } .grid { stroke: #373e47 } .ours { fill: #3fb68b } .theirs { fill: #7d8590 }
+}
+</style>"""
+LEFT, RIGHT, TOP, ROW = 190, 640, 56, 52
+LOWEST, HIGHEST = 1e4, 1e8
+
+
+def chart(results: Results) -> str:
+    """Triples/s of FB15k on the CPU, one, two and four GPUs as bars on a logarithmic axis; SVG."""
+    def x(rate: float) -> float:
+        share = math.log10(rate / LOWEST) / math.log10(HIGHEST / LOWEST)
+        return LEFT + (RIGHT - LEFT) * min(1.0, max(0.0, share))
+
+    rows = [row for row in fb15k_rates(results) if row[1]]
+    bottom = TOP + ROW * len(rows)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {bottom + 40}" role="img" '
+             'aria-label="Triples per second of dglke_frugal and DGL-KE">', STYLE,
+             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second (each line is ten times the '
+             'one before)</text>',
+             '<rect class="ours" x="10" y="31" width="12" height="12"/><text x="28" y="42">dglke_frugal</text>',
+             '<rect class="theirs" x="130" y="31" width="12" height="12"/><text x="148" y="42">DGL-KE</text>']
+    for power in range(round(math.log10(LOWEST)), round(math.log10(HIGHEST)) + 1):
+        at, label = x(10.0**power), f"{10 ** (power - 6):g} M" if power >= 6 else f"{10 ** (power - 3):g} k"
+        parts.append(f'<line class="grid" x1="{at:.0f}" y1="{TOP}" x2="{at:.0f}" y2="{bottom}"/>'
+                     f'<text class="small" x="{at:.0f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
+    for place, (file, ours, theirs, _) in enumerate(rows):
+        y = TOP + ROW * place + 6
+        parts.append(f'<text x="10" y="{y + 25}">{results.machine(file)}</text>')
+        for name, rate, top in (("ours", ours, y), ("theirs", theirs, y + 20)):
+            if rate:
+                shown = f"{millions(rate)} M" if rate >= 1e6 else f"{significant(rate / 1e3, 3)} k"
+                parts.append(f'<rect class="{name}" x="{LEFT}" y="{top}" width="{x(rate) - LEFT:.0f}" height="17"/>'
+                             f'<text x="{x(rate) + 6:.0f}" y="{top + 13}">{shown}</text>')
+            else:
+                parts.append(f'<text class="small" x="{LEFT + 4}" y="{top + 13}">not measured</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def pages() -> List[Path]:
+    """All pages that may hold tables."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main() -> None:
+    results = Results()
+    made = {path: fill(path.read_text(encoding="utf-8"), results) for path in pages()}
+    made[CHART] = chart(results)
+    for path, text in made.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            with replace_file(path, "w") as file:
+                file.write(text)
+            print(f"Wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
