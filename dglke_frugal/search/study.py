@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import InputError
+from ..extras import install_command
 from .space import Space
 
 JOURNAL = "journal.log"
@@ -52,7 +53,7 @@ def import_optuna():
         import optuna
     except ImportError as error:
         raise InputError(
-            "a search needs Optuna, which is not installed; pip install 'dglke-frugal[search]'"
+            f"a search needs Optuna, which is not installed: {install_command('search')}"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
