@@ -2,17 +2,26 @@
 PYTHON ?= $(firstword $(foreach version,3.11 3.12 3.10 3.9,$(shell command -v python$(version))) python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
+SOURCES := $(shell find csrc cmake -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cmake' -o -name CMakeLists.txt) CMakeLists.txt setup.py pyproject.toml
 # The extension's own (setup.py), whose libraries the C++ tests are linked with.
 CPP_BUILD = build/extension-$(shell $(BIN)/python -c 'import sys; print(sys.implementation.cache_tag)')
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+# $(call step,WHAT IT DOES,LOG,COMMAND): on one line, its output in a file that is shown if it fails.
+step = @$(PYTHON) packaging/step.py "$(1)" build/log/$(2).log $(3)
+TORCH_INDEX = $(shell $(PYTHON) packaging/torch_index.py)
 
 # cmake and ninja are those of the virtual environment.
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: quickstart test test-python test-cpp packages sanitize sanitize-and-install clean
+.PHONY: quickstart welcome test test-python test-cpp packages sanitize sanitize-and-install clean
 
-quickstart: $(VENV)/installed
-	$(BIN)/python -m recipes.quickstart
+quickstart: welcome $(VENV)/installed
+	@$(BIN)/python -m recipes.quickstart
+
+welcome:
+	@$(if $(wildcard $(VENV)/installed),,printf '%s\n' \
+	    "This installs dglke_frugal into $(VENV) and trains a small model: 4 minutes on two cores, 1.5 GB of disk." \
+	    "CUDA kernels are compiled where a GPU is seen, which takes 3 minutes more.")
 
 # All of them, also after some have failed or could not be built; what is missing is said once more at the end.
 test:
@@ -39,22 +48,22 @@ sanitize: packages $(VENV)/installed
 	env -u MAKEFLAGS csrc/tests/run_sanitizers.sh build/sanitizers  # ninja would share two jobs with pip
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --upgrade pip
+	$(call step,Making a virtual environment,venv,$(PYTHON) -m venv $(VENV))
+	$(call step,Updating pip,pip,$(PIP) install --upgrade pip)
 
-# torch first and pinned: left to the resolver it may fetch several GB of CUDA libraries.
+# The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt "setuptools>=77" nanobind "cmake>=3.26" ninja
-	touch $@
+	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install -c constraints.txt $(TORCH_INDEX) torch \
+	    "setuptools>=77" nanobind "cmake>=3.26" ninja)
+	@touch $@
 
 $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
-	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e .
-	touch $@
+	$(call step,Compiling the extension,extension,$(PIP) install -v -c constraints.txt --no-build-isolation -e .)
+	@touch $@
 
 $(VENV)/installed-for-tests: $(VENV)/installed
-	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[test]"
-	touch $@
+	$(call step,Installing what the tests need,tests,$(PIP) install -c constraints.txt --no-build-isolation -e ".[test]")
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build

@@ -1,8 +1,8 @@
 """Builds the C++ extension with CMake and ninja; everything static about the package is in pyproject.toml.
 
 Environment variables:
-    DGLKE_FRUGAL_CUDA        auto (default: if nvcc is found), on, off
-    DGLKE_FRUGAL_CUDA_ARCHS  CUDA architectures as CMake writes them, e.g. "90" or "75;80;90"
+    DGLKE_FRUGAL_CUDA        auto (default: the kernels for the GPUs that are seen, if any), on, off
+    DGLKE_FRUGAL_CUDA_ARCHS  CUDA architectures as CMake writes them, e.g. "90" or "75;80;90" (default with on: all)
     DGLKE_FRUGAL_MARCH       target processor of the C++ code, e.g. "native" (default x86-64-v3 on x86-64)
 """
 import os
@@ -29,19 +29,23 @@ class CMakeBuild(build_ext):
         target = Path(self.get_ext_fullpath(ext.name)).resolve().parent
         build = source / "build" / f"extension-{sys.implementation.cache_tag}"  # kept, so that rebuilding is quick
         build.mkdir(parents=True, exist_ok=True)
+        cuda = os.environ.get("DGLKE_FRUGAL_CUDA", "auto")
+        if cuda not in ("auto", "on", "off"):
+            sys.exit(f"DGLKE_FRUGAL_CUDA is {cuda!r}; it must be auto, on or off")
         options = {
             "CMAKE_BUILD_TYPE": "Release",
             "CMAKE_INSTALL_PREFIX": target,
             "Python_EXECUTABLE": sys.executable,
-            "FRUGAL_CUDA": os.environ.get("DGLKE_FRUGAL_CUDA", "auto").upper(),
+            "FRUGAL_CUDA": cuda.upper(),
             "FRUGAL_MARCH": os.environ.get("DGLKE_FRUGAL_MARCH", ""),
         }
-        if architectures := os.environ.get("DGLKE_FRUGAL_CUDA_ARCHS"):
-            options["CMAKE_CUDA_ARCHITECTURES"] = architectures
+        architectures = os.environ.get("DGLKE_FRUGAL_CUDA_ARCHS")
+        chosen = f"-DCMAKE_CUDA_ARCHITECTURES={architectures}" if architectures else "-UCMAKE_CUDA_ARCHITECTURES"
         # cmake and ninja of this Python's environment come before those of the system, which may be too old.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         environment = {**os.environ, "PATH": path}
-        configure = ["cmake", "-G", "Ninja", str(source), *(f"-D{key}={value}" for key, value in options.items())]
+        configure = ["cmake", "-G", "Ninja", str(source), chosen,
+                     *(f"-D{key}={value}" for key, value in options.items())]
         subprocess.run(configure, cwd=build, check=True, env=environment)
         subprocess.run(["cmake", "--build", ".", "--target", "install"], cwd=build, check=True, env=environment)
 

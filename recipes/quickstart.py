@@ -67,15 +67,13 @@ def ask(run, data: Path) -> None:
             print(f"  {found.name:<30}{truth}")
 
 
-def say_next(folder: Path, data: Path) -> None:
+def say_next(folder: Path) -> None:
     """What to try now, as commands that work from where the user is."""
-    dataset = f"--data_path {data} --dataset families --format raw_udd_hrt --data_files train.txt valid.txt test.txt"
     print(f"""
-The graph is in {data}, the run in {folder}. What to try next:
-  dglke_frugal report {folder}
-  dglke_eval --model_path {folder} {dataset} --model_name ComplEx --hidden_dim 128 --gamma 20
-  python -c "import dglke_frugal; print(dglke_frugal.load('{folder}').entity_names[:5])"
-(with the commands of .venv/bin, or after `. .venv/bin/activate`); docs/tutorial.md goes on from here.""")
+Next, after `. .venv/bin/activate`:
+  dglke_eval --model_path {folder}     # the test again
+  dglke_frugal report {folder}         # curves and tables as a page
+  docs/tutorial.md goes on with your own triples""")
 
 
 def main() -> None:
@@ -89,7 +87,7 @@ def main() -> None:
     print(f"\n2. Training ComplEx for {arguments.steps} steps, then ranking the facts that were held out:", flush=True)
     folder = train(training_run(data, arguments.out / "ckpts", arguments.steps))
     ask(dglke_frugal.load(folder), data)
-    say_next(folder, data)
+    say_next(folder)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 """`make test` on a machine that lacks what the C++ tests need, `make quickstart` on any."""
 
+import contextlib
 import os
+import pty
+import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -70,6 +74,8 @@ def checkout(tmp_path):
     log.touch()
     shutil.copy(ROOT / "Makefile", tree)
     shutil.copytree(ROOT / ".ci", tree / ".ci")
+    for name in ("packaging", "cmake"):
+        shutil.copytree(ROOT / name, tree / name)
     for name in ("CMakeLists.txt", "setup.py", "pyproject.toml", "constraints.txt"):
         (tree / name).touch()
     for tool in ("python", "pip", "cmake", "ctest"):
@@ -81,20 +87,57 @@ def checkout(tmp_path):
         log.write_text("")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, env=environment)
-        return done.returncode, done.stderr, log.read_text()
+        return done.returncode, done.stderr, log.read_text(), done.stdout
 
+    make.tree = tree
     return make
 
 
 @pytest.mark.parametrize("command", [["make", "test"], ["bash", ".ci/run"]])
 def test_python_tests_run_where_those_of_cpp_cannot(checkout, command):
-    code, said, ran = checkout(*command, lacking=True)
+    code, said, ran, _ = checkout(*command, lacking=True)
     assert code != 0 and "python -m pytest" in ran and "ctest" not in ran and "sanitizers" not in ran
     assert any("install this" in line for line in said.splitlines()[-2:])  # where it is seen
-    code, said, ran = checkout(*command, lacking=False)
+    code, said, ran, _ = checkout(*command, lacking=False)
     assert code == 0 and "python -m pytest" in ran and "ctest --test-dir" in ran and "sanitizers" in ran
 
 
 def test_the_quickstart_needs_none_of_it(checkout):
-    code, _, ran = checkout("make", "quickstart", lacking=True)
+    code, _, ran, said = checkout("make", "quickstart", lacking=True)
     assert code == 0 and "python -m recipes.quickstart" in ran
+    lines = said.splitlines()
+    assert lines[0].startswith("This installs dglke_frugal into .venv and trains a small model: 4 minutes")
+    assert [re.sub(r"\d+ s$", "N s", line) for line in lines[2:]] == [
+        "Installing PyTorch and build tools ... N s", "Compiling the extension ... N s"]
+    code, _, ran, said = checkout("make", "quickstart", lacking=True)
+    assert (code, said) == (0, "") and ran.splitlines() == ["python -m recipes.quickstart"]  # all is there
+
+
+def test_a_step_that_fails_shows_the_end_of_its_log_and_names_it(checkout):
+    script(checkout.tree / ".venv" / "bin" / "python",
+           "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i; done; echo WARNING: broken >&2; exit 3")
+    code, error, _, said = checkout("make", "quickstart", lacking=True)
+    assert code != 0 and "line" not in said and "WARNING" not in said
+    assert "line 100\nWARNING: broken\n" in error and "line 50\n" not in error
+    assert "Installing PyTorch and build tools failed; all of its output is in build/log/dependencies.log" in error
+    log = (checkout.tree / "build" / "log" / "dependencies.log").read_text()
+    assert log.startswith("line 1\n") and log.endswith("WARNING: broken\n")
+    assert not (checkout.tree / ".venv" / "dependencies").exists()
+
+
+def test_a_step_shows_on_a_terminal_how_far_a_compilation_is(tmp_path):
+    terminal, other = pty.openpty()
+    command = ["sh", "-c", "echo '[1/12] one'; echo '  [7/12] two'; while [ ! -e seen ]; do sleep 0.1; done; echo WARNING: x"]
+    step = subprocess.Popen([sys.executable, ROOT / "packaging" / "step.py", "Compiling", "step.log", *command],
+                            cwd=tmp_path, stdout=other)
+    os.close(other)
+    said = b""
+    while b"[7/12]" not in said:
+        said += os.read(terminal, 1024)
+    (tmp_path / "seen").touch()
+    assert step.wait() == 0
+    with contextlib.suppress(OSError):  # the terminal's end
+        while more := os.read(terminal, 1024):
+            said += more
+    os.close(terminal)
+    assert b"WARNING" not in said and said.count(b"\n") == 1 and b"\rCompiling ... [7/12] " in said
