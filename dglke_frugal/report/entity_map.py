@@ -30,7 +30,7 @@ class ColouredMap:
 
 @dataclass(frozen=True)
 class EntityMap:
-    """explained: shares of the sample's variance on the two axes. entities: of the table, of which maps may show a part."""
+    """entities: of the table, of which maps may show a part. explained: shares of their variance on the two axes."""
 
     entities: int
     explained: Tuple[float, float]
