@@ -347,8 +347,8 @@ def pykeen_sentence(results: Results) -> str:
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
     return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
             f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
-            f"both sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk of "
-            "triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
+            f"both sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk "
+            "of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
 
 
 def _one_core(results: Results, file: str) -> str:
