@@ -119,11 +119,12 @@ def quality(results: Results) -> str:
     cpu = [results("quality-cpu", "summary", who, "MRR", "mean") for who in ("native", "vanilla")]
     rows = [["FB15k", "TransE_l2, DGL-KE's recipe", mrr(cpu[0]), f"{mrr(cpu[1])} (DGL-KE, same machine)",
              "`python -m benchmarks.quality`"]]
+    softmax = "ComplEx, softmax over all entities"
     for graph, run, model, source in (
-        ("FB15k-237", "fb15k_237/complex_softmax_relations, seed 1", "ComplEx, softmax over all entities", "Chen et al."),
+        ("FB15k-237", "fb15k_237/complex_softmax_relations, seed 1", softmax, "Chen et al."),
         ("FB15k-237", "fb15k_237/rotate", "RotatE, sampled negatives", "LibKGE"),
         ("FB15k-237", "fb15k_237/transe_l2", "TransE, sampled negatives", "LibKGE"),
-        ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", "ComplEx, softmax over all entities", "Chen et al."),
+        ("wn18rr", "wn18rr/complex_softmax_relations, seed 1", softmax, "Chen et al."),
         ("wn18rr", "wn18rr/rotate", "RotatE, sampled negatives", "LibKGE"),
     ):
         rows.append([graph, model, *_beside_published(results, run, source),
@@ -216,15 +217,16 @@ def flushing(results: Results) -> str:
 
 def flushing_sentence(results: Results) -> str:
     """The same in a sentence."""
-    of_cpu = [[results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync")] for count in "234"]
+    of_cpu = [[results("ranks-cpu", "ranks", count, way, "steps_per_second") for way in ("p2f", "sync")]
+              for count in "234"]
     ratios = [p2f / sync for p2f, sync in of_cpu if p2f and sync]
     gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
     if not ratios:
         return "Measured against a flush in each step (`--flush sync`): nothing yet.\n"
     return (f"Measured against a flush in each step (`--flush sync`): flush threads of two to four processes on "
-            f"{results.machine('ranks-cpu')} make {min(ratios):.2f} to {max(ratios):.2f}\ntimes as many steps, stores from two "
-            f"GPUs by rows {gpus.rstrip('x')} times as many.\n")
+            f"{results.machine('ranks-cpu')} make {min(ratios):.2f} to {max(ratios):.2f}\ntimes as many steps, stores "
+            f"from two GPUs by rows {gpus.rstrip('x')} times as many.\n")
 
 
 def workers_cpu(results: Results) -> str:
@@ -344,9 +346,9 @@ def pykeen_sentence(results: Results) -> str:
         return "Beside PyKEEN: not measured.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
     return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
-            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on both sides, "
-            f"as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk of triples shares: "
-            "[for users of PyKEEN](docs/from-pykeen.md).\n")
+            f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
+            f"both sides, as PyKEEN draws them, and {shared} times as fast with our default, negatives\nthat a chunk "
+            "of triples shares: [for users of PyKEEN](docs/from-pykeen.md).\n")
 
 
 def _one_core(results: Results, file: str) -> str:
@@ -377,7 +379,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292
 .title { font-weight: 600 } .small { font-size: 11px; fill: #57606a } .grid { stroke: #d0d7de }
 .ours { fill: #1a7f64 } .theirs { fill: #9aa4af }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 } .small { fill: #9aa4af } .grid { stroke: #373e47 } .ours { fill: #3fb68b } .theirs { fill: #7d8590 }
+  text { fill: #e6edf3 } .small { fill: #9aa4af } .grid { stroke: #373e47 }
+  .ours { fill: #3fb68b } .theirs { fill: #7d8590 }
 }
 </style>"""
 LEFT, RIGHT, TOP, ROW = 190, 640, 56, 52
@@ -394,8 +397,8 @@ def chart(results: Results) -> str:
     bottom = TOP + ROW * len(rows)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {bottom + 40}" role="img" '
              'aria-label="Triples per second of dglke_frugal and DGL-KE">', STYLE,
-             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second (each line is ten times the '
-             'one before)</text>',
+             '<text class="title" x="10" y="20">FB15k, TransE_l2, dim 400: triples per second (each line is ten times '
+             'the one before)</text>',
              '<rect class="ours" x="10" y="31" width="12" height="12"/><text x="28" y="42">dglke_frugal</text>',
              '<rect class="theirs" x="130" y="31" width="12" height="12"/><text x="148" y="42">DGL-KE</text>']
     for power in range(round(math.log10(LOWEST)), round(math.log10(HIGHEST)) + 1):

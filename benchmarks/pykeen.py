@@ -6,7 +6,8 @@ FB15k, dim 400 (RotatE: 200 complex numbers), batch 1024, 256 negatives, self-ad
 model, in turn, medians over the repeats: pykeen (its sLCWA loop, which draws negatives for each triple), own (ours with
 --neg_chunk_size 1: each triple has negatives of its own, too) and shared (ours by default: a chunk of triples shares
 its negatives, as in DGL-KE). Seconds are processor time of all threads of a leg, which has one that computes, so that
-other programs on the machine count little. PyKEEN's memory is kept between steps, which makes it faster than by default.
+other programs on the machine count little. PyKEEN's memory is kept between steps, which makes it faster than by
+default.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def train(data_path: str, model: str) -> float:
 
     torch.set_num_threads(1)
     graph = load_graph("FB15k", data_path)
-    triples = torch.from_numpy(np.stack([graph.train.head, graph.train.relation, graph.train.tail], axis=1).astype(np.int64))
+    columns = [graph.train.head, graph.train.relation, graph.train.tail]
+    triples = torch.from_numpy(np.stack(columns, axis=1).astype(np.int64))
 
     def factory(batches: int) -> CoreTriplesFactory:
         return CoreTriplesFactory(triples[: BATCH * batches], num_entities=graph.n_entities,

@@ -15,7 +15,7 @@ _FORMATS = ("l_r", "l_*", "*_r", "*")
 def own_flags() -> Parser:
     """Flags that DGL-KE's command does not have."""
     parser = own_search_parser("dglke_emb_sim")
-    parser.add_argument("--model_path", help="folder of a run: its entities and their names, instead of --emb_file and --mfile")
+    parser.add_argument("--model_path", help="folder of a run: its entities; instead of --emb_file and --mfile")
     return parser
 
 

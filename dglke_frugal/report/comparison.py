@@ -93,12 +93,15 @@ def differing_flags(runs: Sequence[RunLog]) -> List[str]:
 
 
 def comparison(runs: Sequence[RunLog], names: Sequence[str]) -> str:
-    """The section "Result": of one run each value with its name; of several, tables with a row for each run, in which the
-    best of a column is bold."""
+    """The section "Result": of one run each value with its name; of several, tables with a row for each run.
+
+    The best of a column is bold.
+    """
     if len(runs) == 1:
         content, note = _values(runs[0]), ""
     else:
-        flags = [Column(name, "{}", lambda run, name=name: _flag(run.flags.get(name))) for name in differing_flags(runs)]
+        flags = [Column(name, "{}", lambda run, name=name: _flag(run.flags.get(name)))
+                 for name in differing_flags(runs)]
         parts = [RESULTS, CIRCUMSTANCES, *(flags[begin : begin + FLAGS_AT_ONCE]
                                            for begin in range(0, len(flags), FLAGS_AT_ONCE))]
         content = "".join(_table(runs, names, part, "narrow wrapped") for part in parts)

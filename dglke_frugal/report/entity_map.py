@@ -30,7 +30,7 @@ class ColouredMap:
 
 @dataclass(frozen=True)
 class EntityMap:
-    """explained: shares of the sample's variance on the two axes. entities: of the table, of which maps may show a part."""
+    """entities: of the table, of which maps may show a part. explained: shares of their variance on the two axes."""
 
     entities: int
     explained: Tuple[float, float]
@@ -68,7 +68,8 @@ def map_entities(trained: Trained) -> Optional[EntityMap]:
     degrees, relation = _degree_and_relation(graph, chosen)
     labels = [f"{name}, {degree:,} triples" for name, degree in zip(names, degrees.tolist())]
     by_degree = ColouredMap("By degree", points, *_degree_groups(degrees), labels)
-    by_relation = ColouredMap("By most frequent relation", points, *_relation_groups(relation, trained.relation), labels)
+    groups = _relation_groups(relation, trained.relation)
+    by_relation = ColouredMap("By most frequent relation", points, *groups, labels)
     return EntityMap(len(table), explained, [by_degree, by_relation])
 
 

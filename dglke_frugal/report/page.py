@@ -85,7 +85,8 @@ def _map_section(found: Optional[EntityMap], name: str) -> str:
         return section("Entities", name, "", "The run saved no tables, so there is no map.")
     shares = [f"{share:.1%}" for share in found.explained]
     shown = len(found.maps[0].points)
-    which = f"{shown:,} of {found.entities:,} entities, drawn at random," if shown < found.entities else f"All {shown:,} entities"
+    drawn = f"{shown:,} of {found.entities:,} entities, drawn at random,"
+    which = drawn if shown < found.entities else f"All {shown:,} entities"
     said = (
         f"{which} on the two axes along which they differ most: {shares[0]} and {shares[1]} "
         "of the variance. Point at one for its name."

@@ -18,15 +18,18 @@ MOST_ENTITIES = 5_000_000  # beyond which answering takes too long for a page
 
 
 def predictions_section(trained: Trained, name: str) -> str:
-    """Examples from the test triples, ranked as an evaluation does: other known answers left out. Nothing where there are
-    no test triples, or no tables."""
+    """Examples from the test triples, ranked as an evaluation does: other known answers are left out.
+
+    Nothing where there are no test triples, or no tables.
+    """
     run, graph = trained.run, trained.graph
     if run is None or graph is None or graph.test is None or not len(graph.test) or graph.n_entities > MOST_ENTITIES:
         return ""
     drawn = np.random.default_rng(0).choice(len(graph.test), min(len(graph.test), EXAMPLES), replace=False)
     lines = []
     for place in np.sort(drawn).tolist():
-        head, relation, tail = (int(column[place]) for column in (graph.test.head, graph.test.relation, graph.test.tail))
+        columns = (graph.test.head, graph.test.relation, graph.test.tail)
+        head, relation, tail = (int(column[place]) for column in columns)
         others = _tails(graph, head, relation) - {tail}
         answers = []
         for answer in _best(run.model, head, relation, others, graph.n_entities):
@@ -35,8 +38,8 @@ def predictions_section(trained: Trained, name: str) -> str:
         question = f"{escape(trained.entity(head))} &mdash; {escape(short_label(trained.relation(relation)))}"
         lines.append(f"<tr><td>{question}</td><td>{escape(trained.entity(tail))}</td><td>{' '.join(answers)}</td></tr>")
     which = (f"{EXAMPLES} test triples drawn at random" if len(graph.test) > EXAMPLES else "The test triples")
-    note = (f'{which}, and the {ANSWERS} best tails of each, filtered: other answers of train, valid and test are left out. '
-            '<span class="answer held">the right answer</span> <span class="answer">not in the graph</span>')
+    note = (f'{which}, and the {ANSWERS} best tails of each, filtered: other answers of train, valid and test are left '
+            'out. <span class="answer held">the right answer</span> <span class="answer">not in the graph</span>')
     return section("Example predictions", name,
                    table(("head and relation", "tail", f"the {ANSWERS} best"), lines, "wide texts"), note)
 

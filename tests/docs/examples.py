@@ -82,7 +82,8 @@ def matches(expected: str, printed: str) -> bool:
     def pattern(line: str) -> str:
         return r"(?:[^\n]*\n)*" if line == "..." else r"[^\n]*".join(map(re.escape, line.split("..."))) + r"\n"
 
-    return re.fullmatch("".join(map(pattern, tidy(expected))), "".join(f"{line}\n" for line in tidy(printed))) is not None
+    text = "".join(f"{line}\n" for line in tidy(printed))
+    return re.fullmatch("".join(map(pattern, tidy(expected))), text) is not None
 
 
 def environment() -> dict:

@@ -46,7 +46,8 @@ def test_an_output_matches_what_stands_for_it():
 
 def test_comments_before_a_block_are_read(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("<!-- before: echo 1 > a -->\n<!-- before: echo 2 >> a -->\n```console\n$ cat \\\n    a\n1\n2\n```\n"
+    page.write_text("<!-- before: echo 1 > a -->\n<!-- before: echo 2 >> a -->\n"
+                    "```console\n$ cat \\\n    a\n1\n2\n```\n"
                     "<!-- not run: x -->\n```console\n$ false\n```\n```python\nprint(3)\n```\n\n```text\n4\n```\n")
     first, second, *_ = blocks(page.read_text())
     assert (first.before, first.not_run, second.not_run) == (["echo 1 > a", "echo 2 >> a"], "", "x")

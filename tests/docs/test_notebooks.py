@@ -24,7 +24,11 @@ def run_cells(path, folder):
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_runs_and_holds_no_output(path, tmp_path, capsys):
-    names = run_cells(path, write_run(tmp_path / "run", random_model("ComplEx")))
+    triples = ([0, 1], [0, 0], [3, 5])
+    run = write_run(tmp_path / "run", random_model("ComplEx"), graph=dict.fromkeys(("train", "valid", "test"), triples),
+                    data_path=str(tmp_path / "run"), format="udd_hrt",
+                    data_files=["entities.tsv", "relations.tsv", "train.txt", "valid.txt", "test.txt"])
+    names = run_cells(path, run)
     best = names["run"].tails(0, 0, 1)[0].name
     printed = capsys.readouterr().out
     assert f"entity 0 -- relation 0 -> {best}" in printed and "tail ranks" in printed
