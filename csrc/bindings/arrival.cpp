@@ -8,12 +8,7 @@
 #include "bindings/prepared_arrival.h"
 #include "kernels/cpu/plan_kernels.h"
 
-namespace frugal {
-
-namespace nb = nanobind;
-using nb::literals::operator""_a;
-
-namespace bindings {
+namespace frugal::bindings {
 
 void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintptr_t next, std::uintptr_t place,
                           std::uintptr_t stream) const {
@@ -34,11 +29,8 @@ void PreparedArrival::run(std::uintptr_t packed, std::uintptr_t cell, std::uintp
   arrive_(reads, pieces, stream);
 }
 
-}  // namespace bindings
-
+namespace arrival {
 namespace {
-
-using bindings::Bytes, bindings::PreparedArrival, bindings::Rows, bindings::Vector;
 
 PreparedArrival prepare_arrival(const Bytes& block, const Bytes& plan, std::int64_t dim, const Rows& host,
                                 const Vector<std::int64_t>& rows, const Vector<std::int32_t>& source,
@@ -63,7 +55,7 @@ PreparedArrival prepare_arrival(const Bytes& block, const Bytes& plan, std::int6
 
 }  // namespace
 
-void bind_arrival(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<PreparedArrival>(
       module, "PreparedArrival",
       "What a step brings from the host, by one kernel: its block and its plan, (bytes,) uint8 each, and those of its "
@@ -79,4 +71,5 @@ void bind_arrival(nb::module_& module) {
              "are parts of `plan`. Runs where `records` lies.");
 }
 
-}  // namespace frugal
+}  // namespace arrival
+}  // namespace frugal::bindings

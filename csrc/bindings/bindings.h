@@ -1,31 +1,41 @@
-// The parts of the Python module, one function per layer of csrc/.
+// The parts of the Python module, one function per layer of csrc/, each in a namespace of its own, so that files can be
+// compiled together.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-namespace frugal {
+#include <stdexcept>
 
-void bind_parallel(nanobind::module_& module);
-void bind_engine(nanobind::module_& module);
-void bind_sampler(nanobind::module_& module);
-void bind_data(nanobind::module_& module);
-void bind_memory(nanobind::module_& module);
-void bind_store(nanobind::module_& module);
-void bind_lookup(nanobind::module_& module);
-void bind_device_lookup(nanobind::module_& module);
-void bind_cache(nanobind::module_& module);
-void bind_evaluation(nanobind::module_& module);
-void bind_step(nanobind::module_& module);
-void bind_exchange(nanobind::module_& module);
-void bind_replicas(nanobind::module_& module);
-void bind_carried(nanobind::module_& module);
-void bind_step_block(nanobind::module_& module);
-void bind_full_softmax(nanobind::module_& module);
-void bind_device(nanobind::module_& module);
-void bind_kernels(nanobind::module_& module);
-void bind_arrival(nanobind::module_& module);
-void bind_pairs(nanobind::module_& module);
-void bind_matrices(nanobind::module_& module);
-void bind_given_scores(nanobind::module_& module);
+namespace frugal::bindings {
 
-}  // namespace frugal
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+inline void require(bool good, const char* sentence) {
+  if (!good) throw std::invalid_argument(sentence);
+}
+
+namespace parallel { void bind(nb::module_& module); }
+namespace engine { void bind(nb::module_& module); }
+namespace sampler { void bind(nb::module_& module); }
+namespace data { void bind(nb::module_& module); }
+namespace memory { void bind(nb::module_& module); }
+namespace store { void bind(nb::module_& module); }
+namespace lookup { void bind(nb::module_& module); }
+namespace device_lookup { void bind(nb::module_& module); }
+namespace cache { void bind(nb::module_& module); }
+namespace evaluation { void bind(nb::module_& module); }
+namespace step { void bind(nb::module_& module); }
+namespace exchange { void bind(nb::module_& module); }
+namespace replicas { void bind(nb::module_& module); }
+namespace carried { void bind(nb::module_& module); }
+namespace step_block { void bind(nb::module_& module); }
+namespace full_softmax { void bind(nb::module_& module); }
+namespace device { void bind(nb::module_& module); }
+namespace kernels { void bind(nb::module_& module); }
+namespace arrival { void bind(nb::module_& module); }
+namespace pairs { void bind(nb::module_& module); }
+namespace matrices { void bind(nb::module_& module); }
+namespace given_scores { void bind(nb::module_& module); }
+
+}  // namespace frugal::bindings

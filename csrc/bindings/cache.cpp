@@ -14,11 +14,9 @@
 #include "cache/replay.h"
 #include "engine/simple_policies.h"
 
-namespace frugal {
+namespace frugal::bindings::cache {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -102,7 +100,7 @@ nb::dict replay_cache(const std::string& policy, std::int64_t row_count, std::in
 
 }  // namespace
 
-void bind_cache(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<CacheIndex>(
       module, "CacheIndex",
       "Which key lies in which slot of a cache of fixed capacity. Slots are int32, -1 for none; keys "
@@ -191,4 +189,4 @@ void bind_cache(nb::module_& module) {
       "measured_from are not counted.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::cache

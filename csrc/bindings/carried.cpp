@@ -15,11 +15,9 @@
 #include "carried/cpu/carry.h"
 #include "carried/cuda/carry.h"
 
-namespace frugal {
+namespace frugal::bindings::carried {
 namespace {
 
-using namespace bindings;
-using nb::literals::operator""_a;
 using Matrix = bindings::Rows;  // steps have Rows of their own
 using Turn = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig>;
 using WriteBacks = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
@@ -131,7 +129,7 @@ class Carrier {
 
 }  // namespace
 
-void bind_carried(nb::module_& module) {
+void bind(nb::module_& module) {
   module.attr("CARRIED_WORD_BYTES") = kCarriedWordBytes;
   nb::class_<Carrier>(module, "Carrier",
                       "This rank's side of a table whose rows ranks carry for each other. See csrc/carried.")
@@ -167,4 +165,4 @@ void bind_carried(nb::module_& module) {
            "as for write_back_rows.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::carried

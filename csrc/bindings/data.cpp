@@ -9,10 +9,8 @@
 #include "data/name_table.h"
 #include "data/triples.h"
 
-namespace frugal {
+namespace frugal::bindings::data {
 namespace {
-
-namespace nb = nanobind;
 
 template <class T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -85,7 +83,7 @@ nb::object parse_names(const Text& block, const std::string& delimiter, const st
 
 }  // namespace
 
-void bind_data(nb::module_& module) {
+void bind(nb::module_& module) {
   using namespace nb::literals;
   nb::class_<NameTable>(module, "NameTable", "Names numbered from 0 in the order in which they were added.")
       .def(nb::init<>())
@@ -130,4 +128,4 @@ void bind_data(nb::module_& module) {
              }, "block"_a, "delimiter"_a, "name_first"_a, "exact"_a, "names"_a, "ids"_a.noconvert(), kParse);
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::data

@@ -16,11 +16,8 @@
 #include "kernels/cuda/host_pieces.h"
 #include "memory/host_registration.h"
 
-namespace frugal {
+namespace frugal::bindings::device {
 namespace {
-
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 
 nb::tuple cuda_devices(bool with_free_memory) {
   const DeviceList list = list_devices(with_free_memory);
@@ -53,7 +50,7 @@ void fetch_pieces(const std::vector<std::tuple<std::uintptr_t, std::uintptr_t, s
 
 }  // namespace
 
-void bind_device(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
   module.def("cuda_devices", &cuda_devices, "with_free_memory"_a = true,
              "The CUDA devices that this process sees, as dicts, and the reason why there are none ('' if there are). "
@@ -99,4 +96,4 @@ void bind_device(nb::module_& module) {
              "count) in one launch. Addresses and counts are multiples of 16.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::device

@@ -17,11 +17,9 @@
 #include "optim/summed_update.h"
 #include "store/lookup.h"
 
-namespace frugal {
+namespace frugal::bindings::device_lookup {
 namespace {
 
-using namespace bindings;
-using nb::literals::operator""_a;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
 PreparedKernel prepare_update(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,
@@ -109,7 +107,7 @@ class LookupMemory {
 
 }  // namespace
 
-void bind_device_lookup(nb::module_& module) {
+void bind(nb::module_& module) {
   module.def("prepare_update", &prepare_update, "dim"_a, "host"_a, "cache"_a.none(), "staging"_a.none(), "leave"_a,
              "target"_a, "records"_a, "sums"_a, "update"_a, nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
              nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>(), nb::keep_alive<0, 6>(), nb::keep_alive<0, 7>(),
@@ -134,4 +132,4 @@ void bind_device_lookup(nb::module_& module) {
       .def("at", &LookupMemory::at, "lookup"_a, nb::keep_alive<0, 1>(), "The PlacedLookup.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::device_lookup

@@ -15,11 +15,9 @@
 #include "engine/simple_policies.h"
 #include "sampler/batch.h"
 
-namespace frugal {
+namespace frugal::bindings::engine {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
@@ -204,7 +202,7 @@ nb::tuple drain(nb::handle self) {
 
 }  // namespace
 
-void bind_engine(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::exception<EngineError>(module, "EngineError", PyExc_RuntimeError);
 
   nb::class_<RowUpdate>(module, "RowUpdate", "How gradients change a row at the host.")
@@ -348,4 +346,4 @@ void bind_engine(nb::module_& module) {
       "path"_a, "rank"_a, "The port of a rank in another process than the engine's. Raises RuntimeError.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::engine

@@ -6,19 +6,13 @@
 #include "evaluation/pair_keys.h"
 #include "evaluation/ranking.h"
 
-namespace frugal {
+namespace frugal::bindings::evaluation {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
 using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Lists = nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::invalid_argument(what);
-}
 
 RowsView view(const Rows& rows) {
   require(rows.size() == 0 || rows.shape(1) < 2 || rows.stride(1) == 1,
@@ -106,7 +100,7 @@ nb::tuple best_rows_numpy(Operation operation, const Rows& queries, const Rows& 
   std::vector<std::int64_t> found_queries, found_rows;
   {
     const nb::gil_scoped_release release;
-    for (const QueryRow& found : best_rows(task)) {
+    for (const FoundRow& found : best_rows(task)) {
       found_queries.push_back(found.query);
       found_rows.push_back(found.row);
     }
@@ -132,7 +126,7 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> pair_keys_numpy(Operation operation,
 
 }  // namespace
 
-void bind_evaluation(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::enum_<Operation>(module, "Operation", "How a query vector and a row combine into a key; larger is better.")
       .value("DOT", Operation::kDot)
       .value("L2", Operation::kL2)
@@ -150,4 +144,4 @@ void bind_evaluation(nb::module_& module) {
              "Keys of pairs in float64, (n,), the same bits on every machine. ValueError for an id out of range.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::evaluation

@@ -7,11 +7,9 @@
 #include "exchange/cuda/gather_arrays.h"
 #include "exchange/gather_arrays.h"
 
-namespace frugal {
+namespace frugal::bindings::exchange {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 using Segment = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
 using RanksRows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
@@ -51,7 +49,7 @@ void gather(Exchange& exchange, const std::vector<RanksRows>& arrays, std::uintp
 
 }  // namespace
 
-void bind_exchange(nb::module_& module) {
+void bind(nb::module_& module) {
   module.attr("MOST_DEVICE_RANKS") = kMostRanks;
   module.attr("MOST_HOST_RANKS") = kMostHostRanks;
   module.def("reach_each_other", &cuda::reach_each_other, "device"_a, "other"_a,
@@ -136,4 +134,4 @@ void bind_exchange(nb::module_& module) {
              "update_tables takes the means of `squares`.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::exchange

@@ -18,12 +18,9 @@
 #include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
-namespace frugal {
+namespace frugal::bindings::full_softmax {
 namespace {
 
-namespace nb = nanobind;
-using bindings::on_cuda, bindings::require;
-using nb::literals::operator""_a;
 // On any device: where scores, gradients or values lie decides which kernel runs.
 using Matrix = nb::ndarray<float, nb::ndim<2>>;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig>;
@@ -197,7 +194,7 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& out, bool transpos
 
 }  // namespace
 
-void bind_full_softmax(nb::module_& module) {
+void bind(nb::module_& module) {
   module.attr("LEAST_SCORE") = kLeastScore;
   module.def("softmax_add_tile", &add_tile, "scores"_a, "first"_a, "bound"_a, "targets"_a, "largest"_a, "total"_a,
              "wanted"_a, "stream"_a = 0, "unit"_a = nb::none(),
@@ -236,4 +233,4 @@ void bind_full_softmax(nb::module_& module) {
              "of b if not transposed, are whole vectors of 16 floats.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::full_softmax

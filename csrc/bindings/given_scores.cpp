@@ -14,13 +14,9 @@
 #include "bindings/row_arrays.h"
 #include "step/cuda/given_scores.h"
 
-namespace frugal {
+namespace frugal::bindings::given_scores {
 namespace {
 
-namespace nb = nanobind;
-using bindings::ConstRows, bindings::Floats, bindings::Rows, bindings::Vector, bindings::loss_spec, bindings::on_cuda,
-    bindings::require;
-using nb::literals::operator""_a;
 using Numbers = std::optional<Vector<std::int32_t>>;
 // Of one table: rows, which row each of the gradients has, offsets of reads, gradients, amounts, squares.
 using Table = std::tuple<ConstRows, Numbers, Numbers, Rows, Floats, Floats>;
@@ -85,7 +81,7 @@ void add_losses(nb::handle loss, const nb::ndarray<const float, nb::ndim<2>, nb:
 
 }  // namespace
 
-void bind_given_scores(nb::module_& module) {
+void bind(nb::module_& module) {
   module.def("lose_scores", &lose_scores, "loss"_a, "positive"_a, "scores"_a.noconvert(), "weight"_a.none(), "own"_a,
              "positive_slope"_a.noconvert(), "losses"_a.noconvert(), "stream"_a = 0,
              "Losses of scores that others computed. positive (B,); scores (B, n) of negatives, which become "
@@ -103,4 +99,4 @@ void bind_given_scores(nb::module_& module) {
              "penalize found. Runs where `sums` lies.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::given_scores

@@ -24,11 +24,9 @@
 #include "kernels/cuda/segment_sums.h"
 #include "optim/mean_square.h"
 
-namespace frugal {
+namespace frugal::bindings::kernels {
 namespace {
 
-using namespace bindings;
-using nb::literals::operator""_a;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig>;
 using Squares = nb::ndarray<const float>;  // (n,), or (ranks, n)
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>, std::optional<Squares>>;
@@ -255,7 +253,7 @@ void multiply_complex(const ConstRows& x, const ConstRows& y, bool conjugate,
 
 }  // namespace
 
-void bind_kernels(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<PreparedKernel>(module, "PreparedKernel",
                              "A row kernel and its arrays, whose shapes have been checked: what steps repeat at the same "
                              "addresses.")
@@ -343,4 +341,4 @@ void bind_kernels(nb::module_& module) {
       "the CUDA stream is visible there.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::kernels

@@ -20,21 +20,15 @@
 #include "random/philox.h"
 #include "store/row_lookup.h"
 
-namespace frugal {
+namespace frugal::bindings::lookup {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Order = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
-
-void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
-}
 
 std::int64_t count_of(const Ids& ids) { return static_cast<std::int64_t>(ids.size()); }
 
@@ -105,7 +99,7 @@ void check_step(const StepRows& rows, const Lookup& lookup) {
 
 }  // namespace
 
-void bind_lookup(nb::module_& module) {
+void bind(nb::module_& module) {
   module.attr("NO_ROW") = kNoRow;
   nb::class_<SummedUpdate, RowUpdate>(module, "SummedUpdate",
                                       "One update per row and step, from the sum of its gradients; see "
@@ -246,4 +240,4 @@ void bind_lookup(nb::module_& module) {
       "As update_table, for the running step: its rows are written to where they leave for.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::lookup

@@ -15,11 +15,9 @@
 #include "kernels/cuda/matrix_kernels.h"
 #include "kernels/cuda/projected_pairs.h"
 
-namespace frugal {
+namespace frugal::bindings::matrices {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 // On any device: where the table or the result lies decides which kernel runs.
 template <int kDims>
 using In = nb::ndarray<const float, nb::ndim<kDims>, nb::c_contig>;
@@ -29,10 +27,6 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig>;
 using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig>;
 using Factors = std::tuple<In<3>, In<3>, std::optional<In<3>>>;  // left, right, dense
-
-void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
-}
 
 template <class Array>
 std::int64_t size(const Array& array, std::size_t dimension) {
@@ -220,7 +214,7 @@ class Matrices {
 
 }  // namespace
 
-void bind_matrices(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<Matrices>(
       module, "MatrixRows",
       "Rows of a table that are matrices, worked on where they lie: rows[u] (U,) int64 of table (n, stride), whose "
@@ -263,4 +257,4 @@ void bind_matrices(nb::module_& module) {
            "(entries, U): for what divides.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::matrices

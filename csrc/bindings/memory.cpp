@@ -11,12 +11,8 @@
 #include "memory/row_ids.h"
 #include "parallel/thread_pool.h"
 
-namespace frugal {
+namespace frugal::bindings::memory {
 namespace {
-
-namespace nb = nanobind;
-using nb::literals::operator""_a;
-using namespace bindings;
 
 // What works on rows where they lie, as floats.
 HostTable& in_floats(HostTable& table) {
@@ -29,8 +25,6 @@ void check_columns(const HostTable& table, const Array& values) {
   if (values.shape(1) != static_cast<std::size_t>(table.layout().dim))
     throw std::invalid_argument("the matrix must have one column per dimension");
 }
-
-constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
 
 // Calls body(row, values) for neighbouring rows of the table, from `first` on, and the rows of a matrix beside them.
 template <class Array, class Body>
@@ -45,7 +39,7 @@ void for_rows(const HostTable& table, std::int64_t first, const Array& matrix, B
 }
 }  // namespace
 
-void bind_memory(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<HostTable>(module, "HostTable", "Embedding rows in host memory; each row carries its optimizer state.")
       .def("__init__",
            [](HostTable* self, std::int64_t rows, std::int64_t dim, bool shared, std::int64_t state,
@@ -186,14 +180,14 @@ void bind_memory(nb::module_& module) {
           "Applies one entry of row-wise Adagrad: ids (n,) int64, gradients (n, dim), duplicates in order.")
       .def(
           "accumulate_entry",
-          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
+          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const HostFloats& states) {
             accumulate(records_of(in_floats(table), ids.data(), length(ids)), table.layout(), gradients, states);
           },
           "ids"_a, "gradients"_a, "states"_a,
           "First half of apply_entry: adds to the states and writes each occurrence's final state to `states` (n,).")
       .def(
           "move_entry",
-          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
+          [](HostTable& table, const Ids& ids, const ConstMatrix& gradients, const ConstHostFloats& deviations,
              float learning_rate) {
             move(records_of(in_floats(table), ids.data(), length(ids)), table.layout(), gradients, deviations,
                  learning_rate);
@@ -202,4 +196,4 @@ void bind_memory(nb::module_& module) {
           "Second half of apply_entry: moves the rows, occurrence i divided by deviations[i].");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::memory

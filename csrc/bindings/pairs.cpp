@@ -6,19 +6,13 @@
 #include "kernels/cpu/pair_kernels.h"
 #include "kernels/cuda/pair_kernels.h"
 
-namespace frugal {
+namespace frugal::bindings::pairs {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 // On any device: where the result lies decides which kernel runs.
 using Rows = nb::ndarray<const float, nb::ndim<3>, nb::c_contig>;
 using Result = nb::ndarray<float, nb::ndim<3>, nb::c_contig>;
 using Weights = nb::ndarray<const float, nb::ndim<3>>;
-
-void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
-}
 
 PairShape shape_of(PairKind kind, const Rows& mine, const Rows& theirs) {
   require(mine.shape(0) == theirs.shape(0) && mine.shape(2) == theirs.shape(2),
@@ -59,7 +53,7 @@ void gradients(PairKind kind, const Rows& mine, const Rows& theirs, const Weight
 
 }  // namespace
 
-void bind_pairs(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::enum_<PairKind>(module, "PairKind")
       .value("ABSOLUTE", PairKind::kAbsolute, "sum |a - b|")
       .value("MODULUS", PairKind::kModulus, "Sum of complex moduli; real parts in the first half of a row.");
@@ -72,4 +66,4 @@ void bind_pairs(nb::module_& module) {
              "with the same bits everywhere.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::pairs

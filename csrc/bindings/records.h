@@ -16,8 +16,8 @@ namespace nb = nanobind;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using ConstVector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using HostFloats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstHostFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Records = std::vector<float*>;
 
 inline std::int64_t length(const Ids& ids) { return static_cast<std::int64_t>(ids.shape(0)); }
@@ -48,7 +48,7 @@ inline void apply(const Records& records, const RowLayout& layout, const ConstMa
 }
 
 inline void accumulate(const Records& records, const RowLayout& layout, const ConstMatrix& gradients,
-                       const Vector& states) {
+                       const HostFloats& states) {
   check_matrix(gradients, records, layout);
   check_vector(states, records);
   const nb::gil_scoped_release release;
@@ -57,7 +57,7 @@ inline void accumulate(const Records& records, const RowLayout& layout, const Co
 }
 
 inline void move(const Records& records, const RowLayout& layout, const ConstMatrix& gradients,
-                 const ConstVector& deviations, float learning_rate) {
+                 const ConstHostFloats& deviations, float learning_rate) {
   check_matrix(gradients, records, layout);
   check_vector(deviations, records);
   const nb::gil_scoped_release release;

@@ -17,11 +17,9 @@
 #include "replicas/cuda/shared_updates.h"
 #include "store/replicated_rows.h"
 
-namespace frugal {
+namespace frugal::bindings::replicas {
 namespace {
 
-using namespace bindings;
-using nb::literals::operator""_a;
 using Entry = std::tuple<ConstRows, Vector<std::int32_t>, std::optional<Vector<std::int32_t>>,
                          std::optional<Vector<float>>>;
 
@@ -154,7 +152,7 @@ class SharedTable {
 
 }  // namespace
 
-void bind_replicas(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<SharedTable>(module, "SharedTable",
                           "A host table of which ranks change shared rows where they meet. See "
                           "csrc/replicas/shared_rows.h. What is planned of a step's rows: ids (U,) int64, leave (U,) "
@@ -218,4 +216,4 @@ void bind_replicas(nb::module_& module) {
       .def_prop_ro("steps_run", &ReplicatedRows::steps_run, "Steps that have ended.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::replicas

@@ -4,9 +4,9 @@
 #include <nanobind/ndarray.h>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 
+#include "bindings/bindings.h"
 #include "bindings/named.h"
 #include "bindings/row_elements.h"
 #include "kernels/check_plan.h"
@@ -15,7 +15,6 @@
 
 namespace frugal::bindings {
 
-namespace nb = nanobind;
 // On any device: the records' device decides which kernel runs, and a device also reads registered host memory.
 using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
 using ConstRows = nb::ndarray<const float, nb::ndim<2>>;
@@ -27,10 +26,6 @@ using Counter = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig>;
 template <class Array>
 bool on_cuda(const Array& array) {
   return array.device_type() == nb::device::cuda::value;
-}
-
-inline void require(bool good, const char* sentence) {
-  if (!good) throw std::invalid_argument(sentence);
 }
 
 inline RowMemory memory_of(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache,

@@ -14,11 +14,9 @@
 #include "sampler/shared_batches.h"
 #include "step/batch_packer.h"
 
-namespace frugal {
+namespace frugal::bindings::sampler {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 using AnyIds = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Weights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -55,7 +53,7 @@ auto array() {
 
 }  // namespace
 
-void bind_sampler(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<Batch>(
       module, "Batch",
       "What one rank trains on in one step. Arrays are read-only views that stay valid, and keep the batch "
@@ -195,4 +193,4 @@ void bind_sampler(nb::module_& module) {
       .def_prop_ro("wait_seconds", &BatchStream::wait_seconds, "How long next() has waited for a batch, in all.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::sampler

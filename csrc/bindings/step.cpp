@@ -15,11 +15,9 @@
 #include "step/train_step.h"
 #include "store/step_rows.h"
 
-namespace frugal {
+namespace frugal::bindings::step {
 namespace {
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 using AddressPair = std::pair<Addresses, Addresses>;
@@ -142,7 +140,7 @@ ModelSpec model_spec(nb::handle config) {
 
 }  // namespace
 
-void bind_step(nb::module_& module) {
+void bind(nb::module_& module) {
   module.attr("ROW_MODELS") = nb::cast(row_model_names());  // those that devices have kernels for
 
   nb::class_<StepLosses>(module, "StepLosses", "What one step reports: means over its positives, as DGL-KE logs them.")
@@ -155,7 +153,7 @@ void bind_step(nb::module_& module) {
       .def(
           "__init__",
           [](TrainStep* self, nb::handle config, int threads, const std::optional<std::string>& instruction_set) {
-            const Kernels* chosen = instruction_set ? kernels(instruction_set->c_str()) : &kernels();
+            const Kernels* chosen = instruction_set ? frugal::kernels(instruction_set->c_str()) : &frugal::kernels();
             if (!chosen)
               throw std::invalid_argument("this processor or build has no instruction set " + *instruction_set);
             new (self) TrainStep(model_spec(config), bindings::loss_spec(config.attr("loss")),
@@ -235,4 +233,4 @@ void bind_step(nb::module_& module) {
           "Seconds spent so far in: queries and gathering, scores and loss, gradients of negatives, updates.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::step

@@ -18,12 +18,9 @@
 #include "step/block_gradients.h"
 #include "step/shape.h"
 
-namespace frugal {
+namespace frugal::bindings::step_block {
 namespace {
 
-namespace nb = nanobind;
-using bindings::Floats, bindings::Vector, bindings::on_cuda, bindings::require;
-using nb::literals::operator""_a;
 using HostBytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 // On any device: the block's decides what runs.
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig>;
@@ -104,7 +101,7 @@ void compute(TrainStep& step, const StepBlock& layout, bool corrupt_head, const 
 
 }  // namespace
 
-void bind_step_block(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<StepBlock>(module, "StepBlock",
                         "The layout of what a step on a device is told of its batch, in one block of memory. See "
                         "csrc/step/step_block.h.")
@@ -188,4 +185,4 @@ void bind_step_block(nb::module_& module) {
       "rows. products: fp32, or on a CUDA device tf32x3 or tf32, which are rounded and have other bits.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::step_block

@@ -17,11 +17,9 @@
 #include "store/rounded_rows.h"
 #include "store/step_rows.h"
 
-namespace frugal {
+namespace frugal::bindings::store {
 namespace {
 
-using namespace bindings;
-using nb::literals::operator""_a;
 using Counts = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 Records source_records(const StepRows& rows, const Ids& ids) {
@@ -60,7 +58,7 @@ void apply_entries(const StepRows& rows, const std::vector<std::pair<Ids, ConstM
 
 }  // namespace
 
-void bind_store(nb::module_& module) {
+void bind(nb::module_& module) {
   nb::class_<StepRows>(module, "StepRows", "Where a step on the CPU finds its rows and leaves them.")
       .def(
           "announce",
@@ -104,13 +102,13 @@ void bind_store(nb::module_& module) {
            "they were announced. Rows that other ranks change in the same step leave as gradients.")
       .def(
           "accumulate_entry",
-          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const Vector& states) {
+          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const HostFloats& states) {
             accumulate(destination_records(rows, ids), rows.layout(), gradients, states);
           },
           "ids"_a, "gradients"_a, "states"_a, "As HostTable.accumulate_entry, for rows of the running step.")
       .def(
           "move_entry",
-          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const ConstVector& deviations,
+          [](const StepRows& rows, const Ids& ids, const ConstMatrix& gradients, const ConstHostFloats& deviations,
              float learning_rate) {
             move(destination_records(rows, ids), rows.layout(), gradients, deviations, learning_rate);
           },
@@ -134,4 +132,4 @@ void bind_store(nb::module_& module) {
            "columns: which of whole rows these are, at most two ranges (first, count); none for all.");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bindings::store

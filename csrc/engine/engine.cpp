@@ -26,6 +26,8 @@ namespace {
 constexpr int kWatchMilliseconds = 100;
 constexpr unsigned long kTimerSlackNanoseconds = 1'000;
 
+}  // namespace
+
 // Notices ranks that have gone: their process has ended, or they left while others wait for their next step.
 class RankWatch {
   using Clock = std::chrono::steady_clock;
@@ -86,8 +88,6 @@ class RankWatch {
   std::vector<int> processes_;  // pidfds; of the thread in run()
   Event wake_{};
 };
-
-}  // namespace
 
 struct Engine::Parts {
   EngineConfig config;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFlushChunk = 16;  // records between two looks at what has arrived: the next gate may wait for it
 constexpr std::size_t kRegisterEvery = 8;  // records between two looks at the inbox: registration opens gates
-constexpr std::size_t kPrefetch = 2;
+constexpr std::size_t kRecordsAhead = 2;  // whose lines are asked for
 constexpr std::int64_t kSleepMicroseconds = 100'000;
 
 }  // namespace
@@ -249,8 +249,8 @@ bool FlushWorker::flush_some(bool register_between) {
   for (std::size_t i = 0; i < taken_.size(); ++i) {
     if (register_between && i % kRegisterEvery == 0 && i > 0) register_steps();
     FRUGAL_SYNC_POINT("worker:in_flight", at(taken_[i]).row);
-    if (i + kPrefetch < taken_.size()) {
-      const Record& next = at(taken_[i + kPrefetch]);
+    if (i + kRecordsAhead < taken_.size()) {
+      const Record& next = at(taken_[i + kRecordsAhead]);
       if (next.gradient == kNone) writer_.prefetch(next.row, next.rank, next.position);
     }
     write(taken_[i]);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/flusher.h"
 #include "engine/given_rows.h"
 #include "engine/row_list.h"
 #include "engine/segment.h"
@@ -22,11 +23,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kPeerMicroseconds = 50;  // how often to look at what a device of another rank has published
 
 std::int64_t nanoseconds_since(Clock::time_point start) { return (Clock::now() - start).count(); }
-
-// For a counter with one writer that others only report.
-void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
-  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-}
 
 }  // namespace
 

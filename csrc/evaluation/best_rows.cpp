@@ -51,8 +51,8 @@ class Shortlist {
 
 }  // namespace
 
-std::vector<QueryRow> best_rows(const BestRowsTask& task) {
-  std::vector<QueryRow> result;
+std::vector<FoundRow> best_rows(const BestRowsTask& task) {
+  std::vector<FoundRow> result;
   std::mutex mutex;
   const std::int64_t queries = task.queries.rows, strip = tile_kernel().strip_queries;
   default_pool().parallel_for((queries + strip - 1) / strip, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -70,7 +70,7 @@ std::vector<QueryRow> best_rows(const BestRowsTask& task) {
                  if (keys[j] >= shortlist.threshold()) shortlist.add({keys[j], first + j}, task, query);
                }
              });
-    std::vector<QueryRow> mine;
+    std::vector<FoundRow> mine;
     for (std::int64_t query = first_query; query < last_query; ++query) {
       Shortlist& shortlist = shortlists[query - first_query];
       shortlist.shorten(task, query);
@@ -79,7 +79,7 @@ std::vector<QueryRow> best_rows(const BestRowsTask& task) {
     std::lock_guard lock(mutex);
     result.insert(result.end(), mine.begin(), mine.end());
   });
-  std::sort(result.begin(), result.end(), [](const QueryRow& a, const QueryRow& b) {
+  std::sort(result.begin(), result.end(), [](const FoundRow& a, const FoundRow& b) {
     return std::tie(a.query, a.row) < std::tie(b.query, b.row);
   });
   return result;

@@ -19,12 +19,12 @@ struct BestRowsTask {
   float relative_slack;    // twice the error relative to the key, where that is how it is bounded
 };
 
-struct QueryRow {
+struct FoundRow {
   std::int64_t query;
   std::int64_t row;
 };
 
 // All rows whose float32 key is at least the k-th best one less the slack; by query, then row. On the default pool.
-std::vector<QueryRow> best_rows(const BestRowsTask& task);
+std::vector<FoundRow> best_rows(const BestRowsTask& task);
 
 }  // namespace frugal

@@ -5,7 +5,7 @@ namespace frugal {
 
 HostRegistration::HostRegistration(void* address, std::size_t bytes)
     : address_(static_cast<char*>(address)), bytes_(bytes) {
-  throw DeviceError("cannot register host memory: this build of dglke_frugal has no CUDA");
+  refuse_cuda();
 }
 
 HostRegistration::~HostRegistration() = default;

@@ -15,6 +15,9 @@
 
 namespace frugal {
 
+// Rows of a table in a range of their own, at least: below this a second thread costs more than it saves.
+inline constexpr std::int64_t kRowsPerTask = 64;
+
 class ThreadPool {
  public:
   // threads >= 1, the calling thread included. Throws ThreadShortage (parallel/start_thread.h), with none left running.

@@ -23,8 +23,6 @@ constexpr std::int64_t kLookMicroseconds = 100'000;  // how often a waiting rank
 constexpr std::int32_t kLeft = -1;
 constexpr std::int64_t kLeastCells = 8;
 
-enum class Content : std::uint32_t { kBatch, kOutOfRange, kError };
-
 template <class T>
 constexpr std::int64_t padded(std::int64_t count) {
   return (count * static_cast<std::int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
@@ -51,6 +49,8 @@ std::int64_t bytes_of(const BatchLimits& most) {
 
 // The numbers of one batch, or why there is none; its arrays follow.
 struct alignas(128) BatchRing::Cell {
+  enum Content : std::uint32_t { kBatch, kOutOfRange, kError };
+
   std::atomic<std::uint64_t> published;  // step + 1; 0: none yet. Everything below belongs to the writer until then,
   std::atomic<std::uint64_t> unread;     // and to the ranks whose bits are left here afterwards
   Content content;
@@ -172,7 +172,7 @@ void BatchRing::publish(std::int64_t step) {
 bool BatchRing::try_write(std::int64_t step, std::int64_t first_step, const Batch& batch) {
   if (!has_room(step, first_step)) return false;
   Cell& to = cell(step);
-  to.content = Content::kBatch;
+  to.content = Cell::kBatch;
   to.chunk_size = batch.chunk_size;
   to.negatives_per_chunk = batch.negatives_per_chunk;
   to.corrupt_head = batch.corrupt_head;
@@ -194,7 +194,7 @@ bool BatchRing::try_write(std::int64_t step, std::int64_t first_step, const Batc
 bool BatchRing::try_write_error(std::int64_t step, std::int64_t first_step, const std::exception& error) {
   if (!has_room(step, first_step)) return false;
   Cell& to = cell(step);
-  to.content = dynamic_cast<const std::out_of_range*>(&error) ? Content::kOutOfRange : Content::kError;
+  to.content = dynamic_cast<const std::out_of_range*>(&error) ? Cell::kOutOfRange : Cell::kError;
   const std::size_t length = std::min(std::strlen(error.what()), sizeof(to.error) - 1);
   std::memcpy(to.error, error.what(), length);
   to.error[length] = 0;
@@ -209,9 +209,9 @@ bool BatchRing::try_read(int rank, std::int64_t step, Batch& batch) {
       (published == static_cast<std::uint64_t>(step) + 1 && !(from.unread.load(std::memory_order_relaxed) & bit)))
     throw std::logic_error("a rank reads step " + std::to_string(step) + " twice, or from another first step on");
   if (published != static_cast<std::uint64_t>(step) + 1) return false;
-  const Content content = from.content;
+  const Cell::Content content = from.content;
   std::string error;
-  if (content == Content::kBatch) {
+  if (content == Cell::kBatch) {
     batch.step = step;
     batch.chunk_size = from.chunk_size;
     batch.negatives_per_chunk = from.negatives_per_chunk;
@@ -229,8 +229,8 @@ bool BatchRing::try_read(int rank, std::int64_t step, Batch& batch) {
     error = from.error;
   }
   if (from.unread.fetch_and(~bit, std::memory_order_acq_rel) == bit) header().room.notify();
-  if (content == Content::kOutOfRange) throw std::out_of_range(error);
-  if (content == Content::kError) throw std::runtime_error(error);
+  if (content == Cell::kOutOfRange) throw std::out_of_range(error);
+  if (content == Cell::kError) throw std::runtime_error(error);
   return true;
 }
 

@@ -11,10 +11,11 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from ..extras import EXTRAS, install_command, missing, runs_on_this_python
 from .errors import reports_input_errors
 
 COMMANDS = ("dglke_train", "dglke_eval", "dglke_predict", "dglke_emb_sim")
-PACKAGES = ("dglke-frugal", "torch", "numpy", "scipy", "dgl", "dglke", "ogb")
+PACKAGES = ("dglke-frugal", "torch", "numpy")
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 # Whose tables, the file that says whether they may lie in huge pages, the words for yes, and what root may write there.
 ASKED = {"one process": ("enabled", ("always", "madvise"), "madvise"),
@@ -72,6 +73,14 @@ def _huge_pages():
     return found
 
 
+def _extras():
+    """Of each extra: what it is for, which of its packages are missing, and the command that installs them; no command
+    where they have no release for this Python."""
+    return {extra: {"for": purpose, "missing": missing(extra),
+                    "install": install_command(extra) if runs_on_this_python(extra) else None}
+            for extra, purpose in EXTRAS.items()}
+
+
 def diagnose() -> dict:
     """All findings as plain data."""
     from .. import _native
@@ -80,6 +89,7 @@ def diagnose() -> dict:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {package: _version(package) for package in PACKAGES},
+        "extras": _extras(),
         "threads": _native.num_threads(),
         "huge_pages": _huge_pages(),
         "cuda": _cuda(),
@@ -99,7 +109,18 @@ def _text(facts):
     if cuda["reason"]:
         lines.append(f"{'GPUs':<14}none used: {cuda['reason']}")
     lines += [_command_line(name, found) for name, found in facts["commands"].items()]
+    lines += [_extra_line(extra, found) for extra, found in facts["extras"].items()]
     return "\n".join(lines)
+
+
+def _extra_line(extra, found):
+    if not found["missing"]:
+        said = "installed"
+    elif found["install"] is None:
+        said = "not installed: its packages have no release for this Python"
+    else:
+        said = f"not installed: {found['install']}"
+    return f"{'extra':<14}{extra} ({found['for']}): {said}"
 
 
 def _huge_page_line(whose, granted):

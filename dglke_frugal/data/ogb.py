@@ -16,6 +16,7 @@ from typing import Callable, Dict, Iterator, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import InputError
+from ..extras import install_command
 from ..progress import progress
 from .cache import Sink
 from .text import open_input
@@ -72,7 +73,7 @@ def how_to_get(dataset: str, root: Path) -> InputError:
     """What to say where a data set that only ogb distributes is missing."""
     (folder, *_), _ = _FOLDERS[dataset]
     reader = "WikiKG90MDataset" if dataset == "wikikg90M" else "WikiKG90Mv2Dataset"
-    return InputError(f"{root / folder} is missing; fetch it with the ogb package (pip install 'dglke-frugal[ogb]'): "
+    return InputError(f"{root / folder} is missing; fetch it with the ogb package ({install_command('ogb')}): "
                       f"from ogb.lsc import {reader}; {reader}(root={str(root)!r})")
 
 

@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from .. import _native
 
-NOTHING = torch.empty(0, device="cpu")  # saved by each lookup, so that torch refuses a second backward without retain_graph
+NOTHING = torch.empty(0, device="cpu")  # each lookup saves it: torch refuses a second backward without retain_graph
 
 
 class ReadRows(torch.autograd.Function):
@@ -65,8 +65,8 @@ def _arrive(ctx, gradients) -> Optional[torch.Tensor]:
     one that is there."""
     ctx.saved_tensors  # raises torch's error in a second backward of a graph that has been freed
     if torch.is_grad_enabled():
-        raise RuntimeError("backward with create_graph=True has reached an Embedding, whose rows are updated at once and "
-                           "have no second derivative; take the gradient of the rows that it returned instead")
+        raise RuntimeError("backward with create_graph=True has reached an Embedding, whose rows are updated at once "
+                           "and have no second derivative; take the gradient of the rows that it returned instead")
     if _accumulates(ctx.next_functions[0][0]):
         ctx.kind.deliver(ctx, gradients)
         if ctx.handle.grad is not None:

@@ -100,11 +100,12 @@ class Embedding(nn.Module):
         if keys is not None:
             if padding_idx is not None:
                 raise ValueError("padding_idx is for rows by number; leave the keys of padding out")
-            if isinstance(capacity, int) and not 1 <= capacity <= LARGEST:
-                raise ValueError(f"capacity is from 1 to {LARGEST}, not {capacity}")
             num_embeddings = capacity
         if not all(isinstance(size, (int, np.integer)) for size in (num_embeddings, embedding_dim)):
-            raise ValueError(f"rows and columns of a table are whole numbers, not {num_embeddings!r} x {embedding_dim!r}")
+            raise ValueError(f"rows and columns of a table are whole numbers, not {num_embeddings!r} x "
+                             f"{embedding_dim!r}")
+        if keys is not None and not 1 <= capacity <= LARGEST:
+            raise ValueError(f"capacity is from 1 to {LARGEST}, not {capacity}")
         if num_embeddings < 1 or embedding_dim < 1:
             raise ValueError(f"a table has at least one row and one column, not {num_embeddings} x {embedding_dim}")
         if not isinstance(optimizer, RowOptimizer):
@@ -152,8 +153,8 @@ class Embedding(nn.Module):
 
     def __setattr__(self, name, value):
         if name == "weight":
-            raise AttributeError("the weight of an Embedding cannot be another tensor, and cannot be shared with another "
-                                 "module; load_state_dict({'weight': ...}) copies one into the table")
+            raise AttributeError("the weight of an Embedding cannot be another tensor, and cannot be shared with "
+                                 "another module; load_state_dict({'weight': ...}) copies one into the table")
         super().__setattr__(name, value)
 
     def extra_repr(self) -> str:
@@ -330,8 +331,8 @@ class Embedding(nn.Module):
         try:
             flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
         except RuntimeError as error:
-            raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it outside "
-                               "of torch.vmap, torch.func and torch.export") from error
+            raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
+                               "outside of torch.vmap, torch.func and torch.export") from error
         if self._keys is None and len(flat) and flat.min() < 0:
             position = int((flat < 0).argmax())
             raise IndexError(f"id {flat[position]} at position {position} is negative")
@@ -448,8 +449,8 @@ class Embedding(nn.Module):
         if not handle.is_floating_point():
             raise ValueError(f"rows are floating point numbers, and cannot be given as {handle.dtype}")
         if not handle.is_cuda and handle.is_shared() and not self.handle.is_shared():
-            raise RuntimeError("share_memory does not share the rows; make the table with CacheConfig(ranks=...), and use "
-                               "Embedding.attach in the other processes")
+            raise RuntimeError("share_memory does not share the rows; make the table with CacheConfig(ranks=...), and "
+                               "use Embedding.attach in the other processes")
         super()._apply(fn, recurse)
         if self.handle.device != self._table.torch_device:
             with self._table.alone:

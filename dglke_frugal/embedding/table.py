@@ -35,8 +35,8 @@ GROWTH = 1.5  # of the engine's room for a lookup's rows, so that it is not made
 OTHER_IDS = ("these are not the ids that were prefetched for the next lookup; look them up in the order of prefetch, "
              "or call discard_prefetched() first")
 BESIDES_BYTES = 64 << 20  # for start values on their way into the table, and for lookups
-FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it does "
-          "not have; call close() on the module before forking, or start the process by the method 'spawn'")
+FORKED = ("this process was forked while updates of the table were on their way to host memory, in threads that it "
+          "does not have; call close() on the module before forking, or start the process by the method 'spawn'")
 
 
 _tables: "weakref.WeakSet[Table]" = weakref.WeakSet()
@@ -142,8 +142,8 @@ class Table:
         needed += int(rows * cached) * padded_bytes(floats) + BESIDES_BYTES
         if free is not None and needed > free:
             raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
-                             f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; use "
-                             "fewer rows, a smaller embedding_dim or a machine with more memory")
+                             f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; "
+                             "use fewer rows, a smaller embedding_dim or a machine with more memory")
 
     def _work_on(self, device: object) -> None:
         on_cpu = device == torch.device("cpu")
@@ -189,7 +189,8 @@ class Table:
 
     def leave_behind(self) -> None:
         """In a forked process: let go of all that another process's threads work on, without waiting for them."""
-        self.alone = threading.RLock()
+        if not isinstance(self.alone, _Lost):
+            self.alone = threading.RLock()  # nobody holds it here
         kept = [request.leave_behind() for request in self._pending]
         if self._executor is not None and not isinstance(self._executor, TableExecutor):
             if self._config.ranks > 1 or self._executor.dirty:

@@ -11,6 +11,7 @@ from ..divergence import check_rows
 from ..errors import InputError
 from ..evaluation.device import place
 from ..evaluation.ranking import CandidateTable
+from ..extras import install_command
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +59,7 @@ class CellIndex:
             import faiss
         except ImportError:
             raise InputError(
-                "--index faiss needs faiss, which is not installed; pip install 'dglke-frugal[faiss]', or leave it out"
+                f"--index faiss needs faiss, which is not installed: {install_command('faiss')}, or leave it out"
             ) from None
         metric = faiss.METRIC_L2 if operation == Operation.L2 else faiss.METRIC_INNER_PRODUCT
         count, dim = rows.shape

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import List, Sequence
 
 from ..errors import InputError
+from ..extras import install_command
 from ..files import check_output, replace_file
 from .charts import Chart, charts, short_label
 from .entity_map import EntityMap, map_entities
@@ -20,8 +21,8 @@ def write_images(runs: Sequence[RunLog], folder: Path) -> List[Path]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            "images need matplotlib, which is not installed; pip install 'dglke-frugal[report]', or leave --png out, "
-            "for the page has the pictures in it"
+            f"images need matplotlib, which is not installed: {install_command('report')}, or leave --png out, for the "
+            "page has the pictures in it"
         ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)

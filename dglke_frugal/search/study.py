@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..data.fingerprint import Fingerprint
 from ..errors import InputError, shown
+from ..extras import install_command
 from .space import Space
 
 JOURNAL = "journal.log"
@@ -54,7 +55,7 @@ def import_optuna():
         import optuna
     except ImportError as error:
         raise InputError(
-            "a search needs Optuna, which is not installed; pip install 'dglke-frugal[search]'"
+            f"a search needs Optuna, which is not installed: {install_command('search')}"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

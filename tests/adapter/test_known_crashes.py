@@ -1,4 +1,4 @@
-"""Flags on which DGL-KE itself crashes train with its loop over our store."""
+"""Flags on which DGL-KE itself crashes train with its loop over our store; what it saves diverged is refused."""
 import numpy as np
 import pytest
 import torch
@@ -42,3 +42,11 @@ def test_relation_partition_with_one_process(tmp_path):
 def test_relation_partition_where_all_relations_are_equally_frequent(tmp_path, relations):
     table = train(tmp_path, relations, "--batch_size", "8", "--rel_part", "--num_proc", "2")
     assert np.isfinite(table).all() and len(table) == 16
+
+
+def test_tables_that_have_diverged_are_not_saved(tmp_path, capsys):
+    """DGL-KE itself saves them."""
+    with pytest.raises(SystemExit) as stopped:
+        train(tmp_path, 3, "--batch_size", "8", "--lr", "1e30", "-rc", "0")
+    assert stopped.value.code == 2 and "the training has diverged" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").rglob("*.npy"))

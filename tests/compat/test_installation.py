@@ -44,22 +44,25 @@ print(dglke.__version__, dgl.graph(([0, 1], [1, 2])).num_edges())
 
 
 @pytest.mark.parametrize("package, version, says", [
-    ("dglke", None, "dglke, which is not installed: pip install dglke==0.1.2"),
-    ("dgl", None, "dgl, which is not installed: pip install dgl"),
+    ("dglke", None, "dglke, which is not installed: pip install dglke==0.1.2 'dgl<=2.1.0,>=1.1.3'"),
+    ("dgl", None, "dgl, which is not installed: pip install dglke==0.1.2 'dgl<=2.1.0,>=1.1.3'"),
+    ("scipy", None, "scipy, which is not installed: pip install dglke==0.1.2 'dgl<=2.1.0,>=1.1.3'"),
     ("dglke", "0.1.0.dev", "dglke 0.1.0.dev is installed"),
     ("dgl", "0.9.1", "dgl 0.9.1 is installed"),
     ("dgl", "2.4.0+cu124", "dgl 2.4.0+cu124 is installed"),
     ("torch", "2.3.1+cpu", "torch 2.3.1+cpu is installed"),
 ])
 def test_unsupported_releases_are_refused(monkeypatch, package, version, says):
-    installed = {"dglke": "0.1.2", "dgl": "2.1.0", "torch": "2.4.0", package: version}
+    installed = {"dglke": "0.1.2", "dgl": "2.1.0", "packaging": "24.0", "scipy": "1.14.0", "torch": "2.4.0", package: version}
 
     def lookup(name):
         if installed[name] is None:
             raise metadata.PackageNotFoundError(name)
         return installed[name]
 
-    monkeypatch.setattr(versions.metadata, "version", lookup)
+    monkeypatch.setattr(metadata, "version", lookup)
+    monkeypatch.setattr(metadata, "requires", lambda name: [
+        "dglke==0.1.2; extra == 'vanilla'", "dgl<=2.1.0,>=1.1.3; extra == 'vanilla'"])
     monkeypatch.setattr(sys, "version_info", (3, 11, 0))
     with pytest.raises(InputError) as refusal:
         versions.check_versions()

@@ -273,7 +273,7 @@ def test_a_second_backward_needs_retain_graph_as_torch_says():
 def test_a_compiled_model_calls_its_tables_as_they_are(kind, cache):
     torch._dynamo.reset()
     table = {"number": lambda: make(cache=cache), "bag": lambda: make(EmbeddingBag, cache=cache),
-             "key": lambda: Embedding(embedding_dim=DIM, optimizer=optim.SGD(0.1), keys="int64", capacity=5, cache=cache)}
+             "key": lambda: Embedding(None, DIM, optim.SGD(0.1), keys="int64", capacity=5, cache=cache)}
     module, layer = table[kind](), nn.Linear(DIM, 1)
     plain = copy.deepcopy(module)
     compiled = torch.compile(lambda ids: layer(module(ids)).sum(), backend="eager")
@@ -288,7 +288,7 @@ def test_a_compiled_model_calls_its_tables_as_they_are(kind, cache):
 
 @pytest.mark.parametrize("wrong, error, sentence", [
     (lambda: make_model().to("meta"), ValueError, "'cpu' or 'cuda', not on meta"),
-    (lambda: make().to(torch.complex64), ValueError, "floating point"),
+    (lambda: make()._apply(lambda number: number.to(torch.int64)), ValueError, "floating point"),
     (lambda: make_model().share_memory(), RuntimeError, "ranks"),
     (lambda: make()._replicate_for_data_parallel(), RuntimeError, "DataParallel"),
     (lambda: setattr(make(), "weight", nn.Linear(DIM, ROWS).weight), AttributeError, "load_state_dict"),
@@ -297,6 +297,7 @@ def test_a_compiled_model_calls_its_tables_as_they_are(kind, cache):
     (lambda: pickle.dumps(make(cache=CacheConfig(ranks=2, max_rows=4))), RuntimeError, "state_dict"),
     (lambda: Embedding(10.5, 4, optim.SGD(1)), ValueError, "whole numbers"),
     (lambda: Embedding(10, "4", optim.SGD(1)), ValueError, "whole numbers"),
+    (lambda: Embedding(None, 4, optim.SGD(1), keys="int64", capacity=1.5), ValueError, "whole numbers"),
     (lambda: make()([1]), ValueError, "tensor of int64"),
     (lambda: make()(IDS > 1), ValueError, "tensor of int64"),
     (lambda: make(EmbeddingBag)([[1]]), ValueError, "tensor of int64"),

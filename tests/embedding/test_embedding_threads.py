@@ -114,6 +114,7 @@ def test_a_fork_whose_table_lacks_updates_says_so_and_ends():
         module.prefetch(ids)
     for act in (lambda: module(torch.tensor([2])), lambda: module.weight, module.close, module.state_dict):
         assert in_a_fork(act).startswith("RuntimeError: this process was forked while updates")
+    assert in_a_fork(lambda: in_a_fork(lambda: str(module(torch.tensor([2]))))).startswith("RuntimeError: this process")
     assert in_a_fork(lambda: "done without it") == "done without it"
     module(torch.tensor([2])).sum().backward()  # goes on here
     module.discard_prefetched()

@@ -12,6 +12,7 @@ from evaluation.random_models import random_model
 from dglke_frugal.cli import emb_sim, predict
 from dglke_frugal.errors import InputError
 from dglke_frugal.evaluation import device_ranking
+from dglke_frugal.extras import install_command
 from dglke_frugal.inference.completion import best_triples
 from dglke_frugal.inference.similarity import MEASURES, most_similar
 from inference.make_run import write_run
@@ -100,7 +101,7 @@ def test_faiss_that_is_missing_is_a_sentence(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit) as left:
         emb_sim.main(["--emb_file", str(tmp_path / "table.npy"), "--format", "*", "--index", "faiss"])
     assert left.value.code == 2
-    assert "faiss, which is not installed; pip install 'dglke-frugal[faiss]'" in capsys.readouterr().err
+    assert f"faiss, which is not installed: {install_command('faiss')}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [pytest.param(["--gpu", "0"], marks=pytest.mark.cuda), ["--index", "faiss"]])

@@ -17,6 +17,7 @@ from training.conftest import small  # noqa: F401 (a fixture)
 from dglke_frugal.cli.main import main
 from dglke_frugal.config import TrainConfig, numbers_flags
 from dglke_frugal.errors import InputError
+from dglke_frugal.extras import install_command
 from dglke_frugal.search import study as studies
 from dglke_frugal.search import run_search as searching
 from dglke_frugal.search.results import recipe_flags
@@ -373,7 +374,7 @@ def test_without_optuna_it_says_what_to_install(search):
             "from dglke_frugal.cli.main import main\nmain(['search', *sys.argv[1:]])")
     done = subprocess.run([sys.executable, "-c", code, *search.arguments], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "pip install 'dglke-frugal[search]'" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert install_command("search") in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_no_trial_starts_after_the_time_is_up(search):

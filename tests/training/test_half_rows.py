@@ -150,7 +150,7 @@ def test_other_rows_cannot_be_gone_on_with(runs, capsys):
     with pytest.raises(SystemExit) as stopped:
         runs.resume(folder, "--max_step", 70, "--row_dtype", "fp32")
     assert stopped.value.code == 2
-    assert 'row_dtype was "fp16" and is not in use' in capsys.readouterr().err
+    assert '--row_dtype was "fp16" and is "fp32"' in capsys.readouterr().err
 
 
 def test_the_plan_counts_halves(capsys):

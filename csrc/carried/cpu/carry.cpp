@@ -8,8 +8,6 @@
 namespace frugal::cpu {
 namespace {
 
-constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
-
 // body(i) for those of `count` rows that this rank carries; row_of(i): their ids.
 template <typename RowOf, typename Body>
 void for_carried(const CarriedRows& rows, std::int64_t count, RowOf row_of, Body body) {

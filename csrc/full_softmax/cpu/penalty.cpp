@@ -5,9 +5,8 @@
 namespace frugal::cpu {
 
 void penalize_rows(const RowPenalty& penalty) {
-  constexpr std::int64_t kRowsOfTask = 64;
   const RowPenalty p = penalty;
-  default_pool().parallel_for(p.count, kRowsOfTask, [&p](std::int64_t begin, std::int64_t end) {
+  default_pool().parallel_for(p.count, kRowsPerTask, [&p](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       const float factor = p.share * static_cast<float>(p.times[u]);
       double sum = 0.0;

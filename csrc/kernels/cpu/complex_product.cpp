@@ -1,11 +1,11 @@
 #include "kernels/cpu/complex_product.h"
 
 #include "parallel/callers_threads.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal::cpu {
 
 void multiply_complex(const ComplexProduct& product) {
-  constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
   const ComplexProduct p = product;
   run_ranges(p.rows, kRowsPerTask, [&p](std::int64_t begin, std::int64_t end) {
     const float sign = p.conjugate ? -1.0f : 1.0f;

@@ -10,7 +10,6 @@
 
 namespace frugal::cpu {
 namespace {
-constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
 constexpr std::int64_t kPrefetchDistance =
     4;  // rows; a random row's first lines are on their way while others are copied
 

@@ -5,9 +5,6 @@
 #include "parallel/thread_pool.h"
 
 namespace frugal {
-namespace {
-constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
-}
 
 void gather_rows(float* const* records, std::int64_t count, std::int64_t dim, float* out) {
   default_pool().parallel_for(count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {

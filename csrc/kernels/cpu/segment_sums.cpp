@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "parallel/callers_threads.h"
+#include "parallel/thread_pool.h"
 
 namespace frugal::cpu {
 
 void segment_sums(const EntryGradients& segments, std::int64_t rows, std::int64_t dim, float* sums,
                   bool adds) {
-  constexpr std::int64_t kRowsPerTask = 64;  // below this a second thread costs more than it saves
   run_ranges(rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t u = begin; u < end; ++u) {
       float* __restrict sum = sums + u * dim;

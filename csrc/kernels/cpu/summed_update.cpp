@@ -11,7 +11,6 @@
 namespace frugal::cpu {
 namespace {
 
-constexpr std::int64_t kRowsPerTask = 64;       // below this a second thread costs more than it saves
 constexpr std::int64_t kWorkOfTask = 4096;      // in occurrences
 constexpr std::int64_t kOccurrencesOfRow = 4;   // what a row costs besides its occurrences, in occurrences
 constexpr std::int64_t kRowsAhead = 4;          // whose first lines are asked for

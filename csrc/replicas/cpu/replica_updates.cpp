@@ -8,7 +8,7 @@
 namespace frugal::cpu {
 namespace {
 
-constexpr std::int64_t kRowsPerTask = 16;  // below this a second thread costs more than it saves
+constexpr std::int64_t kSumsPerTask = 16;  // below this a second thread costs more than it saves
 
 std::span<const std::int32_t> ids_of(const ReplicaPart& part, const float* from) {
   const auto* const ids = reinterpret_cast<const std::int32_t*>(from);
@@ -22,7 +22,7 @@ void put_sums(const ReplicaPart& part, std::span<const std::int64_t> ids, std::s
   auto* const known = reinterpret_cast<std::int32_t*>(to);
   std::copy(ids.begin(), ids.end(), known);
   std::fill(known + ids.size(), known + part.rows, ReplicaPart::kNoRow);
-  run_ranges(static_cast<std::int64_t>(ids.size()), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+  run_ranges(static_cast<std::int64_t>(ids.size()), kSumsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (int e = 0; e < part.entries; ++e) {
       const EntryGradients& entry = entries[e];
       for (std::int64_t u = begin; u < end; ++u) {
@@ -69,7 +69,7 @@ void apply_sums(const ReplicaPart& part, const std::vector<const float*>& of_ran
     }
   };
   for (int first = 0; first < ranks; ++first)
-    run_ranges(static_cast<std::int64_t>(ids[first].size()), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    run_ranges(static_cast<std::int64_t>(ids[first].size()), kSumsPerTask, [&](std::int64_t begin, std::int64_t end) {
       std::vector<Sums> found;
       for (std::int64_t u = begin; u < end; ++u) update(first, u, found);
     });

@@ -10,7 +10,7 @@
 #include "memory/half_rows.h"
 #include "tests/carried/carried_ranks.h"
 
-namespace frugal {
+namespace frugal::emulated_carried {
 namespace {
 
 using namespace carried_ranks;
@@ -159,4 +159,4 @@ TEST(EmulatedCarried, TakeNothingHomeOnceARankHasFailed) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_carried

@@ -6,11 +6,11 @@
 
 #include "exchange/cuda/gather_arrays.h"
 
-namespace frugal {
+namespace frugal::emulated_gathers {
 namespace {
 
-class EmulatedGathers : public testing::TestWithParam<std::tuple<int, bool>> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedGathers, testing::Combine(testing::Values(1, 2, 8), testing::Bool()));
+class EmulatedGathers : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedGathers, ::testing::Combine(::testing::Values(1, 2, 8), ::testing::Bool()));
 
 TEST_P(EmulatedGathers, BringAllRowsToAllRanks) {
   const auto [ranks, near] = GetParam();
@@ -52,4 +52,4 @@ TEST_P(EmulatedGathers, BringAllRowsToAllRanks) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_gathers

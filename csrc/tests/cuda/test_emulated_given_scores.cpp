@@ -9,7 +9,7 @@
 #include "random_floats.h"
 #include "step/cuda/given_scores.h"
 
-namespace frugal {
+namespace frugal::emulated_given_scores {
 namespace {
 
 using testing::Floats, testing::random_floats;
@@ -93,4 +93,4 @@ TEST(EmulatedGivenScores, ArePenalizedAsOnTheHost) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_given_scores

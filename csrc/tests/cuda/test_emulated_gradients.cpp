@@ -71,7 +71,7 @@ void meet(const DeviceExchange& exchange, std::uintptr_t) { turns.meet(exchange.
 
 }  // namespace frugal::cuda
 
-namespace frugal {
+namespace frugal::emulated_gradients {
 namespace {
 
 constexpr float kUntouched = 7.0f;
@@ -418,7 +418,7 @@ void expect_same_of_ranks(const std::string& name, const Sizes& sizes, const Los
   turns.run(ranks, [&](int rank) { devices[rank]->expect(expected[rank], &memory, rank); });
 }
 
-class EmulatedGradients : public testing::TestWithParam<const char*> {};
+class EmulatedGradients : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedGradients, HaveTheBitsOfTheCpuWhereRanksHaveColumns) {
   std::mt19937 random(5);
@@ -468,7 +468,7 @@ TEST_P(EmulatedGradients, HaveTheBitsOfTheCpu) {
   expect_same(name, {680, 1, 260, 6, false}, adversarial, 1.0f, false, random);
 }
 
-class EmulatedTensorGradients : public testing::TestWithParam<const char*> {};
+class EmulatedTensorGradients : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedTensorGradients, AreNearThoseOfTheCpu) {
   std::mt19937 random(7);
@@ -485,11 +485,11 @@ TEST_P(EmulatedTensorGradients, AreNearThoseOfTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EmulatedTensorGradients,
-                         testing::Values("TransE_l2", "DistMult", "ComplEx", "SimplE"),
+                         ::testing::Values("TransE_l2", "DistMult", "ComplEx", "SimplE"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Models, EmulatedGradients,
-                         testing::Values("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RotatE"),
+                         ::testing::Values("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "SimplE", "RotatE"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_gradients

@@ -12,7 +12,7 @@
 #include "memory/half_rows.h"
 #include "optim/mean_square.h"
 
-namespace frugal {
+namespace frugal::emulated_halves {
 namespace {
 
 constexpr std::int64_t kRows = 16, kTable = 40;
@@ -156,4 +156,4 @@ TEST(EmulatedHalves, OfTwoKindsAreRefused) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_halves

@@ -16,7 +16,7 @@
 #include "kernels/cuda/projected_pairs.h"
 #include "random_floats.h"
 
-namespace frugal {
+namespace frugal::emulated_matrices {
 namespace {
 
 using testing::Floats, testing::random_floats;
@@ -161,4 +161,4 @@ TEST(EmulatedProjectedPairs, AgreeWithTheHost) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_matrices

@@ -8,7 +8,7 @@
 #include "replicas/cuda/replica_updates.h"
 #include "tests/replicas/replica_steps.h"
 
-namespace frugal {
+namespace frugal::emulated_replicas {
 namespace {
 
 using namespace replica_steps;
@@ -79,8 +79,8 @@ struct Devices {
   }
 };
 
-class EmulatedReplicas : public testing::TestWithParam<std::tuple<int, bool>> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedReplicas, testing::Combine(testing::Values(1, 2, 4), testing::Bool()));
+class EmulatedReplicas : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedReplicas, ::testing::Combine(::testing::Values(1, 2, 4), ::testing::Bool()));
 
 TEST_P(EmulatedReplicas, AreThoseOfPlainLoops) {
   const auto [ranks, near] = GetParam();
@@ -110,4 +110,4 @@ TEST(EmulatedReplicas, StayAsTheyAreOnceARankHasFailed) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_replicas

@@ -10,7 +10,7 @@
 #include "kernels/cuda/host_pieces.h"
 #include "kernels/cuda/plan_kernels.h"
 
-namespace frugal {
+namespace frugal::emulated_returns {
 namespace {
 
 constexpr cuda::Crossing kCrossings[] = {cuda::Crossing::kBus, cuda::Crossing::kBusToSmallTable,
@@ -226,4 +226,4 @@ TEST(EmulatedArrivals, BringPiecesBesideRows) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_returns

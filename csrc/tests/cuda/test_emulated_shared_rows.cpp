@@ -10,7 +10,7 @@
 #include "replicas/cpu/shared_updates.h"
 #include "replicas/cuda/shared_updates.h"
 
-namespace frugal {
+namespace frugal::emulated_shared_rows {
 namespace {
 
 constexpr std::int64_t kTable = 15, kRows = 13;
@@ -95,8 +95,8 @@ struct Step {
   }
 };
 
-class EmulatedSharedRows : public testing::TestWithParam<std::tuple<int, bool>> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedSharedRows, testing::Combine(testing::Values(2, 3, 8), testing::Bool()));
+class EmulatedSharedRows : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EmulatedSharedRows, ::testing::Combine(::testing::Values(2, 3, 8), ::testing::Bool()));
 
 TEST_P(EmulatedSharedRows, AreThoseOfPlainLoops) {
   const auto [count, near] = GetParam();
@@ -135,4 +135,4 @@ TEST_P(EmulatedSharedRows, AreThoseOfPlainLoops) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_shared_rows

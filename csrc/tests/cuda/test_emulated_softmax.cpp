@@ -15,7 +15,7 @@
 #include "full_softmax/cuda/round_matrix.h"
 #include "full_softmax/cuda/tile_kernels.h"
 
-namespace frugal {
+namespace frugal::emulated_softmax {
 namespace {
 
 constexpr std::int64_t kQueries = 5;
@@ -305,4 +305,4 @@ TEST(EmulatedSoftmax, UpdatesAndDropoutAreTheCpus) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_softmax

@@ -7,7 +7,7 @@
 #include "kernels/cpu/plan_kernels.h"
 #include "kernels/cuda/plan_kernels.h"
 
-namespace frugal {
+namespace frugal::emulated_spread {
 namespace {
 
 TEST(EmulatedSpread, GivesEachIdItsRow) {
@@ -35,4 +35,4 @@ TEST(EmulatedSpread, GivesEachIdItsRow) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_spread

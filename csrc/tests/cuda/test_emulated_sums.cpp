@@ -13,7 +13,7 @@
 #include "kernels/cuda/complex_product.h"
 #include "kernels/cuda/segment_sums.h"
 
-namespace frugal {
+namespace frugal::emulated_sums {
 namespace {
 
 // Rows without occurrences, with a few, and with more than a warp walks over or a block loads at a time; dims beyond
@@ -75,4 +75,4 @@ TEST(EmulatedSums, ProductsOfComplexRowsAreTheCpus) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_sums

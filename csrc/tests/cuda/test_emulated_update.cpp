@@ -12,7 +12,7 @@
 #include "memory/row_layout.h"
 #include "optim/row_adagrad.h"
 
-namespace frugal {
+namespace frugal::emulated_update {
 namespace {
 
 constexpr std::int64_t kRows = 24;
@@ -150,4 +150,4 @@ TEST(EmulatedUpdate, TakesTheMeanOfTheMeanSquaresOfRanks) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::emulated_update

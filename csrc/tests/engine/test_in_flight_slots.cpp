@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 
-namespace frugal::testing {
+namespace frugal::testing::in_flight_slots {
 namespace {
 
 constexpr int kSteps = 150, kInFlight = 3;
@@ -323,4 +323,4 @@ TEST(InFlightSlots, AreForReadsThatFollowStores) {
 }
 
 }  // namespace
-}  // namespace frugal::testing
+}  // namespace frugal::testing::in_flight_slots

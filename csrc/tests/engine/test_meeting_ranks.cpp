@@ -14,7 +14,7 @@
 #include "engine/simple_policies.h"
 #include "engine/testing.h"
 
-namespace frugal::testing {
+namespace frugal::testing::meeting_ranks {
 namespace {
 
 constexpr int kSteps = 60, kInFlight = 3;
@@ -244,4 +244,4 @@ TEST(MeetingRanks, MostValuesDepartBesideTheNextSteps) {
 }
 
 }  // namespace
-}  // namespace frugal::testing
+}  // namespace frugal::testing::meeting_ranks

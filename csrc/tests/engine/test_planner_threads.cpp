@@ -16,7 +16,7 @@
 #include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
 
-namespace frugal::testing {
+namespace frugal::testing::planner_threads {
 namespace {
 
 constexpr std::int64_t kRows = 60'000, kMost = 12'000;
@@ -282,4 +282,4 @@ TEST(PlannerThreads, WhatAThreadThrowsStopsTheEngine) {
 }
 
 }  // namespace
-}  // namespace frugal::testing
+}  // namespace frugal::testing::planner_threads

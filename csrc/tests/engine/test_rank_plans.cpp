@@ -11,7 +11,7 @@
 #include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
 
-namespace frugal::testing {
+namespace frugal::testing::rank_plans {
 namespace {
 
 constexpr std::int64_t kRows = 20'000, kMost = 5'000;
@@ -207,4 +207,4 @@ TEST(RowSharing, KnowsTheRowsOfOthers) {
 }
 
 }  // namespace
-}  // namespace frugal::testing
+}  // namespace frugal::testing::rank_plans

@@ -7,7 +7,7 @@
 #include "tests/engine/process_ranks.h"
 #include "tests/engine/run_workload.h"
 
-namespace frugal::testing {
+namespace frugal::testing::same_steps {
 namespace {
 
 Shape random_shape(unsigned seed) {
@@ -207,4 +207,4 @@ TEST(SameSteps, NeedsStoresIntoHostRowsAndOnePolicy) {
 }
 
 }  // namespace
-}  // namespace frugal::testing
+}  // namespace frugal::testing::same_steps

@@ -113,7 +113,7 @@ TEST(BestRows, ContainTheBest) {
         const Matrix queries(shape.queries, shape.dim, shape.dim, 1), table(shape.rows, shape.dim, shape.dim + 2, 2);
         std::vector<float> slack;
         for (std::int64_t q = 0; q < shape.queries; ++q) slack.push_back(2 * error_bound(queries, q, table));
-        const std::vector<QueryRow> found =
+        const std::vector<FoundRow> found =
             best_rows({operation, queries.view, table.view, nullptr, count, slack.data(), 0.0f});
         for (std::int64_t q = 0; q < shape.queries; ++q) {
           std::vector<std::pair<double, std::int64_t>> all;
@@ -122,10 +122,10 @@ TEST(BestRows, ContainTheBest) {
           }
           std::sort(all.begin(), all.end());
           std::int64_t mine = 0;
-          for (const QueryRow& pair : found) mine += pair.query == q;
+          for (const FoundRow& pair : found) mine += pair.query == q;
           EXPECT_LE(mine, std::min(shape.rows, 2 * count + 20));
           for (std::int64_t i = 0; i < std::min(count, shape.rows); ++i) {
-            ASSERT_TRUE(std::any_of(found.begin(), found.end(), [&](const QueryRow& pair) {
+            ASSERT_TRUE(std::any_of(found.begin(), found.end(), [&](const FoundRow& pair) {
               return pair.query == q && pair.row == all[i].second;
             }));
           }

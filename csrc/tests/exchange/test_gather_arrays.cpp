@@ -10,7 +10,7 @@
 #include "exchange/gather_arrays.h"
 #include "tests/exchange/segment.h"
 
-namespace frugal {
+namespace frugal::gather {
 namespace {
 
 using namespace std::chrono_literals;
@@ -54,8 +54,8 @@ int wrong_floats(int ranks, int steps, const ExchangeRules& rules, Pause pause) 
 
 void no_pause(int, int) {}
 
-class Gathers : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Gathers, testing::Values(1, 2, 3, 8));
+class Gathers : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Gathers, ::testing::Values(1, 2, 3, 8));
 
 TEST_P(Gathers, BringAllRowsToAllRanks) { EXPECT_EQ(wrong_floats(GetParam(), 40, {}, no_pause), 0); }
 
@@ -96,4 +96,4 @@ TEST(Gathers, EndWhenARankHasFailed) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::gather

@@ -52,7 +52,8 @@ TEST(HostRegistration, SaysWhyItCannot) {
     const HostRegistration registration(page, sizeof page);
     FAIL() << "registered memory without a device";
   } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("egister"), std::string::npos) << error.what();
+    const std::string said = error.what();  // of a build without CUDA, or of CUDA without a device
+    EXPECT_TRUE(said == kBuiltWithoutCuda || said.find("egister") != std::string::npos) << said;
   }
   EXPECT_FALSE(list_devices(true).reason.empty());
 }

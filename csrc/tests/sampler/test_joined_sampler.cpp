@@ -7,7 +7,7 @@
 
 #include "tests/sampler/graph.h"
 
-namespace frugal {
+namespace frugal::joined_sampler {
 namespace {
 
 using Samplers = std::vector<std::shared_ptr<const Sampler>>;
@@ -124,4 +124,4 @@ TEST(JoinedSampler, RefusesRanksThatDoNotFitTogether) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::joined_sampler

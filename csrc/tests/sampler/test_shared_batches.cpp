@@ -17,7 +17,7 @@
 #include "tests/room.h"
 #include "tests/sampler/graph.h"
 
-namespace frugal {
+namespace frugal::shared_batches {
 namespace {
 
 const Graph<>& graph() {
@@ -272,4 +272,4 @@ TEST(SharedBatches, AKilledRankDoesNotHangTheOthers) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::shared_batches

@@ -109,8 +109,7 @@ def _metis(head: np.ndarray, tail: np.ndarray, n_entities: int, ranks: int) -> n
         import torch
     except (ImportError, InputError) as error:
         raise InputError(
-            f"--partition metis needs dgl, which cannot be used here ({error}); pip install dgl, or choose "
-            "--partition random or relation"
+            f"--partition metis cannot be used here: {error}; or choose --partition random or relation"
         ) from error
     ends = (torch.from_numpy(np.array(column, np.int64)) for column in (head, tail))
     with contextlib.redirect_stdout(io.StringIO()):  # dgl says how long each of its steps took

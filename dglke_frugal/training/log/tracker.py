@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence
 
 from ...errors import InputError
+from ...extras import install_command
 
 
 class Tracker(Protocol):
@@ -165,5 +166,5 @@ def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Seque
 
 def _missing(package: str) -> InputError:
     return InputError(
-        f"the {package} tracker needs a package that is not installed; pip install 'dglke-frugal[{package}]'"
+        f"the {package} tracker needs a package that is not installed: {install_command(package)}"
     )

@@ -1,5 +1,6 @@
-// In builds without CUDA nobody has device memory to call these with.
+// What stands for the CUDA sources of this folder in a build without CUDA, where nobody has device memory.
 #include "device/device_error.h"
+#include "step/cuda/given_scores.h"
 #include "step/cuda/gradient_kernels.h"
 
 namespace frugal::cuda {
@@ -9,7 +10,13 @@ std::int64_t workspace_floats(const ModelSpec&, bool, std::int64_t, std::int64_t
 void compute_gradients(const ModelSpec&, const LossSpec&, bool, const DeviceBatch&, DeviceRows, DeviceRows,
                        const RecordReads&, const RecordReads&, const DeviceGradients&, Products,
                        const DeviceExchange*, std::uintptr_t) {
-  throw DeviceError("this build of dglke_frugal has no CUDA kernels; reinstall it where nvcc is found");
+  refuse_cuda();
+}
+
+void lose_scores(const LossSpec&, const GivenScores&, const Launch&) { refuse_cuda(); }
+void penalize(const LossSpec&, std::span<const PenalizedRows>, const Launch&) { refuse_cuda(); }
+void add_losses(const LossSpec&, std::span<const float>, std::span<const float>, double*, const Launch&) {
+  refuse_cuda();
 }
 
 }  // namespace frugal::cuda
