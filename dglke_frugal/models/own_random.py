@@ -22,9 +22,11 @@ def random_numbers_of(
     stream: the run's seed and the rank; none where no step of a run computes.
     """
     seed = int(np.random.SeedSequence([*stream, step]).generate_state(1, np.uint64)[0])
-    on_gpu = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+    gpus = []
+    if device.type == "cuda":
+        gpus.append(torch.cuda.current_device() if device.index is None else device.index)
+    with torch.random.fork_rng(devices=gpus):
         torch.default_generator.manual_seed(seed)
-        if on_gpu:
-            torch.cuda.default_generators[device.index].manual_seed(seed)
+        for gpu in gpus:
+            torch.cuda.default_generators[gpu].manual_seed(seed)
         yield

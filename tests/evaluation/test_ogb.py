@@ -118,8 +118,8 @@ def test_a_split_of_the_challenge(rng, version):
     "ask, message",
     [
         (lambda model: evaluate_challenge(model, {"hr": lambda: np.zeros((1, 2), int)}), "published answers"),
-        (lambda model: evaluate_link(model, [[0], [0], [1]], {}), "head_neg"),
-        (lambda model: evaluate_link(model, [[0], [0], [999]], {}), "tail 999"),
+        (lambda model: evaluate_link(model, ([0], [0], [1]), {}), "head_neg"),
+        (lambda model: evaluate_link(model, ([0], [0], [999]), {}), "tail 999"),
         (lambda model: predict_tails(model, [0], [0], np.zeros((2, 3), int)), "one list per query"),
         (lambda model: predict_tails(model, [0], [0], np.full((1, 3), 999)), "not an entity"),
         (lambda model: predict_tails(random_model("TransR"), [0], [0]), "TransR"),
