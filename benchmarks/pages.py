@@ -330,7 +330,9 @@ def search(results: Results) -> str:
 def pykeen(results: Results) -> str:
     """Triples/s beside PyKEEN, with negatives of each triple's own and with negatives that a chunk shares."""
     rows = []
-    for name, found in (results("pykeen-cpu", "models") or {}).items():
+    if not results("pykeen-cpu", "models"):
+        return "Not measured yet.\n"
+    for name, found in results("pykeen-cpu", "models").items():
         theirs, own, shared = (found.get(leg) for leg in ("pykeen", "own", "shared"))
         rows.append([name, *(significant(rate and round(rate), 3) for rate in (theirs, own)), over(own, theirs),
                      significant(shared and round(shared), 3), over(shared, theirs)])
@@ -343,7 +345,7 @@ def pykeen_sentence(results: Results) -> str:
     models = (results("pykeen-cpu", "models") or {}).values()
     ratios = {leg: sorted(found[leg] / found["pykeen"] for found in models) for leg in ("own", "shared")}
     if not models:
-        return "Beside PyKEEN: not measured.\n"
+        return "Beside PyKEEN: [how to compare](docs/from-pykeen.md); not measured yet.\n"
     own, shared = (f"{significant(found[0], 2)} to {significant(found[-1], 2)}" for found in ratios.values())
     return (f"Beside PyKEEN {results('pykeen-cpu', 'pykeen_version')} on {_one_core(results, 'pykeen-cpu')} (FB15k, "
             f"{len(models)} models) training is {own} times as fast where each triple\nhas negatives of its own on "
