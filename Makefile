@@ -8,7 +8,6 @@ CPP_BUILD = build/extension-$(shell $(BIN)/python -c 'import sys; print(sys.impl
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 # $(call step,WHAT IT DOES,LOG,COMMAND): on one line, its output in a file that is shown if it fails.
 step = @$(PYTHON) packaging/step.py "$(1)" build/log/$(2).log $(3)
-TORCH_INDEX = $(shell $(PYTHON) packaging/torch_index.py)
 
 # cmake and ninja are those of the virtual environment.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -53,7 +52,7 @@ $(VENV)/bin/python:
 
 # The versions that CI has: left to the resolver, torch may bring several GB of CUDA libraries.
 $(VENV)/dependencies: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install -c constraints.txt $(TORCH_INDEX) torch \
+	$(call step,Installing PyTorch and build tools,dependencies,$(PIP) install -c constraints.txt torch \
 	    "setuptools>=77" nanobind "cmake>=3.26" ninja)
 	@touch $@
 
