@@ -31,8 +31,8 @@ def own_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, ta
         raise _refusal(model, f"failed{_place(error)}: {type(error).__name__}: {first_line(error)}") from error
     changed = [kind for kind, each, version in zip(_KINDS, rows, before) if _version(each) != version]
     if changed:
-        raise _refusal(model, f"changes {' and '.join(changed)} in place, of which other scores are made as well; compute "
-                              "new tensors, as by head * 2 in place of head *= 2")
+        raise _refusal(model, f"changes {' and '.join(changed)} in place, of which other scores are made as well; "
+                              "compute new tensors, as by head * 2 in place of head *= 2")
     if not isinstance(scores, torch.Tensor):
         raise _refusal(model, f"returns {type(scores).__name__}; return a tensor of scores")
     shape = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
@@ -96,8 +96,8 @@ def _version(rows: torch.Tensor) -> Optional[int]:
 
 
 def _is_of_machine(error: Exception, on_gpu: bool) -> bool:
-    """Whether the error says nothing of the function: too little memory, or a device that fails or cannot record what the
-    function does."""
+    """Whether the error says nothing of the function: too little memory, or a device that fails or cannot record what
+    the function does."""
     if isinstance(error, InputError) or shortage(error) is not None:
         return True
     return on_gpu and isinstance(error, RuntimeError) and (

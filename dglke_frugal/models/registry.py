@@ -104,8 +104,8 @@ def _import_model(name: str, seed: int) -> TorchModel:
         found = getattr(importlib.import_module(module_name), class_name)
     except Exception as error:  # whatever the module runs into
         what = "" if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: "
-        raise InputError(f"cannot load the model '{name}': {what}{first_line(error)}; give MODULE:CLASS of a class that "
-                         "can be imported") from error
+        raise InputError(f"cannot load the model '{name}': {what}{first_line(error)}; give MODULE:CLASS of a class "
+                         "that can be imported") from error
     finally:
         sys.path.pop()
     if not (isinstance(found, type) and issubclass(found, TorchModel)):
