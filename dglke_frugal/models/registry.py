@@ -63,8 +63,9 @@ def find_model(name: str, seed: int = 0) -> Model:
 
 
 def code_checksum(name: str) -> Optional[str]:
-    """CRC-32 of the code of a user's own model, MODULE:CLASS, without comments and docstrings: its class and the classes
-    that it derives from. None for other models, and where there is no source. Raises InputError as find_model does."""
+    """CRC-32 of the code of a user's own model, MODULE:CLASS, without comments and docstrings: its class and the
+    classes that it derives from. None for other models, and where there is no source. Raises InputError as find_model
+    does."""
     if ":" not in name:
         return None
     own = [each for each in type(find_model(name)).__mro__
