@@ -81,6 +81,8 @@ def _write(path: Path, names: Names) -> None:
 def _holds(path: Path, names: Names) -> bool:
     """Whether the file is there and has just these names."""
     try:
+        if not path.is_file():  # to open a pipe waits for its writer
+            return False
         with open(path, "rb") as file:
             return all(file.read(len(lines)) == lines for lines in map_lines(names)) and not file.read(1)
     except OSError:

@@ -37,7 +37,7 @@ def rank_own_model(
     better, equal = np.zeros(len(stays), np.int64), np.zeros(len(stays), np.int64)
     for begin in range(0, len(stays), _QUERIES):
         block = slice(begin, begin + _QUERIES)
-        true = torch.from_numpy(moves[block]).to(device)[:, None]
+        true = torch.tensor(moves[block], device=device)[:, None]
         scores = scores_of_entities(scorer, model, side, stays[block], relations[block])
         of_true = scores.gather(1, true)
         if not of_true.isfinite().all():

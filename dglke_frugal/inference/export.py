@@ -26,7 +26,7 @@ def export_safetensors(run: Run, path: PathLike) -> None:
     as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file
     cannot be written; then there is none.
     """
-    check_output(path, rb".{8}\{\"__metadata__\":")
+    check_output(path, rb".{8}\{\"__metadata__\":\{.*\"model_name\":")
     tables = _tables(run)
     header: Dict[str, object] = {"__metadata__": {key: json.dumps(value) for key, value in run.config.items()}}
     offset = 0

@@ -1,12 +1,14 @@
 """What a user's own score function gives, checked: whoever asks a TorchModel for scores asks here."""
 from __future__ import annotations
 
+import contextlib
 import traceback
+from typing import Iterator, Optional
 
 import torch
 
 from ..divergence import Diverged
-from ..errors import InputError, first_line
+from ..errors import InputError, first_line, shortage
 from .torch_model import TorchModel
 
 _KINDS = ("head", "relation", "tail")
@@ -15,19 +17,22 @@ _KINDS = ("head", "relation", "tail")
 def own_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
     """`model.score` of rows, as float32.
 
-    Raises InputError, which names the class, for an error in the function itself, or for what is no tensor of one
-    floating point number for each triple on the device of the rows; where gradients are wanted also for scores that do
-    not depend on the rows.
+    Raises InputError, which names the class, for an error in the function itself, for rows that it changes, or for what
+    is no tensor of one floating point number for each triple on the device of the rows; where gradients are wanted also
+    for scores that do not depend on the rows.
     """
     rows = head, relation, tail
+    before = [_version(each) for each in rows]
     try:
         scores = model.score(*rows)
-    except (MemoryError, InputError):
-        raise
     except Exception as error:
-        if head.is_cuda and isinstance(error, RuntimeError) and _is_of_device(error):
+        if _is_of_machine(error, head.is_cuda):
             raise
         raise _refusal(model, f"failed{_place(error)}: {type(error).__name__}: {first_line(error)}") from error
+    changed = [kind for kind, each, version in zip(_KINDS, rows, before) if _version(each) != version]
+    if changed:
+        raise _refusal(model, f"changes {' and '.join(changed)} in place, of which other scores are made as well; "
+                              "compute new tensors, as by head * 2 in place of head *= 2")
     if not isinstance(scores, torch.Tensor):
         raise _refusal(model, f"returns {type(scores).__name__}; return a tensor of scores")
     shape = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
@@ -44,6 +49,17 @@ def own_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, ta
         raise _refusal(model, "returns scores without a gradient, from which nothing is learned; compute them from "
                               "head, relation and tail by torch's operations, without detach() and no_grad()")
     return scores.float()
+
+
+@contextlib.contextmanager
+def differentiates(model: TorchModel, on_gpu: bool) -> Iterator[None]:
+    """Within it autograd differentiates scores of the model. InputError, which names the class, where it cannot."""
+    try:
+        yield
+    except Exception as error:
+        if _is_of_machine(error, on_gpu):
+            raise
+        raise _refusal(model, f"has no gradient: {type(error).__name__}: {first_line(error)}") from error
 
 
 def rankable_scores(model: TorchModel, head: torch.Tensor, relation: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
@@ -74,6 +90,15 @@ def _place(error: Exception) -> str:
     return f" in {frames[0].filename}, line {frames[0].lineno}" if frames else ""
 
 
-def _is_of_device(error: RuntimeError) -> bool:
-    """Whether the device itself has failed, has too little memory, or cannot record what the function does."""
-    return torch.cuda.is_current_stream_capturing() or isinstance(error, torch.OutOfMemoryError) or "CUDA" in str(error)
+def _version(rows: torch.Tensor) -> Optional[int]:
+    """How often the tensor has been written to; None where torch does not count."""
+    return None if rows.is_inference() else rows._version
+
+
+def _is_of_machine(error: Exception, on_gpu: bool) -> bool:
+    """Whether the error says nothing of the function: too little memory, or a device that fails or cannot record what
+    the function does."""
+    if isinstance(error, InputError) or shortage(error) is not None:
+        return True
+    return on_gpu and isinstance(error, RuntimeError) and (
+        torch.cuda.is_current_stream_capturing() or isinstance(error, torch.OutOfMemoryError) or "CUDA" in str(error))

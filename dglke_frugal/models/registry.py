@@ -7,13 +7,14 @@ import contextlib
 import importlib
 import inspect
 import os
+import random
 import re
 import sys
 import textwrap
 import zlib
-from typing import Optional
+from typing import Iterator, Optional
 
-from ..errors import InputError
+from ..errors import InputError, first_line
 from . import built_in
 from .model import Model
 from .torch_model import TorchModel
@@ -38,17 +39,23 @@ def is_own(name: str) -> bool:
     return ":" in name or isinstance(built_in_model(name), TorchModel)
 
 
-def find_model(name: str) -> Model:
+def find_model(name: str, seed: int = 0) -> Model:
     """The model of that name, or a new TorchModel of the user's own if the name is MODULE:CLASS or
     MODULE:CLASS(ARGUMENTS), whose arguments are numbers, strings and the like.
+
+    seed: of the random numbers that its class draws. What it draws and does not keep in a state (own_state.py) is to be
+        the same wherever the model is made, so others than 0 are for start values of the state alone.
 
     MODULE is imported as Python does, also from the current folder. Raises InputError if there is no such model.
     """
     model = built_in_model(name)
+    if isinstance(model, TorchModel):  # which may have a state
+        with _random_numbers(seed):
+            return type(model)()
     if model is not None:
-        return type(model)() if isinstance(model, TorchModel) else model  # that one has a state
+        return model
     if ":" in name:
-        return _import_model(name)
+        return _import_model(name, seed)
     raise InputError(
         f"there is no model '{name}'; --model_name takes one of "
         f"{', '.join(model_names())}, or MODULE:CLASS for your own"
@@ -56,8 +63,9 @@ def find_model(name: str) -> Model:
 
 
 def code_checksum(name: str) -> Optional[str]:
-    """CRC-32 of the code of a user's own model, MODULE:CLASS, without comments and docstrings: its class and the classes
-    that it derives from. None for other models, and where there is no source. Raises InputError as find_model does."""
+    """CRC-32 of the code of a user's own model, MODULE:CLASS, without comments and docstrings: its class and the
+    classes that it derives from. None for other models, and where there is no source. Raises InputError as find_model
+    does."""
     if ":" not in name:
         return None
     own = [each for each in type(find_model(name)).__mro__
@@ -85,7 +93,7 @@ def _arguments(name: str, text: str):
                          "False, None, or lists of them") from error
 
 
-def _import_model(name: str) -> TorchModel:
+def _import_model(name: str, seed: int) -> TorchModel:
     parts = _OWN_NAME.fullmatch(name)
     if not parts:
         raise InputError(f"cannot load the model '{name}': give MODULE:CLASS, or MODULE:CLASS(size=3) with arguments, "
@@ -95,20 +103,41 @@ def _import_model(name: str) -> TorchModel:
     sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"cannot load the model '{name}': {error}; give MODULE:CLASS of a class that can be imported"
-        ) from error
+    except Exception as error:  # whatever the module runs into
+        what = "" if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: "
+        raise InputError(f"cannot load the model '{name}': {what}{first_line(error)}; give MODULE:CLASS of a class "
+                         "that can be imported") from error
     finally:
         sys.path.pop()
     if not (isinstance(found, type) and issubclass(found, TorchModel)):
         raise InputError(f"'{name}' is no subclass of dglke_frugal.models.TorchModel; derive your model from it")
-    torch = sys.modules.get("torch")  # a class that needs it has imported it
     try:
-        # Start values are drawn, each time that the class is made to be asked something; nobody else shall notice.
-        with torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+        with _random_numbers(seed):
             model = found(*positional, **keywords)
-    except TypeError as error:
-        raise InputError(f"cannot make the model '{name}': {error}; correct its arguments") from error
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"cannot make the model '{name}': {type(error).__name__}: {first_line(error)}; correct its "
+                         "arguments, or its __init__") from error
     model.name = name
     return model
+
+
+@contextlib.contextmanager
+def _random_numbers(seed: int) -> Iterator[None]:
+    """Within it those of Python, NumPy and torch are of this seed; the caller's are as they were afterwards."""
+    # A class that needs one of the two has imported it.
+    numpy, torch = (sys.modules.get(name) for name in ("numpy", "torch"))
+    pythons, numpys = random.getstate(), numpy and numpy.random.get_state()
+    with torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+        random.seed(seed)
+        if numpy:
+            numpy.random.seed(seed)
+        if torch:
+            torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(pythons)
+            if numpy:
+                numpy.random.set_state(numpys)

@@ -22,10 +22,12 @@ def check_own_model(config: TrainConfig) -> None:
 
 
 def make_own_model(config: TrainConfig) -> TorchModel:
-    """The model, whose start values depend on the run's seed alone. Raises InputError."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.run.seed)
-        return find_model(config.model.model_name)
+    """The model; the start values of its state depend on the run's seed alone. Raises InputError."""
+    name = config.model.model_name
+    model = find_model(name)
+    if has_state(model):
+        model.load_state_dict(find_model(name, config.run.seed).state_dict())
+    return model
 
 
 def say_if_other_threads(before: Optional[int]) -> None:

@@ -85,6 +85,15 @@ def test_an_output_may_be_written_again(trained, command):
     (trained / "empty").unlink()
 
 
+def test_tensors_of_others_stay(trained, capsys):
+    """A file of safetensors that export has not written, such as a model of transformers."""
+    header = b'{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    (trained / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    before = snapshot(trained)
+    assert "is there already" in refused(capsys, WRITE["export"], "model.safetensors") and snapshot(trained) == before
+    (trained / "model.safetensors").unlink()
+
+
 def test_both_searches_have_one_default_output():
     WRITE["predict"]("result.tsv")
     WRITE["emb_sim"]("result.tsv")

@@ -9,6 +9,7 @@ from data.test_damage import MAKE
 
 from dglke_frugal.cli import split
 from dglke_frugal.data import load_graph
+from dglke_frugal.data.name_maps import keep_name_maps
 from dglke_frugal.errors import InputError
 from dglke_frugal.inference.lists import read_list, read_names
 from dglke_frugal.inference.name_maps import names_of_file
@@ -49,6 +50,16 @@ def test_a_map_may_be_no_pipe(tmp_path):
     for names in (read_names(tmp_path / "map"), names_of_file(tmp_path, "entity", tmp_path / "map", 3)):
         with pytest.raises(InputError, match=SAYS):
             len(names)
+
+
+def test_a_pipe_where_a_map_would_be_written_stays(tmp_path, capsys):
+    (tmp_path / "train.tsv").write_text("a\tr\tb\n")
+    os.mkfifo(tmp_path / "entities.tsv")
+    run = tmp_path / "run"
+    run.mkdir()
+    keep_name_maps(load_graph("mine", tmp_path, "raw_udd_hrt", ["train.tsv"]), run, tmp_path)
+    assert "entities.tsv is not of this run and stays as it is" in capsys.readouterr().out
+    assert (tmp_path / "entities.tsv").is_fifo() and (run / "entities.tsv").read_text() == "0\ta\n1\tb\n"
 
 
 def test_a_list_may_be_a_pipe(tmp_path):

@@ -23,7 +23,7 @@ class Scaled(TorchModel):
     """DistMult, or with norm=2 TransE_l2."""
 
     def __init__(self, scale=1.0, norm=None):
-        self.scale, self.norm = scale, norm
+        self.scale, self.norm = 1 / (1 / scale), norm
 
     def score(self, head, relation, tail):
         if self.norm:
@@ -50,6 +50,7 @@ class Weighted(TorchModel, torch.nn.Module):
 def module(tmp_path, monkeypatch):
     """The classes in a module that this process and its ranks can import."""
     (tmp_path / "kept_models.py").write_text(MODULE)
+    (tmp_path / "broken_models.py").write_text("class Scaled(TorchModel\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
@@ -76,7 +77,9 @@ def test_arguments_are_part_of_the_name(runs, tmp_path):
         ("kept_models:Scaled(path='a/b')", "without a slash"),
         ("kept_models:Scaled(**{})", "cannot read the arguments|cannot make"),
         ("kept_models:Scaled()()", "give MODULE:CLASS|cannot read"),
+        ("kept_models:Scaled(0.0)", "cannot make the model .*: ZeroDivisionError: float division by zero; correct its"),
         ("kept_models:Nothing", "cannot load the model"),
+        ("broken_models:Scaled", "cannot load the model .*: SyntaxError: .*; give MODULE:CLASS"),
         ("..:x", "cannot load the model '..:x': give MODULE:CLASS"),
         (".kept_models:Scaled", "give MODULE:CLASS"),
     ],

@@ -1,17 +1,25 @@
 """Models of one's own that draw random numbers: the seed decides them, in each step anew."""
 
+import random
+import re
+
 import numpy as np
 import pytest
 import torch
 from devices import PlainDevice
 from training.conftest import tables
 
+from dglke_frugal.cli import evaluate
 from dglke_frugal.cli.train import configuration
+from dglke_frugal.models import find_model
 from dglke_frugal.models.own_random import random_numbers_of
 from dglke_frugal.training.step.autograd_step import AutogradStep
 from dglke_frugal.training.trainer import train
 
 MODULE = '''
+import random
+
+import numpy
 import torch
 from dglke_frugal.models import TorchModel
 
@@ -32,6 +40,30 @@ class Weighted(Dropping):
 
     def __init__(self):
         super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(20))
+
+    def score(self, head, relation, tail):
+        return super().score(head * self.weight, relation, tail)
+
+
+class Mixed(TorchModel):
+    """DistMult behind a matrix that is drawn when the model is made, and that no state keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.matrix = torch.randn(20, 20) * random.random()
+        self.shift = torch.from_numpy(numpy.random.rand(20).astype("float32"))
+
+    def score(self, head, relation, tail):
+        return (head @ self.matrix * (relation + self.shift) * tail).sum(-1)
+
+
+class MixedAndWeighted(Mixed, torch.nn.Module):
+    """The same with parameters."""
+
+    def __init__(self):
+        torch.nn.Module.__init__(self)
+        Mixed.__init__(self)
         self.weight = torch.nn.Parameter(torch.rand(20))
 
     def score(self, head, relation, tail):
@@ -150,3 +182,21 @@ def test_on_a_device(runs, model):
     one = on_device()
     torch.manual_seed(2)
     assert on_device("--valid", "--eval_interval", 5, "--eval_percent", 0.02) == one
+
+
+@pytest.mark.parametrize("model", ["Mixed", "MixedAndWeighted"])
+def test_what_a_model_draws_when_it_is_made_is_the_same_later(runs, model, capsys):
+    folder = runs(*flags(model), "--test", "--eval_percent", 0.05)
+    evaluate.main(["--model_path", str(folder), "--eval_percent", "0.05", "--seed", "7"])
+    trained, later = re.findall("Test average MRR: (.*)", capsys.readouterr().out)
+    assert trained == later
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(5)
+    drawn = random.random(), np.random.rand(), torch.rand(1)
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(5)
+    made = [find_model(f"random_own_models:{model}", seed) for seed in (0, 0, 7)]
+    assert torch.equal(made[0].matrix, made[1].matrix) and not torch.equal(made[0].matrix, made[2].matrix)
+    assert (random.random(), np.random.rand(), torch.rand(1)) == drawn  # the caller's are as they were
+    again = learned(runs(*flags(model)))
+    assert again == learned(folder) and learned(runs(*flags(model, seed=8))) != again

@@ -30,6 +30,9 @@ WRONG = {
     "another device": (lambda *rows: product(*rows).to("meta"), "returns scores on meta for rows on cpu"),
     "an error": (lambda h, r, t: h @ torch.zeros(3, 3), r"failed in .*test_own_scores.py, line \d+: RuntimeError: "),
     "its own error": (lambda h, r, t: {}["weight"], r"failed in .*test_own_scores.py, line \d+: KeyError: 'weight'"),
+    "rows that it changes": (lambda h, r, t: product(h.mul_(2), r, t), "changes head in place"),
+    "rows of both": (lambda h, r, t: product(h.neg_(), r, t.neg_()), "changes head and tail in place"),
+    "views of rows": (lambda h, r, t: product(h, r, t[..., :1].neg_()), "changes tail in place"),
     "two arguments": (lambda h, r: h, "failed: TypeError: .*takes 2 positional arguments"),
 }
 
@@ -44,6 +47,13 @@ class Wrong(TorchModel):
 class Constant(TorchModel):
     def score(self, head, relation, tail):
         return product(head, relation, tail).detach()
+
+
+class Hidden(TorchModel):
+    """Overwrites what its gradient needs."""
+
+    def score(self, head, relation, tail):
+        return (head * relation * tail).exp().add_(1).sum(-1)
 
 
 class Wide(TorchModel):
@@ -94,6 +104,22 @@ def test_scores_without_a_gradient(train):
         train("Constant", "--max_step", 3)
     assert stopped.value.code == 2 and "scores without a gradient" in train.capsys.readouterr().err
     assert "Test average MRR" in train("Constant", "--max_step", 0).out
+
+
+@pytest.mark.parametrize("device", [[], ["--row_dtype", "fp16"]])
+def test_scores_that_cannot_be_differentiated(train, device):
+    with pytest.raises(SystemExit) as stopped:
+        train("Hidden", "--max_step", 3, *device)
+    said = train.capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1
+    assert "score() of the model wrong_models:Hidden has no gradient: RuntimeError: " in said
+    assert "Test average MRR" in train("Hidden", "--max_step", 0).out
+
+
+def test_rows_of_inference_mode_are_scored():
+    with torch.inference_mode():
+        rows = torch.ones(4, 6), torch.ones(4, 6), torch.ones(4, 6)
+        assert own_scores(Plain(), *rows).tolist() == [6.0] * 4
 
 
 @pytest.mark.parametrize("model", ["Wide", "Narrow"])

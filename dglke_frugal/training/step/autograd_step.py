@@ -12,7 +12,7 @@ import torch
 from ... import _native
 from ...models import TorchModel
 from ...models.own_random import random_numbers_of
-from ...models.own_scores import own_scores
+from ...models.own_scores import differentiates, own_scores
 from ...models.own_state import has_state, views
 from .losses import Losses
 from .step import HostStep
@@ -68,7 +68,8 @@ class AutogradStep(HostStep):
         scores = [own_scores(self._model, head, edges, tail),
                   self._negative_scores(batch, head, edges, tail, negatives)]
         slopes, losses = self._slopes(batch, *(each.detach() for each in scores))
-        torch.autograd.backward(scores, slopes)
+        with differentiates(self._model, on_gpu=False):
+            torch.autograd.backward(scores, slopes)
         if self._optimizer is not None:
             self._optimizer.step()
 

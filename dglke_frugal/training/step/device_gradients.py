@@ -12,7 +12,7 @@ from ... import _native
 from ...models import TorchModel
 from ...models.device import DeviceModel
 from ...models.device.model import Positives
-from ...models.own_scores import own_scores
+from ...models.own_scores import differentiates, own_scores
 from ...store.device import Device
 from .device_batch import BatchForm
 from .step_config import LossConfig
@@ -157,5 +157,6 @@ class AutogradPass(GradientPass):
         slopes = self._slopes(form, positive.detach().contiguous(), scores.detach().clone(), weight)
         inputs = leaves[:4]
         by_score = [slopes.positive, slopes.negative.view_as(scores)]
-        found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)
+        with differentiates(self._model, on_gpu=scores.is_cuda):
+            found = torch.autograd.grad([positive, scores], inputs, by_score, allow_unused=True)
         return Leaves(*(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(inputs, found))), slopes
