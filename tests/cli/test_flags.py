@@ -32,7 +32,7 @@ def test_defaults_are_the_configurations():
     assert {**vars(parsed), "gpu": tuple(parsed.gpu)}.items() <= TrainConfig().to_flags().items()
 
 
-@pytest.mark.parametrize("each", [each for each in OPTIONS if each.choices], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [each for each in OPTIONS.values() if each.choices], ids=lambda each: each.name)
 def test_every_choice_is_taken(each):
     for choice in each.choices:
         own, rest = parse(f"--{each.name} {choice}")
