@@ -188,8 +188,9 @@ def test_the_memory_of_ranking_is_counted():
     some = evaluation_bytes(GraphSize(1000, 10, 5000, 300), neg_sample_size_eval=50)
     assert some == whole + 2 * 256 * 8 * 50 + 300 * 50 * 10 * 4
     large = GraphSize(10**6, 10, 5000, 300)
-    most = evaluation_bytes(large, neg_sample_size_eval=10**12)  # no more than there are entities
-    assert most == evaluation_bytes(large) + 2 * 256 * 8 * 10**6 + (128 << 20)
+    most = evaluation_bytes(large, neg_sample_size_eval=10**6 - 1)
+    assert most == evaluation_bytes(large) + 2 * 256 * 8 * (10**6 - 1) + (128 << 20)
+    assert evaluation_bytes(large, neg_sample_size_eval=10**12) == evaluation_bytes(large)  # against all entities
 
 
 def test_validation_is_counted_as_a_test_is():
