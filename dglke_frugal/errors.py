@@ -46,7 +46,8 @@ _ERRNO = {errno.ENOMEM: "memory", errno.EMFILE: "files", errno.ENFILE: "files", 
 # What libraries say, which have no errors of their own for it: of CUDA, torch's CPU, Python, csrc, and the loader of
 # shared objects. An earlier entry goes before a later one.
 _SAID = {"CUDA out of memory": "device memory", "can't allocate memory": "memory", "can't start new thread": "threads",
-         "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory"}
+         "no more threads": "threads", "failed to map segment": "memory", "Cannot allocate memory": "memory",
+         "error return without exception set": "memory"}  # where there was none for Python's exception either
 
 
 def shortage(error: Optional[BaseException]) -> Optional[InputError]:
@@ -56,7 +57,7 @@ def shortage(error: Optional[BaseException]) -> Optional[InputError]:
         short_of = "memory"
     elif isinstance(error, OSError):
         short_of = _ERRNO.get(error.errno)
-    if short_of is None and isinstance(error, (RuntimeError, ImportError, OSError)):
+    if short_of is None and isinstance(error, (RuntimeError, ImportError, OSError, SystemError)):
         short_of = next((what for words, what in _SAID.items() if words in str(error)), None)
     if short_of is None and isinstance(error, ImportError):  # numpy wraps what the loader says
         return shortage(error.__cause__ or error.__context__)

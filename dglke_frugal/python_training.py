@@ -51,7 +51,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
         arguments += _arguments(name, value, defaults.get(name))
     own, configured = _as_input_error(configuration, arguments)
     if configured.run.no_save_emb:
-        raise InputError("train() returns the run with its embeddings; leave no_save_emb out")
+        raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
     say_unused_flags(own, configured)
     try:
         folder = carry_out(configured, Path(own.resume) if own.resume else None, trackers=reports(own.report))

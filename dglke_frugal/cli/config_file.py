@@ -74,12 +74,10 @@ def arguments_of(where: str, key: str, value: Any, default: Any) -> list[str]:
     """A flag and its value as command-line arguments. where: what gave it, for the sentence of an InputError."""
     if value is None or value == []:
         return []
-    if default is True and not isinstance(value, list):
+    if default is False and not isinstance(value, bool):
+        raise InputError(f"{where}: '{key}' is {_said(value)}; write true or false, without quotes")
+    if isinstance(default, bool) and not isinstance(value, list):
         return [f"--{key}={value}"]
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise InputError(f"{where}: '{key}' is {_said(value)}; write true or false, without quotes")
-        return [f"--{key}"] if value else []
     takes_list = key in OPTIONS and OPTIONS[key].many
     if isinstance(value, list) and not takes_list:
         raise InputError(f"{where}: '{key}' is {_said(value)}; it takes one value, so write it without brackets")

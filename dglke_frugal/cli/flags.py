@@ -76,9 +76,7 @@ def _with_options(parser: Parser, declared: Iterable[Option]) -> Parser:
         names = [*([each.short] if each.short else []), f"--{each.name}"]
         default = list(each.default) if isinstance(each.default, tuple) else each.default
         about: Dict[str, Any] = {"default": parser.argument_default or default, "help": each.help.replace("%", "%%")}
-        if each.default is False:
-            about["action"] = "store_true"
-        elif each.is_switch:
+        if each.is_switch:
             about.update(type=switch, nargs="?", const=True)
         else:
             about.update(type=each.parse, choices=each.choices, nargs="+" if each.many else None)

@@ -51,7 +51,7 @@ def main(argv):
         parser.print_help()
         return
     own, rest = own_flags().parse_known_args(argv)
-    from ..search.results import OF_THE_MACHINE, recipe_flags, table, write_recipe
+    from ..search.results import OF_THE_MACHINE, flags_in_full, recipe_flags, table, write_recipe
     from ..search.run_search import SearchConfig, run_search, trial_flags
     from ..search.space import Space, plain
     from ..search.study import import_optuna
@@ -67,10 +67,16 @@ def main(argv):
     space = space.with_flags(plain({name: value for name, value in given.items() if name not in OF_THE_MACHINE}))
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
 
-    def trial(params):
-        return configuration(_arguments({**trial_flags(space, params, own.search_seed), **where}))[1]
+    def trial(params, full=False):
+        given_flags = {**trial_flags(space, params, own.search_seed), **(space.full_of(params) if full else {}), **where}
+        return configuration(_arguments(given_flags))[1]
 
     identity = _identity(map(trial, space.examples()))
+    for params in space.examples():
+        try:
+            trial(params, full=True)
+        except InputError as error:
+            raise InputError(f"the full run of {space.name}: {error}") from error
     study = run_search(replace(config, arguments=_arguments(where), identity=identity), space)
     print("\n".join(table(study)))
     print(f"Saved {own.out / 'results.json'} and {own.out / 'results.html'}")
@@ -81,7 +87,7 @@ def main(argv):
         where = {name: value for name, value in where.items() if name not in recipe}
         command = ["dglke_train", "--config", str(own.best), *_arguments(where)]
         print(f"Saved {own.best}; train with: {shlex.join(command)}")
-        if full := space.full_of(params):
+        if full := flags_in_full(recipe, trial(params, full=True)):
             print(f"In full, as the space has it: {shlex.join([*command, *_arguments(full)])}")
 
 

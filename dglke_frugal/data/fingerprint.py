@@ -49,10 +49,10 @@ class Fingerprint:
         """
         maps = ((graph.entity_map, graph.entity_names), (graph.relation_map, graph.relation_names))
         weight = graph.train.weight
-        return cls(graph.n_entities, graph.n_relations, len(graph.train), _of_columns(graph.train),
-                   None if weight is None else _of_columns([weight]),
+        return cls(graph.n_entities, graph.n_relations, len(graph.train), checksum_of(graph.train),
+                   None if weight is None else checksum_of([weight]),
                    *(_of_names(path, names, graph.ids_by_appearance) for path, names in maps),
-                   *(_of_columns(graph.splits.get(split, ())) if split in splits else None
+                   *(checksum_of(graph.splits.get(split, ())) if split in splits else None
                      for split in ("valid", "test")))
 
     @classmethod
@@ -86,7 +86,8 @@ def file_checksum(path: Path) -> int:
         raise InputError(f"cannot read {path}: {error.strerror}; check the file") from error
 
 
-def _of_columns(columns: Iterable[np.ndarray]) -> int:
+def checksum_of(columns: Iterable[np.ndarray]) -> int:
+    """CRC-32 of arrays in order, such as the columns of triples."""
     return _checksum(np.ascontiguousarray(column) for column in columns)
 
 

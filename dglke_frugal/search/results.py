@@ -69,6 +69,13 @@ def recipe_flags(config: TrainConfig) -> Dict[str, Any]:
     return plain({**always, **flags, "early_stop_patience": patience, "test": True})
 
 
+def flags_in_full(recipe: Mapping[str, Any], full: TrainConfig) -> Dict[str, Any]:
+    """What a full run of this configuration is told besides the recipe of its trial, which it goes over."""
+    defaults, wanted = plain(TrainConfig().to_flags()), recipe_flags(full)
+    return {name: wanted.get(name, defaults[name]) for name in {**recipe, **wanted}
+            if wanted.get(name, defaults[name]) != recipe.get(name, defaults[name])}
+
+
 def write_recipe(path: Path, flags: Mapping[str, Any], study: Study, space: Space) -> None:
     """Write a recipe for --config, with a comment that says where it comes from. Raises InputError."""
     import yaml

@@ -36,6 +36,8 @@ from ..nearest import or_nearest
 SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model
 PARTS = ("flags", "search", "variants", "start", "full")
 VARIANT, PARTS_OF_VARIANT = "variant", ("flags", "search", "full")
+# How often a full run is validated goes with its length, and how long it waits with how often that is.
+GOES_WITH = {"max_step": {"eval_interval", "early_stop_patience"}, "eval_interval": {"early_stop_patience"}}
 Value = Union[str, int, float, bool]
 
 
@@ -114,10 +116,12 @@ class Space:
 
     def with_flags(self, flags: Mapping[str, Any]) -> "Space":
         """The space with other or further flags for all trials, and for the full run."""
-        def others(mapping: Mapping[str, Any]) -> Dict[str, Any]:
-            return {name: value for name, value in mapping.items() if name not in flags}
+        of_full = {*flags}.union(*(GOES_WITH.get(name, ()) for name in flags))
 
-        variants = {name: replace(each, flags=others(each.flags), full=others(each.full))
+        def others(mapping: Mapping[str, Any], names: Set[str] = of_full) -> Dict[str, Any]:
+            return {name: value for name, value in mapping.items() if name not in names}
+
+        variants = {name: replace(each, flags=others(each.flags, {*flags}), full=others(each.full))
                     for name, each in self.variants.items()}
         return replace(self, flags={**self.flags, **flags}, full=others(self.full), variants=variants,
                        source={"file": self.source, "flags": dict(flags)})

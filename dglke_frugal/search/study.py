@@ -168,7 +168,14 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     if now.get("data") != then.get("data"):
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
-    changed = sorted({f"--{name}" for one, other in zip(now.get("numbers", ()), then.get("numbers", ()))
+    flags = [[_given(each), *each.get("numbers", ())] for each in (now, then)]
+    changed = sorted({f"--{name}" for one, other in zip(*flags)
                       for name in {*one, *other} if one.get(name) != other.get(name)})
     said = f" ({shown(', '.join(changed))})" if changed else ""
     raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")
+
+
+def _given(identity: Dict[str, Any]) -> Dict[str, Any]:
+    """What the command line has given over the space."""
+    space = identity.get("space")
+    return (space.get("flags") or {}) if isinstance(space, dict) else {}

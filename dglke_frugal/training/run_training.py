@@ -15,7 +15,7 @@ from ..config import AUTO, TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..data.name_maps import name_map_bytes
 from ..errors import InputError
-from ..files import finish_replacing
+from ..files import finish_replacing, is_being_replaced
 from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
@@ -35,6 +35,8 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     it, where there is a bus."""
     if not resume:
         return _carry_out(config, None, make_run, measure_bus)
+    if not is_being_replaced(resume) and is_finished(resume, config):
+        return resume  # without a lock, which a folder that is only read has none of
     with alone(resume):
         finish_replacing(resume)
         if not is_finished(resume, config):

@@ -27,7 +27,8 @@ from ..files import replace_together
 from ..saved_tables import SavedTables
 from .final_state import STATES, last_state, load_state, reads_halves, save_final_state
 from .folder.checkpoint import CheckpointFolder
-from .folder.run_folder import CHECKPOINTS, check_data, fingerprint, identity, write_config, write_result
+from .folder.run_folder import (CHECKPOINTS, check_data, fingerprint, identity, validation_identity,
+                                write_config, write_result)
 from .interrupt import Interrupt
 from .learning_rate import LearningRate
 from .log.report import Report
@@ -72,6 +73,7 @@ class TrainingRun:
         self.steps_done = 0
         self._checked_step: Optional[int] = None  # after which all numbers were finite
         self.best: Optional[Dict[str, float]] = None  # step and metrics of the best validation
+        self.best_identity: Optional[Dict[str, Any]] = None  # of that validation
         self.validations_since_best = 0
         run = config.run
         self.learning_rate = LearningRate(config.loss.lr, run.lr_factor, run.lr_patience, run.lr_decay_at)
@@ -152,6 +154,8 @@ class TrainingRun:
                   "(--checkpoint_interval) keep all bits")
         self.steps_done, state = checkpoint.step, checkpoint.state
         self.best, self.validations_since_best = state["best"], state["validations_since_best"]
+        self.best_identity = state.get("best_identity")
+        self._forget_a_best_of_another_kind()
         if self.learning_rate.restore(state.get("plateau"), self.steps_done):
             self.step.set_learning_rate(self.learning_rate.now)
         self.seconds["training"] = state["training_seconds"]
@@ -164,6 +168,13 @@ class TrainingRun:
             from .own_model import say_if_other_threads
 
             say_if_other_threads(state["torch_threads"])
+
+    def _forget_a_best_of_another_kind(self) -> None:
+        """Of ranks that cannot be compared with those of the validations to come."""
+        if self.best and self.config.evaluation.valid and self.best_identity != self._validation_identity:
+            print(f"the best validation, that of step {self.best['step']}, ranked other triples or candidates than those "
+                  "to come, which cannot be compared with it: the best one is looked for anew")
+            self.best, self.best_identity, self.validations_since_best = None, None, 0
 
     def keep_names(self) -> None:
         """Write the id maps of a raw_udd graph, without which nobody could say later what rows that are saved mean."""
@@ -181,7 +192,8 @@ class TrainingRun:
         return self.step.state_arrays()
 
     def _state(self) -> Dict[str, Any]:
-        return {"best": self.best, "validations_since_best": self.validations_since_best,
+        return {"best": self.best, "best_identity": self.best_identity,
+                "validations_since_best": self.validations_since_best,
                 **({"plateau": self.learning_rate.state()} if self.learning_rate.patience else {}),
                 "stopped_early_before": self.config.run.max_step if self.summary["stopped_early"] else None,
                 "torch_threads": self._torch_threads, "training_seconds": self.seconds["training"]}
@@ -207,6 +219,10 @@ class TrainingRun:
     @cached_property
     def _identity(self) -> Dict[str, Any]:
         return identity(self.config, self._fingerprint)
+
+    @cached_property
+    def _validation_identity(self) -> Dict[str, Any]:
+        return validation_identity(self.config, self.graph)
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
@@ -308,6 +324,7 @@ class TrainingRun:
         lowered = self.learning_rate.validated(better)
         if better:
             self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
+            self.best_identity = self._validation_identity
             if self._keeps_checkpoints:
                 self.checkpoint()
                 self.checkpoints.mark_best(self.steps_done)

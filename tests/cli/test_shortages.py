@@ -46,6 +46,7 @@ def wrapped():
     (too_large_array, "no more memory"),
     (too_large_tensor, "no more memory"),
     (raises(MemoryError("std::bad_alloc")), "no more memory"),
+    (raises(SystemError("error return without exception set")), "no more memory"),  # of an import
     (raises(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))), "no more memory"),
     (raises(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")), "the GPU has no more memory"),
     (wrapped, "no more memory"),
@@ -63,7 +64,8 @@ def test_a_command_says_what_there_is_no_more_of(call, said, capsys):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the disk is on fire"), OSError(errno.EIO, "input/output error"),
-                                   ImportError("no module named x"), ValueError("no more memory")])
+                                   ImportError("no module named x"), ValueError("no more memory"),
+                                   SystemError("unknown opcode")])
 def test_other_errors_stay_errors(error):
     assert shortage(error) is None
     with pytest.raises(type(error)):

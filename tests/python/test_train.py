@@ -94,7 +94,7 @@ def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
         (dict(gpu=[0, "x"]), "argument --gpu: invalid int value"),
         (dict(lr={"a": 1}), r"train\(\): 'lr' is {'a': 1}; it must be a value"),
         (dict(model_name="TransX"), "there is no model 'TransX'"),
-        (dict(no_save_emb=True), "leave no_save_emb out"),
+        (dict(no_save_emb=True), "give no_save_emb=False"),
         (dict(lr=np.array([0.1])), r"'lr' is \[0.1\]; it takes one value"),
         (dict(gpu=np.array([[0]])), r"'gpu' is \[0\]; it must be a value or a list of values"),
         (dict(hidden_dim=np.float64(8)), "invalid int value: '8.0'"),
@@ -112,6 +112,14 @@ def test_what_cannot_be_used_is_one_sentence(flags, tmp_path, capsys, change, sa
     with pytest.raises(InputError, match=says):
         dglke_frugal.train(**{**flags, **change})
     assert not capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+def test_a_switch_of_a_file_or_of_the_run_is_turned_off(flags, tmp_path):
+    (tmp_path / "flags.yaml").write_text("reciprocal: true\nno_save_emb: true\ncheckpoint_interval: 2\n")
+    with pytest.raises(InputError, match="give no_save_emb=False"):
+        dglke_frugal.train(config=tmp_path / "flags.yaml", **flags)
+    run = dglke_frugal.train(config=tmp_path / "flags.yaml", **flags, reciprocal=False, no_save_emb=np.False_)
+    assert run.config["reciprocal"] is run.config["no_save_emb"] is False
 
 
 def test_the_package_says_what_it_has():

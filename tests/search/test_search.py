@@ -15,6 +15,7 @@ import yaml
 from training.conftest import small  # noqa: F401 (a fixture)
 
 from dglke_frugal.cli.main import main
+from dglke_frugal.cli.train import configuration
 from dglke_frugal.config import TrainConfig, numbers_flags
 from dglke_frugal.errors import InputError
 from dglke_frugal.extras import install_command
@@ -77,7 +78,8 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb"} & set(flags)
     assert flags["test"] is True and found["full"] == {"max_step": 90}
     assert re.search(r"trial \d, the best of 4", recipe.read_text())
-    assert re.search(r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90$", said, re.M)
+    assert re.search(r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 --early_stop_patience=4$", said,
+                     re.M)
 
 
 @pytest.mark.parametrize("more", [[], ["--num_proc", "2"]], ids=["one process", "two processes"])
@@ -112,6 +114,39 @@ def test_the_printed_command_has_the_numbers_of_the_best_trial(
         assert table.read_bytes() == (tmp_path / "to the best" / run.name / table.name).read_bytes()
 
 
+@pytest.mark.parametrize("full, given, says", [
+    ("max_step: 120, eval_interval: 40", [], "--max_step=120 --eval_interval=40 --early_stop_patience=3"),
+    ("max_step: 80, eval_interval: 40, early_stop_patience: 1", [],
+     "--max_step=80 --eval_interval=40 --early_stop_patience=1"),
+    ("max_step: 80, eval_interval: 40, early_stop_patience: 1", ["--eval_interval", 10],
+     "--max_step=80 --early_stop_patience=8"),
+    ("max_step: 80, eval_interval: 40, early_stop_patience: 1", ["--max_step", 30], None),
+    ("max_step: 80, eval_interval: 40, gamma: 10", ["--max_step", 30], "--gamma=10.0"),
+    ("neg_deg_sample: false", [], "--neg_deg_sample=False"),
+    ("neg_deg_sample: false", ["--neg_deg_sample"], None),
+])
+def test_a_full_run_goes_over_the_recipe_and_can_start(
+        search, small, tmp_path, capsys, full, given, says):  # noqa: F811
+    """What is given goes before it; how often a run is validated goes with how long it is."""
+    (tmp_path / "space.yaml").write_text(SPACE.replace("max_step: 60", "max_step: 40, neg_deg_sample: true")
+                                         .replace("full: {max_step: 90}", f"full: {{{full}}}"))
+    search("--trials", 1, "--best", tmp_path / "best.yaml", *given)
+    line = re.search("^In full, as the space has it: dglke_train (.*)$", capsys.readouterr().out, re.M)
+    assert bool(line) == bool(says)
+    if line:
+        configuration(shlex.split(line[1]))
+        assert line[1].endswith(f" --data_path={small} {says}")
+
+
+def test_a_full_run_that_cannot_start_is_refused_before_the_search(search, tmp_path, capsys):
+    (tmp_path / "space.yaml").write_text(SPACE.replace("max_step: 90", "lr_patience: 2, max_step: 10"))
+    with pytest.raises(SystemExit) as stopped:
+        search("--trials", 1)
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1 and not search.out.exists()
+    assert re.search("the full run of .*space.yaml: --lr_patience watches validations, and there are none", said)
+
+
 @pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent", "code"])
 def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
@@ -132,7 +167,7 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
     assert len(search("--trials", 2, "--max_step", 20, "--log_interval", 7, *more)["trials"]) == 2
     says = {"train.txt": "other data: .* training triples then and",
             "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples", "--num_proc": r"with other flags \(--num_proc",
-            "--eval_percent": "with other flags", "code": r"with other flags \(--model_name\)"}[change]
+            "--eval_percent": r"with other flags \(--eval_percent\)", "code": r"with other flags \(--model_name\)"}[change]
     if change.startswith("--"):
         more = [change, 2 if change == "--num_proc" else 0.2]
     elif change == "code":
@@ -179,7 +214,7 @@ def test_a_space_of_the_package_on_the_small_graph(search, tmp_path, capsys):
     assert best["lr"] == found["best"]["params"][f"{variant}.lr"]
     assert (best.get("neg_sample_size") == "all") == (variant == "all")
     assert best["max_step"] == 40 and best["eval_interval"] == 20  # as given, before those of the space's full run
-    assert found["full"]["early_stop_patience"] == 2 and not {"max_step", "eval_interval"} & set(found["full"])
+    assert found["full"] == {"valid": True} and "In full" not in capsys.readouterr().out  # a run of the length given
     page = (search.out / "results.html").read_text()
     assert "all.lr" in page and "adversarial.gamma" in page and "<th>variant</th>" in page
 

@@ -80,6 +80,11 @@ def tables(folder):
     return found
 
 
+def result(folder):
+    """What result.json says."""
+    return json.loads((folder / "result.json").read_text())
+
+
 def logged(folder, name):
     """(step, value) of a metric in metrics.jsonl."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

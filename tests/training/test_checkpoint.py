@@ -173,6 +173,28 @@ def test_a_full_disk_leaves_the_last_checkpoint(folder, monkeypatch):
     assert_equal(loaded, tables(1))
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_before_others_go(folder, monkeypatch):
+    folder.save(1, tables(1), CONFIG)
+    fsync, rename, synced, order = os.fsync, os.rename, {}, []
+
+    def note_sync(descriptor):
+        path = os.path.realpath(f"/proc/self/fd/{descriptor}")
+        synced[os.path.basename(path)] = os.stat(path).st_size  # a file has all its bytes at that moment
+        order.append(os.path.basename(path))
+        fsync(descriptor)
+
+    def note_rename(old, new):
+        order.append((old.name, new.name))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "rename", note_rename)
+    files = {path.name: path.stat().st_size for path in folder.save(2, tables(2), CONFIG).path.iterdir()}
+    assert set(order[: len(files)]) == set(files) and files.items() <= synced.items()
+    assert order[len(files):] == [".unfinished-2", (".unfinished-2", "step-000000000002"), "checkpoints",
+                                  ("step-000000000001", ".removed-1")]
+
+
 def test_a_disk_that_is_too_small_is_refused_before_writing(folder, monkeypatch):
     folder.save(1, tables(), CONFIG)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from training.conftest import logged, tables
+from training.conftest import logged, result, tables
 
 from dglke_frugal.cli.train import main
 from dglke_frugal.config import OPTIONS, TrainConfig, numbers_flags
 from dglke_frugal.data import load_graph
 from dglke_frugal.data.fingerprint import Fingerprint
 from dglke_frugal.models import code_checksum
+from dglke_frugal.training.folder.checkpoint import CheckpointFolder
 from dglke_frugal.training.ranker import Ranker
 
 DROPPED = {"lr_patience": 2, "valid": True, "eval_interval": 5}
@@ -176,6 +177,29 @@ def test_the_share_that_is_ranked_is_drawn_by_the_seed(graphs):
 def test_a_share_is_the_same_in_each_run_of_a_seed(runs):
     flags = ["--max_step", 20, "--valid", "--eval_interval", 10, "--eval_percent", 0.02]
     assert logged(runs(*flags), "valid/MRR") == logged(runs(*flags), "valid/MRR")
+
+
+# ---- the best validation
+
+
+@pytest.mark.parametrize("flags, swaps", [
+    (["--neg_sample_size_eval", 500], False), (["--no_eval_filter"], False), (["--eval_percent", 0.3], False),
+    ([], True),
+], ids=["candidates", "filter", "share", "triples"])
+def test_the_best_validation_is_one_of_those_that_can_be_compared(runs, capsys, flags, swaps):
+    """A run whose numbers do not depend on validations may be validated in another way from some step on."""
+    common = ["--checkpoint_interval", 4, "--valid", "--eval_interval", 4, "--test"]
+    sampled = ["--neg_sample_size_eval", 2, "--eval_percent", 0.2]  # an MRR that no later one comes to
+    folder = runs(*common, *sampled, "--max_step", 8)
+    first = result(folder)["best_validation"]
+    runs.resume(folder, "--max_step", 12)
+    assert result(folder)["best_validation"]["MRR"] >= first["MRR"] and "looked for anew" not in capsys.readouterr().out
+    files = ["--data_files", "train.txt", "test.txt", "valid.txt"] if swaps else []
+    runs.resume(folder, "--max_step", 16, *flags, *files)
+    assert "looked for anew" in capsys.readouterr().out
+    assert result(folder)["best_validation"]["step"] == 16 and CheckpointFolder(folder / "checkpoints").best().step == 16
+    runs.resume(folder, "--max_step", 18, *flags, *files)  # without a further validation
+    assert result(folder)["best_validation"]["step"] == 16 and "looked for anew" not in capsys.readouterr().out
 
 
 # ---- one's own model

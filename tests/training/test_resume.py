@@ -9,6 +9,8 @@ import time
 import pytest
 from training.conftest import tables
 
+from dglke_frugal.training.lock import alone
+
 
 def test_killed_at_twenty_moments(runs):
     """SIGKILL wherever the run is: starting, training, validating, in the middle of a checkpoint."""
@@ -234,3 +236,14 @@ def test_divergence_is_said(runs, capsys):
         runs("--max_step", 2000, "--lr", "1e30", "--model_name", "DistMult")
     assert stopped.value.code == 2
     assert "the training has diverged" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_said_to_be_finished_without_a_lock(runs, capsys):
+    """As in a folder that is only read, or that another process goes on with meanwhile."""
+    folder = runs("--max_step", 3)
+    with alone(folder):
+        runs.resume(folder)
+        assert "is finished: 3 steps are trained" in capsys.readouterr().out
+        with pytest.raises(SystemExit) as ended:
+            runs.resume(folder, "--max_step", 4)
+    assert ended.value.code == 2 and "another process is training the run" in capsys.readouterr().err

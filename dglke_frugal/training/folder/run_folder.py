@@ -5,11 +5,11 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
-from ...config import TrainConfig, numbers_flags
+from ...config import OPTIONS, TrainConfig, numbers_flags
 from ...data import KnowledgeGraph
-from ...data.fingerprint import Fingerprint
+from ...data.fingerprint import Fingerprint, checksum_of
 from ...errors import InputError
 from ...files import check_replaced, read_json, replace_file
 from ...saved_tables import CONFIG_FILE, KEY, SavedTables
@@ -19,6 +19,7 @@ FLAGS_FILE = "config.yaml"
 RESULT_FILE = "result.json"
 DAMAGED = "remove it to go on from the last checkpoint"  # what to do with such a result
 CHECKPOINTS = "checkpoints"
+PROTOCOL = ("eval_percent", "batch_size_eval", "neg_sample_size_eval", "neg_deg_sample_eval", "no_eval_filter")
 DATA_KEYS = tuple(Fingerprint().to_dict())  # of an identity, beside the flags
 
 
@@ -52,10 +53,20 @@ def write_flags(folder: Path, config: TrainConfig) -> None:
 
 def fingerprint(config: TrainConfig, graph: KnowledgeGraph) -> Fingerprint:
     """That of a run's data: of all triples that its numbers depend on. Raises InputError."""
-    run, splits = config.run, []
-    if run.lr_patience or run.early_stop_patience:
-        splits = ["valid"] if config.evaluation.no_eval_filter else ["valid", "test"]
-    return Fingerprint.of(graph, splits)
+    by_validations = config.run.lr_patience or config.run.early_stop_patience
+    return Fingerprint.of(graph, _validated(config) if by_validations else ())
+
+
+def validation_identity(config: TrainConfig, graph: KnowledgeGraph) -> Dict[str, Any]:
+    """What the metrics of two validations have in common that can be compared: flags, and checksums of triples."""
+    flags = config.to_flags()
+    return {**{name: flags[name] for name in PROTOCOL if OPTIONS[name].used.holds(config)},
+            **{split: checksum_of(graph.splits.get(split, ())) for split in _validated(config)}}
+
+
+def _validated(config: TrainConfig) -> Sequence[str]:
+    """The parts of the data, besides the training triples, that validations depend on."""
+    return ["valid"] if config.evaluation.no_eval_filter else ["valid", "test"]
 
 
 def identity(config: TrainConfig, data: Fingerprint) -> Dict[str, Any]:

@@ -357,7 +357,7 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
         else:
             too_much = middle
     if fitting < 2:
-        return "no --hidden_dim would fit: use a smaller --batch_size, or a machine with more memory"
+        return "no --hidden_dim would fit: use a smaller --batch_size or --neg_sample_size, or a machine with more memory"
     return f"--hidden_dim {fitting - fitting % 2} would fit, or use a machine with more memory"
 
 
