@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import metadata
 from typing import List
 
 EXTRAS = {
@@ -28,6 +27,8 @@ def install_command(extra: str) -> str:
 
 def missing(extra: str) -> List[str]:
     """The extra's packages that are not installed, by name; of an unknown extra its own name."""
+    from importlib import metadata
+
     found = []
     for requirement in _requirements(extra) or [extra]:
         name = re.match(r"[\w.-]+", requirement)[0]
@@ -44,6 +45,8 @@ def runs_on_this_python(extra: str) -> bool:
 
 
 def _requirements(extra: str) -> List[str]:
+    from importlib import metadata  # here, because every run would wait for it
+
     try:
         declared = metadata.requires("dglke-frugal") or []
     except metadata.PackageNotFoundError:

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,13 +87,18 @@ def command_help(*arguments):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
 
 
-def test_help_is_quick_and_names_every_flag():
-    began = time.monotonic()
+def test_help_names_every_flag_without_importing_torch():
     done = command_help("-X", "importtime", "-m", "dglke_frugal", "train", "--help")
     assert " torch" not in done.stderr
     for name in TrainConfig().to_flags():
         assert f"--{name}" in done.stdout
-    assert time.monotonic() - began < 20  # a machine under load; the promise of 2 s is measured, not asserted
+
+
+def test_a_run_on_the_cpu_imports_nothing_that_takes_long():
+    code = ("import sys, dglke_frugal.cli.train, dglke_frugal.training.trainer\n"
+            "print(sorted({'torch', 'importlib.metadata', 'multiprocessing', 'optuna'} & {*sys.modules}))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_help_begins_with_usage_and_the_flags_that_matter_first():
