@@ -381,10 +381,6 @@ class RunConfig:
                                of_dglke=True)
     seed: Optional[int] = option(None, "seed of everything random, 0 to 2**32-1", changes=ALWAYS, type=int,
                                  metavar="N", default_words="a new one", dglke_loop=None)
-    deterministic: bool = option(
-        True, "accepted, no effect: the same flags and seed give the same bytes in any case", changes=NEVER,
-        used=When("the same flags and seed give the same bytes in any case", lambda config: False), dglke_loop=None,
-        level="rare")
     checkpoint_interval: int = option(0, "write a checkpoint every so many steps, and at the end", changes=NEVER,
                                       metavar="STEPS", default_words="when interrupted")
     early_stop_patience: int = option(
