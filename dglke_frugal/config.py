@@ -29,7 +29,7 @@ LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
 MATMULS = ("auto", "fp32", "tf32x3", "tf32", "bf16")
-ROW_DTYPES = ("fp32", "fp16", "bf16")
+ROW_DTYPES = ("fp32", "fp16")
 INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
@@ -681,7 +681,6 @@ def check(config: TrainConfig) -> None:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     _check_halves(config)
-    _check_saved(config)
     _check_bus_rows(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
@@ -701,13 +700,6 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
     if built_in:
         built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
-
-
-def _check_saved(config: TrainConfig) -> None:
-    """What files can hold."""
-    if config.run.save_dtype == "bf16":
-        raise InputError("--save_dtype bf16: .npy files have no such type; use fp16, or fp32, which holds what bf16 rows "
-                         "are to the bit")
 
 
 def _check_halves(config: TrainConfig) -> None:

@@ -9,6 +9,8 @@ from .nearest import or_nearest
 # A flag, or a flag and one value -> what to use instead, the end of a sentence.
 REMOVED: Mapping[str, str] = {
     "--deterministic": "runs are always deterministic; leave it out",
+    "--row_dtype bf16": "use fp16, which has more digits",
+    "--save_dtype bf16": "use fp16, which has more digits",
 }
 
 
