@@ -28,7 +28,7 @@ BUS_ROWS = ("auto", "own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
-MATMULS = ("auto", "fp32", "tf32x3", "tf32", "bf16")
+MATMULS = ("auto", "fp32", "tf32x3", "tf32")
 ROW_DTYPES = ("fp32", "fp16")
 INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
@@ -313,7 +313,7 @@ class DeviceConfig:
         changes=Change("as many processes train; for some models the CPU or a GPU", _processor), type=int, many=True,
         metavar="N", default_words="-1", of_dglke=True, level="first")
     matmul: str = option(
-        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32, bf16: rounded",
+        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32: rounded",
         changes=only("on a GPU", lambda config: config.device.matmul != "fp32"), used=_GPU,
         choices=MATMULS, dglke_loop=("fp32",))
     cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,

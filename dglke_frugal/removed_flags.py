@@ -9,6 +9,7 @@ from .nearest import or_nearest
 # A flag, or a flag and one value -> what to use instead, the end of a sentence.
 REMOVED: Mapping[str, str] = {
     "--deterministic": "runs are always deterministic; leave it out",
+    "--matmul bf16": "use tf32, which has more digits",
     "--row_dtype bf16": "use fp16, which has more digits",
     "--save_dtype bf16": "use fp16, which has more digits",
 }

@@ -198,7 +198,7 @@ def test_the_plan_of_ranks_that_share_rows_counts_halves(capsys):
 def test_a_table_too_large_for_the_device_is_ranked_by_blocks(model):
     """As evaluation.device leaves one in host memory; the device is the CPU here."""
     rng = np.random.default_rng(0)
-    table = _native.HostTable(80, 8, element="bf16")
+    table = _native.HostTable(80, 8, element="fp16")
     table.init_uniform(-1, 1, 1, 0)
     halves = HalfEmbeddings(table)
     relation = rng.normal(size=(5, 8)).astype(np.float32)
