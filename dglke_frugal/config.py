@@ -19,7 +19,7 @@ from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
-CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
+CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")

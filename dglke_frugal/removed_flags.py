@@ -6,8 +6,10 @@ from typing import Iterable, Mapping
 from .errors import shown
 from .nearest import or_nearest
 
+_EVICTS = "use lfu, which keeps what was used most often, or static, which is faster on a GPU"
 # A flag, or a flag and one value -> what to use instead, the end of a sentence.
 REMOVED: Mapping[str, str] = {
+    **{f"--cache_policy {name}": _EVICTS for name in ("lru", "epoch_lru", "epoch_lfu", "next_use")},
     "--deterministic": "runs are always deterministic; leave it out",
     "--matmul bf16": "use tf32, which has more digits",
     "--row_dtype bf16": "use fp16, which has more digits",

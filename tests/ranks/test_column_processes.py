@@ -80,7 +80,7 @@ CARRY = ["--bus_rows", "whole", "--cache_ratio", 0.2]
 def test_rows_that_ranks_carry_for_each_other_are_those_that_each_moves_itself(columns, given):
     """Also those that are evicted, late, validated, saved, and gone on with in the other way."""
     expected = trained(columns.run(*DIMS, *given, "--max_step", 17)[0])
-    folder, output = columns.run(*DIMS, *given, *CARRY, "--cache_policy", "lru", "--max_step", 9, "--valid",
+    folder, output = columns.run(*DIMS, *given, *CARRY, "--cache_policy", "lfu", "--max_step", 9, "--valid",
                                  "--eval_interval", 4, "--eval_percent", 0.05, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
     columns.run("--max_step", 13, "--bus_rows", "own", resume=folder)
@@ -115,7 +115,7 @@ def test_rows_in_halves_are_those_of_plain_loops(columns, model):
     given = ["--model_name", *model, "-adv"]
     expected = oracle(columns, 2, *given, steps=11)
     halves = [*given, "--row_dtype", "fp16", *DIMS]
-    for more in (["--flush", "none"], ["--cache_ratio", 0.1, "--cache_policy", "lru", "--lookahead", 3]):
+    for more in (["--flush", "none"], ["--cache_ratio", 0.1, "--cache_policy", "lfu", "--lookahead", 3]):
         assert_same(in_floats(trained(columns.run(*halves, *more, "--max_step", 11)[0])), expected)
 
 
@@ -265,7 +265,7 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
     expected = trained(columns.run(*given)[0])
     columns.use_gpus()
     for more in ([], ["--flush", "none"], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
-                 [*CARRY, "--cache_policy", "lru", "--cuda_graphs", "off"]):
+                 [*CARRY, "--cache_policy", "lfu", "--cuda_graphs", "off"]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
 
 

@@ -194,7 +194,7 @@ def test_tables_are_those_of_plain_loops(model, ranks):
 
 
 SETTINGS = [{"slots": 20, "value_path": "host_row"}, {"slots": 0, "value_path": "host_row", "host_read": "copy"},
-            {"slots": 60, "policy": "lru", "lookahead": 1}, {"slots": 90, "mode": "sync", "flush_threads": 1}]
+            {"slots": 60, "policy": "lfu", "lookahead": 1}, {"slots": 90, "mode": "sync", "flush_threads": 1}]
 
 
 @pytest.mark.parametrize("flush", SETTINGS)
@@ -208,15 +208,14 @@ CARRIED = {"value_path": "host_row", "carried": True}
 
 
 @pytest.mark.parametrize("device", ["cpu", "queued", "late departures"])
-@pytest.mark.parametrize("flush", [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lru", "lookahead": 1},
-                                   {"slots": 30, "policy": "next_use"}])
+@pytest.mark.parametrize("flush", [{"slots": 0}, {"slots": 20}, {"slots": 60, "policy": "lfu", "lookahead": 1}])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_rows_that_ranks_carry_for_each_other_are_those_of_plain_loops(ranks, flush, device):
     config = step_config("TransE_l2", adversarial=True)
     assert_same(trained(config, ranks, {**CARRIED, **flush}, device=device, delay=0.001), oracle_arrays(config, ranks))
 
 
-@pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lru"}])
+@pytest.mark.parametrize("flush", [{"slots": 20}, {"slots": 60, "policy": "lfu"}])
 @pytest.mark.parametrize("model", ["TransE_l2", "ComplEx"])
 def test_rows_in_halves_that_ranks_carry_are_those_of_plain_loops(model, flush):
     config = step_config(model)

@@ -23,8 +23,7 @@ def expected():
 @pytest.mark.parametrize("flush, slots", [
     ({"lookahead": 1, "flush_threads": 1}, 0),
     ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),
-    ({"lookahead": 10, "policy": "lru"}, 30),
-    ({"lookahead": 40, "policy": "next_use"}, 10),
+    ({"lookahead": 10, "policy": "lfu"}, 30),
     ({"mode": "sync", "lookahead": 3}, 90),
     ({"mode": "off"}, 0),
 ], ids=str)
@@ -34,7 +33,7 @@ def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
 
 
 HALVES = [({"lookahead": 1, "flush_threads": 1}, 0),
-          ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5), ({"lookahead": 10, "policy": "lru"}, 30),
+          ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5), ({"lookahead": 10, "policy": "lfu"}, 30),
           ({"mode": "sync", "lookahead": 3}, 90), ({"mode": "off"}, 0)]
 
 

@@ -35,7 +35,7 @@ def test_no_setting_of_the_store_changes_a_bit(runs, monkeypatch, model):
     assert expected != tables(runs(*flags[2:]))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     for store in (["--flush", "p2f", "--cache_ratio", 0.05], ["--flush", "sync", "--cache_ratio", 0.3, "--lookahead", 3],
-                  ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lru", "--lookahead", 30]):
+                  ["--flush", "p2f", "--cache_ratio", 0.2, "--cache_policy", "lfu", "--lookahead", 30]):
         assert tables(runs(*flags, *store)) == expected, store
 
 
@@ -44,7 +44,7 @@ def test_a_device_gives_the_same_tables(runs, kind):
     flags = ["--row_dtype", "fp16", "--model_name", "ComplEx", *STEPS]
     expected = tables(runs(*flags))
     stores = [["--flush", "none"], ["--flush", "p2f", "--cache_ratio", 0.05, "--host_write", "direct"],
-              ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lru", "--host_write", "direct"]]
+              ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lfu", "--host_write", "direct"]]
     if kind not in STREAMS:  # those are for rows that wait at no gate
         stores.append(["--flush", "sync", "--cache_ratio", 0.3, "--host_write", "staged"])
     for store in stores:

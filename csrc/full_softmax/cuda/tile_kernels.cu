@@ -257,7 +257,8 @@ __global__ void __launch_bounds__(kThreads)
   const float rate = kLog2 * unit_of(tile), offset = log2f(factor) - kLog2 * log_sum[i];
   const float less = factor * (targets.on ? targets.on[i] : 1.0f);
   const TileTargets wanted_here(tile, targets, i);
-  replace_scores<RowElement::kFloat16>(tile.scores + i * tile.stride, columns, written, [&](int j, float (&x)[kVector]) {
+  float* const row = tile.scores + i * tile.stride;
+  replace_scores<RowElement::kFloat16>(row, columns, written, [&](int j, float (&x)[kVector]) {
     const unsigned wanted = wanted_here.among(j);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) x[k] = power_of_two(__fmaf_rn(x[k], rate, offset));

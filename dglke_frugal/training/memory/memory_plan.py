@@ -217,7 +217,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.uses_engine or ranks > 1:
         staging = 0 if config.writes_host_rows or ranks > 1 else 8 * distinct * row  # of eight steps
         policy = config.store.cache_policy
-        cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
+        cell = 4 if policy == "static" else 8  # csrc/engine/row_cells.h
         cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
         host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
         # What lies in each slot, as planner and rank know it; and the static policy's csrc/engine/numbered_rows.h.
