@@ -1,4 +1,4 @@
-"""Row kernels, cache index and cache policies: python -m benchmarks.kernels --json FILE [--data_path DATA] [--quick]
+"""Row kernels and cache index: python -m benchmarks.kernels --json FILE [--quick]
 
 The same measurements run on the CPU (where "device memory" is a second host buffer) and on a CUDA device if there is
 one; what needs a device is null in the JSON otherwise, and `reason` says why. Rates are medians of several runs. The
@@ -14,7 +14,6 @@ import time
 
 import numpy as np
 
-from benchmarks.cache_traces import policy_table
 from dglke_frugal import _native
 from dglke_frugal.store.cache_index import make_index
 from dglke_frugal.store.plan_kernels import (
@@ -26,7 +25,7 @@ from . import result_file
 DIMS = (32, 64, 128, 256, 400, 1000)
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 REPEATS = 5
-PARTS = ("cpu", "cuda", "index", "policies")
+PARTS = ("cpu", "cuda", "index")
 
 
 class CpuDevice:
@@ -295,7 +294,6 @@ def show(name, result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=result_file.result_file, help="write the results here")
-    parser.add_argument("--data_path", default="data", help="folder of FB15k and wn18rr, for the table of policies")
     parser.add_argument("--threads", type=int, default=_native.num_threads(), help="of CPU gathers (%(default)s)")
     parser.add_argument("--table_bytes", type=int, default=1 << 30, help="host table, at least (%(default)s)")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="what to measure (all of it)")
@@ -318,8 +316,6 @@ def main():
         result["index_million_keys_s"] = index_rates(20_000 if options.quick else 200_000)
         for kind, rates in result["index_million_keys_s"].items():
             print(f"index {kind}, million keys/s: " + ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
-    if "policies" in options.part:
-        result["policies"] = policy_table(options.data_path, steps=300 if options.quick else 3000)
     if options.json:
         result_file.write(options.json, result)
 

@@ -6,7 +6,7 @@
 fb15k: TransE_l2, dim 400, batch 1024, 256 negatives; DGL-KE with --gpu 0, and ours with the default cache
 [default_over_vanilla_gpu], behind a cache of 5 % [frugal_over_vanilla_gpu] [step_us_fb15k_5], with all rows cached,
 with the table on the device [step_us_on_device], there with tf32x3 [step_us_on_device_tf32x3], and behind 5 % without
-graphs, with values staged, with host rows copied, with tf32x3, tf32 and bf16, and with rows in halves
+graphs, with values staged, with host rows copied, with tf32x3 and tf32, and with rows in halves
 [step_us_fb15k_5_fp16]; also the step that plain PyTorch makes of it on the device, by torch.compile and a CUDA graph
 (compiled_torch.py), over ours there [device_step_over_compiled_torch].
 models: all eight models, behind a cache of 5 %.
@@ -48,7 +48,6 @@ FRUGAL = {
     "frugal_sync": [*CACHED, "--flush", "sync"],
     "frugal_tf32x3": [*CACHED, "--matmul", "tf32x3"],
     "frugal_tf32": [*CACHED, "--matmul", "tf32"],
-    "frugal_bf16": [*CACHED, "--matmul", "bf16"],
     "frugal_fp16_rows": [*CACHED, "--row_dtype", "fp16"],
     "frugal_fp16_rows_on_device": ["--flush", "none", "--row_dtype", "fp16"],
 }

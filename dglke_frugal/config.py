@@ -19,7 +19,7 @@ from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
-CACHE_POLICIES = ("static", "lru", "lfu", "epoch_lru", "epoch_lfu", "next_use")
+CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
 HOST_READS = ("auto", "uva", "copy")
@@ -28,8 +28,8 @@ BUS_ROWS = ("auto", "own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
-MATMULS = ("auto", "fp32", "tf32x3", "tf32", "bf16")
-ROW_DTYPES = ("fp32", "fp16", "bf16")
+MATMULS = ("auto", "fp32", "tf32x3", "tf32")
+ROW_DTYPES = ("fp32", "fp16")
 INITS = ("uniform", "normal", "xavier")
 OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
@@ -313,7 +313,7 @@ class DeviceConfig:
         changes=Change("as many processes train; for some models the CPU or a GPU", _processor), type=int, many=True,
         metavar="N", default_words="-1", of_dglke=True, level="first")
     matmul: str = option(
-        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32, bf16: rounded",
+        AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32: rounded",
         changes=only("on a GPU", lambda config: config.device.matmul != "fp32"), used=_GPU,
         choices=MATMULS, dglke_loop=("fp32",))
     cuda_graphs: bool = option(True, "launch a step as one CUDA graph", changes=NEVER, used=_GPU, dglke_loop=None,
@@ -381,10 +381,6 @@ class RunConfig:
                                of_dglke=True)
     seed: Optional[int] = option(None, "seed of everything random, 0 to 2**32-1", changes=ALWAYS, type=int,
                                  metavar="N", default_words="a new one", dglke_loop=None)
-    deterministic: bool = option(
-        True, "accepted, no effect: the same flags and seed give the same bytes in any case", changes=NEVER,
-        used=When("the same flags and seed give the same bytes in any case", lambda config: False), dglke_loop=None,
-        level="rare")
     checkpoint_interval: int = option(0, "write a checkpoint every so many steps, and at the end", changes=NEVER,
                                       metavar="STEPS", default_words="when interrupted")
     early_stop_patience: int = option(
@@ -685,7 +681,6 @@ def check(config: TrainConfig) -> None:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
     _check_halves(config)
-    _check_saved(config)
     _check_bus_rows(config)
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
@@ -705,13 +700,6 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
     if built_in:
         built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
-
-
-def _check_saved(config: TrainConfig) -> None:
-    """What files can hold."""
-    if config.run.save_dtype == "bf16":
-        raise InputError("--save_dtype bf16: .npy files have no such type; use fp16, or fp32, which holds what bf16 rows "
-                         "are to the bit")
 
 
 def _check_halves(config: TrainConfig) -> None:

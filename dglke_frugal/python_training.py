@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .arguments import plain
 from .errors import InputError, shown
-from .nearest import or_nearest
+from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
     from .inference.run import Run
@@ -47,7 +47,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
     arguments = []
     for name, value in {"config": config, "preset": preset, "resume": resume, **flags}.items():
         if name not in {*defaults, "config", "preset", "resume"}:
-            raise InputError(f"train() has no flag '{name}'{or_nearest(name, defaults)}")
+            raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, defaults)}")
         arguments += _arguments(name, value, defaults.get(name))
     own, configured = _as_input_error(configuration, arguments)
     if configured.run.no_save_emb:

@@ -56,6 +56,6 @@ def score_rule_of_run(model_name: str, asked: Optional[str], dglke_loop: bool) -
     return asked or ("dglke" if dglke_loop else "textbook")
 
 
-def score_rule_of_old_run(model_name: str) -> str:
-    """That of a run which does not say its own, as DGL-KE's runs do not."""
+def score_rule_of_dglke_run(model_name: str) -> str:
+    """That of a run of DGL-KE, which does not say its own."""
     return "dglke" if has_two_formulas(model_name) else "textbook"

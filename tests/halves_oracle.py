@@ -1,7 +1,7 @@
 """How rows in halves are rounded, in numpy alone: its own Philox, and rounding in float64, where all of it is exact."""
 import numpy as np
 
-ELEMENTS = {"fp16": (10, -14, 65504.0), "bf16": (7, -126, (2 - 2.0**-7) * 2.0**127)}  # digits, least exponent, largest
+DIGITS, LEAST, LARGEST = 10, -14, 65504.0  # binary digits, least exponent, largest number
 
 
 def philox(key, low, high):
@@ -27,17 +27,13 @@ def noise(seed, table, step, row, dim):
     return (words[vector // 2, columns] >> (16 * (vector % 2)).astype(np.uint64) & np.uint64(0xFFFF)).astype(np.float64)
 
 
-def rounded(values, numbers, element):
+def rounded(values, numbers):
     """float32 values at random to a neighbouring half, as float32; in float64, where all of it is exact."""
-    digits, least, largest = ELEMENTS[element]
     size = np.abs(values.astype(np.float64))
-    exponent = np.maximum(np.frexp(np.where(size == 0, 1, size))[1] - 1, least)
-    units = size / 2.0 ** (exponent - digits)
+    exponent = np.maximum(np.frexp(np.where(size == 0, 1, size))[1] - 1, LEAST)
+    units = size / 2.0 ** (exponent - DIGITS)
     whole = np.floor(units)
     rest = units - whole
-    if element == "fp16":
-        normal = rest * 8192 + np.floor(numbers / 8) >= 8192
-        up = np.where(size < 2.0**least, rest * 65536 > numbers, normal)
-    else:
-        up = rest * 65536 + numbers >= 65536
-    return np.copysign(np.minimum((whole + up) * 2.0 ** (exponent - digits), largest), values).astype(np.float32)
+    normal = rest * 8192 + np.floor(numbers / 8) >= 8192
+    up = np.where(size < 2.0**LEAST, rest * 65536 > numbers, normal)
+    return np.copysign(np.minimum((whole + up) * 2.0 ** (exponent - DIGITS), LARGEST), values).astype(np.float32)

@@ -10,9 +10,7 @@
 #include "cache/cache_index.h"
 #include "cache/digest_index.h"
 #include "cache/direct_index.h"
-#include "cache/named_policy.h"
-#include "cache/replay.h"
-#include "engine/simple_policies.h"
+#include "cache/lfu_policy.h"
 
 namespace frugal::bindings::cache {
 namespace {
@@ -77,25 +75,6 @@ void restore(CacheIndex& index, const Vector<Key>& keys, const Vector<Slot>& slo
   for (std::size_t i = 0; i < entries.size(); ++i)
     entries[i] = {keys.data()[i], slots.data()[i], scores.data()[i], touched.data()[i]};
   index.restore(entries);
-}
-
-nb::dict replay_cache(const std::string& policy, std::int64_t row_count, std::int64_t slots,
-                      const Vector<std::int64_t>& hot_rows, const Vector<std::int64_t>& offsets,
-                      const Vector<std::int64_t>& rows, std::int64_t horizon, std::int64_t measured_from) {
-  std::shared_ptr<CachePolicy> cache;
-  if (policy == "static")
-    cache = std::make_shared<StaticHotSet>(std::span(hot_rows.data(), hot_rows.size()));
-  else
-    cache = make_named_policy(policy, row_count, slots);
-  const ReplayResult result =
-      replay(*cache, row_count, {offsets.data(), offsets.size()}, {rows.data(), rows.size()}, horizon, measured_from);
-  nb::dict counts;
-  counts["reads"] = result.reads;
-  counts["hits"] = result.hits;
-  counts["evictions"] = result.evictions;
-  counts["rejections"] = result.rejections;
-  counts["nanoseconds"] = result.nanoseconds;
-  return counts;
 }
 
 }  // namespace
@@ -178,15 +157,9 @@ void bind(nb::module_& module) {
             new (self) DigestIndex(capacity, policy_named(policy));
           },
           "capacity"_a, "policy"_a);
-  module.def("named_cache_policy", &make_named_policy, "name"_a, "rows"_a, "slots"_a, "parts"_a = 0,
-             "The CachePolicy lru, lfu, epoch_lru, epoch_lfu or next_use, for a cache of `slots` of a table's `rows`, in "
+  module.def("lfu_cache_policy", &make_lfu_policy, "rows"_a, "slots"_a, "parts"_a = 0,
+             "The CachePolicy that keeps what was used most often, for a cache of `slots` of a table's `rows`, in "
              "`parts` that share nothing (0: as many as pay).");
-  module.def(
-      "replay_cache", &replay_cache, "policy"_a, "row_count"_a, "slots"_a, "hot_rows"_a, "offsets"_a, "rows"_a,
-      "horizon"_a, "measured_from"_a,
-      "Counts of what a cache policy does to a trace: step s uses rows[offsets[s]:offsets[s + 1]] (int64, ascending "
-      "and distinct). policy: static (hot_rows, int64), lru, lfu, epoch_lru, epoch_lfu, next_use. Steps before "
-      "measured_from are not counted.");
 }
 
 }  // namespace frugal::bindings::cache

@@ -232,7 +232,7 @@ void bind(nb::module_& module) {
            "element"_a = "fp32", "seed"_a = 0, "table"_a = 0, nb::keep_alive<1, 2>(),
            "host_rows: float32 (rows, stride), rows = embedding (dim), state, padding; written in place. caches: one "
            "per rank, one for all ranks that run the same steps, or none. config: a FlushConfig. element: of the "
-           "embedding, fp32, fp16 or bf16; seed and table: by which such halves are rounded. Ranks of other processes "
+           "embedding, fp32 or fp16; seed and table: by which such halves are rounded. Ranks of other processes "
            "may attach if there are several.")
       .def(
           "close", [](EngineHandle& self) { self.engine.reset(); }, Release())

@@ -28,7 +28,7 @@ using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig>;
 using Slots = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig>;
 // ids, begin, end, on, off; see SoftmaxTargets.
 using Targets = std::tuple<Ids, Ids, Ids, std::optional<Floats>, std::optional<Floats>>;
-// Of fp16 or bf16, (n, columns) without gaps.
+// Of fp16, (n, columns) without gaps.
 using Halves = nb::ndarray<nb::ndim<2>, nb::c_contig>;
 using Unit = std::optional<Floats>;
 // optimizer, learning rate, epsilon, corrections; see UpdateRule.
@@ -136,16 +136,14 @@ void update_rows(const Matrix& table, std::int64_t dim, const Ids& ids, const Sl
   cpu::update_rows(rows, ids.data(), used.data(), gradients.data(), update);
 }
 
-void round_matrix(const Matrix& from, const Halves& to, const std::string& element, const Floats& scaling,
-                  std::uintptr_t stream) {
+void round_matrix(const Matrix& from, const Halves& to, const Floats& scaling, std::uintptr_t stream) {
   constexpr std::size_t kWord = 8;  // numbers of 16 bits, as 4 floats, are 16 bytes
   require(to.dtype().bits == 16 && to.shape(1) % kWord == 0 && to.shape(0) >= from.shape(0) &&
-              to.shape(1) >= from.shape(1) && from.stride(1) == 1 && from.stride(0) % 4 == 0 && scaling.size() == 3 &&
-              element != "fp32",
+              to.shape(1) >= from.shape(1) && from.stride(1) == 1 && from.stride(0) % 4 == 0 && scaling.size() == 3,
           "a matrix of 16-bit numbers has rows of whole words, and room for all numbers");
   const MatrixRounding rounding{from.data(), size(from.shape(0)), size(from.shape(1)), from.stride(0),
                                 static_cast<std::uint16_t*>(to.data()), size(to.shape(0)), size(to.shape(1)),
-                                bindings::element_named(element), scaling.data()};
+                                scaling.data()};
   const nb::gil_scoped_release release;
   if (on_cuda(from)) return cuda::round_matrix(rounding, stream);
   cpu::round_matrix(rounding);
@@ -205,7 +203,7 @@ void bind(nb::module_& module) {
   module.def("softmax_slopes", &tile_slopes, "scores"_a, "first"_a, "bound"_a, "targets"_a, "log_sum"_a, "scale"_a,
              "stream"_a = 0, "unit"_a = nb::none(), "element"_a = "fp32", "factor"_a = 1.0f,
              "Replaces the scores of a tile by d loss / d score; log_sum, scale (B,). Without scale (None) all slopes "
-             "are multiplied by factor. element: fp16 or bf16 leaves numbers of 16 bits at the beginning of each row's "
+             "are multiplied by factor. element: fp16 leaves numbers of 16 bits at the beginning of each row's "
              "memory, with zeros up to a multiple of 8.");
   module.def("softmax_update_tile", &update_tile, "table"_a, "dim"_a, "first"_a, "gradients"_a, "slot"_a, "aside"_a,
              "rule"_a, "stream"_a = 0, "unit"_a = nb::none(),
@@ -213,8 +211,8 @@ void bind(nb::module_& module) {
              "gradient of row j with slot[j] >= 0 to aside[slot[j]] instead. slot: int32, one for each row. rule: "
              "(row_adagrad, adagrad, adam or sgd; learning rate; epsilon; Adam's corrections (2,) float32 or None). "
              "unit: (1,) or None, what gradients are multiplied by first.");
-  module.def("round_matrix", &round_matrix, "from"_a, "to"_a, "element"_a, "scaling"_a, "stream"_a = 0,
-             "to (.., columns) in fp16 or bf16 = from (n, dim) times a power of two, zero where from has nothing. "
+  module.def("round_matrix", &round_matrix, "from"_a, "to"_a, "scaling"_a, "stream"_a = 0,
+             "to (.., columns) in fp16 = from (n, dim) times a power of two, zero where from has nothing. "
              "scaling: (3,) float32, of which the last is 0 before; afterwards the power, its inverse and the largest "
              "magnitude. See csrc/full_softmax/rounding.h.");
   module.def("softmax_update_rows", &update_rows, "table"_a, "dim"_a, "ids"_a, "used"_a, "gradients"_a, "rule"_a,

@@ -291,7 +291,7 @@ void bind(nb::module_& module) {
       "crossing"_a = "bus", "part"_a = "all", "state"_a = 1, "element"_a = "fp32",
       "records[u] = record of rows[u]: from slot source[u] of `cache` (slots, stride), or, where source[u] is -1, "
       "from `host` (n, stride). rows (U,) int64, source (U,) int32, records (>= U, stride). part: 'host' or 'cache' "
-      "for the rows from there alone, or 'all'. element: of the rows, fp32, fp16 or bf16, of which dim are a row; "
+      "for the rows from there alone, or 'all'. element: of the rows, fp32 or fp16, of which dim are a row; "
       "records are in float32. Runs where `records` lies. IndexError on the CPU for a plan that "
       "points outside.");
   module.def(
@@ -307,7 +307,7 @@ void bind(nb::module_& module) {
       "gradients to staging, 3 host row; target (U,) int64: slot, float in staging, or row. entries: at most two of "
       "(gradients (n, dim), offset (U + 1,) int32, order (n,) int32 or None, mean squares of the gradients (n,), or "
       "(ranks, n) over the columns of each rank, whose mean in the order of ranks is taken, which "
-      "may be None on the CPU). rounding: None, or of rows in halves (fp16 or bf16, seed, table, step (1,) int64, ids "
+      "may be None on the CPU). rounding: None, or of rows in halves (fp16, seed, table, step (1,) int64, ids "
       "of the rows (U,) int64, which columns of whole rows these are: at most two ranges (first, count), none for all), "
       "by which they are rounded at random. Runs where `records` lies.");
   module.def("mean_squares", &mean_squares, "values"_a, "squares"_a, "stream"_a = 0,

@@ -48,7 +48,7 @@ void bind(nb::module_& module) {
                                   element_named(element), {part, parts});
            },
            "rows"_a, "dim"_a, "shared"_a = false, "state"_a = 1, "element"_a = "fp32", "part"_a = 0, "parts"_a = 1,
-           "element: fp32, fp16 or bf16. part: of so many tables of this shape whose rows lie behind each other, row by "
+           "element: fp32 or fp16. part: of so many tables of this shape whose rows lie behind each other, row by "
            "row.")
       .def("__init__",
            [](HostTable* self, const std::string& path, std::int64_t rows, std::int64_t dim, std::int64_t state,
@@ -64,7 +64,7 @@ void bind(nb::module_& module) {
       .def_prop_ro("rows", &HostTable::rows)
       .def_prop_ro("dim", [](const HostTable& table) { return table.layout().dim; })
       .def_prop_ro("element", [](const HostTable& table) { return name_of(table.layout().element); },
-                   "fp32, fp16 or bf16.")
+                   "fp32 or fp16.")
       .def_prop_ro("embedding_floats", [](const HostTable& table) { return table.layout().state_offset(); },
                    "Floats whose place an embedding takes: dim, or of halves half of it, rounded up.")
       .def_prop_ro("stride", [](const HostTable& table) { return table.layout().stride; },

@@ -13,13 +13,12 @@
 namespace frugal::bindings {
 
 inline RowElement element_named(const std::string& name) {
-  return named<RowElement>({{"fp32", RowElement::kFloat32}, {"fp16", RowElement::kFloat16},
-                            {"bf16", RowElement::kBfloat16}},
-                           name, "element of a row");
+  return named<RowElement>({{"fp32", RowElement::kFloat32}, {"fp16", RowElement::kFloat16}}, name,
+                           "element of a row");
 }
 
 inline const char* name_of(RowElement element) {
-  return element == RowElement::kFloat32 ? "fp32" : element == RowElement::kFloat16 ? "fp16" : "bf16";
+  return element == RowElement::kFloat32 ? "fp32" : "fp16";
 }
 
 // (first, count) of neighbouring columns of whole rows, one behind the other; none: all columns.

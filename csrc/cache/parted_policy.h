@@ -18,9 +18,8 @@ template <class Policy>
 class PartedPolicy final : public CachePolicy {
  public:
   // rows: of the table. slots: cut to `rows`. parts: a power of two, at most `slots` (throws std::invalid_argument
-  // otherwise). more: what the policy of each part is made of, besides its rows and slots.
-  template <class... More>
-  PartedPolicy(std::int64_t rows, std::int64_t slots, int parts, const More&... more)
+  // otherwise).
+  PartedPolicy(std::int64_t rows, std::int64_t slots, int parts)
       : mask_(parts - 1), bits_(std::countr_zero(static_cast<unsigned>(parts))) {
     if (parts < 1 || (parts & mask_) != 0 || parts > slots || parts > rows)
       throw std::invalid_argument("parts of a cache are a power of two, and have a slot each");
@@ -28,14 +27,13 @@ class PartedPolicy final : public CachePolicy {
     of_.reserve(static_cast<std::size_t>(parts));
     for (std::int64_t part = 0; part < parts; ++part) {
       const auto share = [&](std::int64_t all) { return all / parts + (part < all % parts); };
-      of_.push_back({Policy(share(rows), share(slots), more...), static_cast<std::int32_t>(slots_)});
+      of_.push_back({Policy(share(rows), share(slots)), static_cast<std::int32_t>(slots_)});
       slots_ += of_.back().policy.slots();
     }
   }
 
   std::int64_t slots() const override { return slots_; }
   int parts() const override { return static_cast<int>(mask_) + 1; }
-  bool wants_next_use() const override { return of_[0].policy.wants_next_use(); }
   bool wants_count() const override { return of_[0].policy.wants_count(); }
 
   void touch(const RowUse& use, std::int32_t slot) override {

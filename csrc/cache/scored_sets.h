@@ -36,12 +36,8 @@ class ScoredSets {
 
   std::int64_t slots() const { return slots_; }
 
-  // Asks for what insert() reads: to take a row in, or only to reject it.
-  void prefetch(std::int64_t row, bool wholly) const {
-    const Set& set = sets_[set_of(row)];
-    __builtin_prefetch(&set, 1);
-    if (wholly) __builtin_prefetch(&set.score.back(), 1);
-  }
+  // Asks for what insert() reads to reject a row, as it mostly does.
+  void prefetch(std::int64_t row) const { __builtin_prefetch(&sets_[set_of(row)], 1); }
   // For touch().
   void prefetch_touch(std::int64_t row, Slot slot) const {
     const std::size_t set = set_of(row);

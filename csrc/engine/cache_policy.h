@@ -24,8 +24,7 @@ inline constexpr std::int32_t kRejected = -1;  // a row that a cache does not ta
 // A step uses a row.
 struct RowUse {
   std::int64_t row, step;
-  std::int64_t next_use = kNever;  // the next step after it in which this rank uses the row, as far as is in sight
-  std::int32_t count = 0;          // how many steps of this rank have used the row, with this one; 65535 at most
+  std::int32_t count = 0;  // how many steps of this rank have used the row, with this one; 65535 at most
 };
 
 class CachePolicy {
@@ -39,8 +38,7 @@ class CachePolicy {
   // rows of two parts. Constant.
   virtual int parts() const { return 1; }
 
-  // Whether RowUse::next_use (EngineConfig::horizon says how far) or RowUse::count should be worked out. Constant.
-  virtual bool wants_next_use() const { return false; }
+  // Whether RowUse::count should be worked out. Constant.
   virtual bool wants_count() const { return false; }
 
   // The row lies in `slot` and stays there.

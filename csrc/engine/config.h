@@ -55,8 +55,8 @@ struct EngineConfig {
                                             // horizon, uses the row again. Not with ranks that meet
   int entries = 2;                          // entries of a step: 2 for entities (positives, negatives), 1 for relations
   std::int64_t staging_bytes = 0;           // per rank; 0: 8 steps of max_rows_per_step values, if any
-  int horizon = 0;                          // a step is planned when this many later ones are registered (for next_use,
-                                            // and keeps_reused), 15 at most (row_cells.h)
+  int horizon = 0;                          // a step is planned when this many later ones are registered (for
+                                            // keeps_reused)
   std::int64_t poll_microseconds = 0;       // > 0: flush threads look at the counters this often even if nobody wakes
                                             // them; needed where a device advances the counters
   double attach_seconds = 300;              // how long ranks that train wait for one that has never attached

@@ -24,10 +24,6 @@ int planner_threads(const EngineConfig& config) {
   return config.planner_threads > 0 ? config.planner_threads : std::clamp(usable_cores() / 4, 1, kMostThreads);
 }
 
-bool any_wants(const EngineConfig& config, bool (CachePolicy::*wants)() const) {
-  return std::ranges::any_of(config.caches, [&](const auto& cache) { return ((*cache).*wants)(); });
-}
-
 std::int64_t cache_slots(Segment& segment) {
   std::int64_t slots = 0;
   for (int r = 0; r < segment.shape().plans; ++r) slots += segment.rank(r).cache_slots;
@@ -53,11 +49,10 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       settled_(!keeps_records_ && !keeps_values_in_staging_ && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
       meets_(segment_->shape().meets),
-      wants_next_use_(caching_ && any_wants(config, &CachePolicy::wants_next_use)),
       keeps_reused_(segment_->shape().keeps_reused),
       evicts_in_flight_(segment_->shape().evicts_in_flight),
       staging_floats_(segment_->shape().staging_floats),
-      horizon_(std::clamp<std::int64_t>(config.horizon, hands_over(*segment_) ? 1 : 0, RowUses::kSteps - 1)),
+      horizon_(std::max(config.horizon, hands_over(*segment_) ? 1 : 0)),
       parts_(static_cast<std::size_t>(plans_)),
       in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows,
                  plans_ == 1 ? segment_->shape().in_flight_steps : 0),
@@ -75,7 +70,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     slots += segment_->rank(r).cache_slots;
   }
   slots_.resize(static_cast<std::size_t>(slots));
-  const bool uses = wants_next_use_ || (caching_ && any_wants(config, &CachePolicy::wants_count));
+  const bool counts =
+      caching_ && std::ranges::any_of(config.caches, [](const auto& cache) { return cache->wants_count(); });
   // Without records and staging, whose order is that of all rows, what leaves and comes in is a part's own matter.
   shares_.resize(plans_as_found_ ? static_cast<std::size_t>(parts_[0].cache->parts()) : 1);
   for (std::size_t s = 0; s < shares_.size(); ++s) {
@@ -83,8 +79,8 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
     shares_[s].parts = std::ssize(shares_);
   }
   if (keeps_reused_) upcoming_ = UpcomingRows(config.rows);
-  if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, uses ? plans_ : 0);
-  for (Part& mine : parts_) mine.uses.resize(static_cast<std::size_t>(uses ? segment_->shape().max_rows : 0));
+  if (caching_ || in_flight_.any() || meets_) cells_ = RowCells(config.rows, counts ? plans_ : 0);
+  for (Part& mine : parts_) mine.counts.resize(static_cast<std::size_t>(counts ? segment_->shape().max_rows : 0));
   bytes_ = static_cast<std::int64_t>(cells_.bytes() + slots_.size() * sizeof(Slot) + in_flight_.bytes() +
                                      upcoming_.bytes() + recent_.bytes());
 }
@@ -103,8 +99,8 @@ void Planner::run(const std::atomic<bool>& stopping) {
   }
 }
 
-// All ranks have registered the step and, so that the next use is known, `horizon` more; or one waits for it. The block
-// ring and the inboxes have room: what they hold of old steps lands without the planner's help.
+// All ranks have registered the step and, so that it is known what is used again, `horizon` more; or one waits for it.
+// The block ring and the inboxes have room: what they hold of old steps lands without the planner's help.
 bool Planner::ready(std::int64_t step) const {
   bool wanted = false;
   std::uint64_t registered = ~0ull;
@@ -166,7 +162,6 @@ void Planner::start(std::int64_t step) {
     mine.end = mine.begin;
     mine.records = 0;
     mine.requested = segment_->requested(r).value.load(std::memory_order_relaxed);
-    if (wants_next_use_) see_registered(r);
   }
   if (keeps_reused_) see_upcoming();
   for (Share& share : shares_) {
@@ -186,27 +181,6 @@ void Planner::see_upcoming() {
     in_list(segment_->inbox_rows(0, next), segment_->inbox_count(0, next),
             [upcoming](std::span<const std::int64_t> rows) { upcoming->see(rows); });
     upcoming_.see_end();
-  }
-}
-
-// Uses as far ahead as the horizon, whatever is registered already, so that policies decide alike in every run.
-void Planner::see_registered(std::int32_t rank) {
-  Part& mine = part(rank);
-  const std::int64_t registered =
-      plans_ == 1 ? taken_
-                  : static_cast<std::int64_t>(segment_->rank(rank).registered.value.load(std::memory_order_acquire));
-  const std::int64_t end = std::min(registered, step_ + horizon_ + 1);
-  for (mine.seen = std::max(mine.seen, step_ + 1); mine.seen < end; ++mine.seen) {
-    RowCells* const cells = &cells_;  // for the threads, while this one waits for them
-    in_list(segment_->inbox_rows(rank, mine.seen), segment_->inbox_count(rank, mine.seen),
-            [cells, rank, step = mine.seen](std::span<const std::int64_t> rows) {
-              for (std::size_t i = 0; i < rows.size(); ++i) {
-                if (i + kPrefetch < rows.size()) cells->prefetch(rows[i + kPrefetch]);
-                RowUses uses = cells->uses(rows[i], rank);
-                uses.see(step);
-                cells->set_uses(rows[i], rank, uses);
-              }
-            });
   }
 }
 
@@ -276,7 +250,8 @@ void Planner::locate_alone() {
   const RowLookup lookup(cells_, std::ssize(slots_), in_flight_, step_);
   in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[range];
-    lookup.locate(mine.rows, begin, end, rank, mine.source, mine.uses.empty() ? nullptr : mine.uses.data(), located);
+    lookup.locate(mine.rows, begin, end, rank, mine.source, mine.counts.empty() ? nullptr : mine.counts.data(),
+                  located);
     if (plans_as_found_) lookup.plan_as_found(mine.rows, begin, end, mine.source, mine.leave, mine.target);
     if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
@@ -290,7 +265,7 @@ void Planner::locate_among_ranks() {
   in_ranges([&](Part& mine, int rank, std::size_t range, std::int64_t begin, std::int64_t end) {
     LocatedRows& located = mine.located[range];
     lookup.locate_among_ranks(mine.rows, begin, end, rank, *sharing, *recent, mine.source, mine.leave, mine.target,
-                              mine.uses.empty() ? nullptr : mine.uses.data(), located);
+                              mine.counts.empty() ? nullptr : mine.counts.data(), located);
     if (settled_) lookup.only_wanted(mine.rows, *mine.cache, located);
   });
 }
@@ -584,9 +559,7 @@ void Planner::finish() {
 }
 
 RowUse Planner::use(const Part& mine, std::int64_t index) const {
-  if (mine.uses.empty()) return {mine.rows[index], step_};
-  const auto [count, steps_to_next] = mine.uses[static_cast<std::size_t>(index)];
-  return {mine.rows[index], step_, steps_to_next > 0 ? step_ + steps_to_next : kNever, count};
+  return {mine.rows[index], step_, mine.counts.empty() ? 0 : mine.counts[static_cast<std::size_t>(index)]};
 }
 
 }  // namespace frugal

@@ -82,8 +82,7 @@ class Planner {
     const std::int64_t* rows;                 // as registered
     const std::int32_t* occurrences;          // entry after entry
     std::int64_t count;
-    std::vector<UsesFound> uses;              // by index, if a policy wants to know
-    std::int64_t seen = 0;                    // steps whose uses are known
+    std::vector<std::int32_t> counts;         // of uses, by index, if a policy wants to know
     std::vector<LocatedRows> located;         // of ranges of the list, in their order
     std::vector<std::int64_t> shared;         // indices of rows that others have, too
     std::size_t head;                         // of their merge: the next one to visit
@@ -147,7 +146,6 @@ class Planner {
   Part& part(std::int32_t rank) FRUGAL_REQUIRES(thread_) { return parts_[static_cast<std::size_t>(rank)]; }
   void start(std::int64_t step) FRUGAL_REQUIRES(thread_);
   void take_given() FRUGAL_REQUIRES(thread_);
-  void see_registered(std::int32_t rank) FRUGAL_REQUIRES(thread_);
   void see_upcoming() FRUGAL_REQUIRES(thread_);
   RowUse use(const Part& mine, std::int64_t index) const FRUGAL_REQUIRES(thread_);
   StepOperations& operations_of(std::int64_t row) const FRUGAL_REQUIRES(thread_);
@@ -159,7 +157,7 @@ class Planner {
   const int plans_;  // ranks, or one for all
   // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
   const bool caching_, keeps_values_in_staging_, keeps_records_, plans_as_found_, settled_, meets_;
-  const bool wants_next_use_, keeps_reused_, evicts_in_flight_;
+  const bool keeps_reused_, evicts_in_flight_;
   const std::int64_t staging_floats_, horizon_;
 
   std::unique_ptr<TaskTeam> lookups_;  // nullptr: the planner's thread does it alone

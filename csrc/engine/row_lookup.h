@@ -1,5 +1,5 @@
-// Where the rows of a step are before it, and how they are used: what the planner finds out about each row alone, so
-// that threads share it.
+// Where the rows of a step are before it, and how often they are used: what the planner finds out about each row alone,
+// so that threads share it.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,6 @@
 #include "engine/row_sharing.h"
 
 namespace frugal {
-
-// What a policy wants to know of a row's uses.
-struct UsesFound {
-  std::uint16_t count, steps_to_next;  // 0: no next use is in sight
-};
 
 // A range of one rank's list of rows. Indices are into the whole list, ascending.
 struct LocatedRows {
@@ -40,9 +35,9 @@ class RowLookup {
 
   // The rows [begin, end) of the list, without a branch on the data, which nobody could predict: their source is where
   // they are. What is not cached will be in the step's slots in flight, if there are any, unless a cache takes it in.
-  // uses: by the list's rank; nullptr if nobody wants to know.
+  // counts: of uses by the list's rank; nullptr if nobody wants to know.
   void locate(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank, std::int32_t* source,
-              UsesFound* uses, LocatedRows& located) const {
+              std::int32_t* counts, LocatedRows& located) const {
     located.found.resize(static_cast<std::size_t>(end - begin) + 1);
     located.missed.resize(static_cast<std::size_t>(end - begin) + 1);
     std::size_t found = 0, missed = 0;
@@ -52,7 +47,7 @@ class RowLookup {
       const std::int32_t place = nowhere ? kFromHost : cells_.place(rows[i]);
       const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
       if (flies) cells_.place(rows[i]) = cached ? place : first_in_flight_ + static_cast<std::int32_t>(i);
-      if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
+      if (counts != nullptr) counts[i] = cells_.count_use(rows[i], rank);
       source[i] = cached || in_flight_.holds(place, rows[i]) ? place : kFromHost;
       located.found[found] = located.missed[missed] = i;
       found += cached;
@@ -67,7 +62,8 @@ class RowLookup {
   // not planned, and their places stay.
   void locate_among_ranks(const std::int64_t* rows, std::int64_t begin, std::int64_t end, int rank,
                           const RowSharing& sharing, const RecentChanges& recent, std::int32_t* source,
-                          RowDestination* leave, std::int64_t* target, UsesFound* uses, LocatedRows& located) const {
+                          RowDestination* leave, std::int64_t* target, std::int32_t* counts,
+                          LocatedRows& located) const {
     for (std::vector<std::int64_t>* list : {&located.found, &located.missed, &located.shared})
       list->resize(static_cast<std::size_t>(end - begin) + 1);
     std::size_t found = 0, missed = 0, shared = 0;
@@ -79,7 +75,7 @@ class RowLookup {
       const bool cached = static_cast<std::uint32_t>(place) < cache_slots_;
       const bool alone = !sharing.others_have(rank, rows[i]);
       if (keeps_changes && alone && !cached) cells_.place(rows[i]) = first_change + static_cast<std::int32_t>(i);
-      if (uses != nullptr) uses[i] = plan_use(rows[i], rank);
+      if (counts != nullptr) counts[i] = cells_.count_use(rows[i], rank);
       source[i] = cached ? place : recent.source(place, rows[i], rank);
       leave[i] = RowDestination::kHostRow;
       target[i] = rows[i];
@@ -120,13 +116,6 @@ class RowLookup {
  private:
   // Rows ahead that memory is asked for: enough misses at a time to hide most of each.
   static constexpr std::int64_t kPrefetch = 24;
-
-  UsesFound plan_use(std::int64_t row, int rank) const {
-    RowUses uses = cells_.uses(row, rank);
-    const std::uint16_t steps_to_next = uses.plan(step_);
-    cells_.set_uses(row, rank, uses);
-    return {uses.count, steps_to_next};
-  }
 
   RowCells& cells_;
   const std::uint32_t cache_slots_;

@@ -1,8 +1,7 @@
-// Cache policies that need no index: a static hot set, a window of short reuse, and a random one for tests.
+// Cache policies that need no index: a static hot set, and a random one for tests.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <span>
 #include <vector>
@@ -31,62 +30,6 @@ class StaticHotSet final : public CachePolicy {
 
   NumberedRows hot_;
   std::int64_t slots_;
-};
-
-// Keeps the rows that are used again within `distance` steps, and nothing else: their records, which a gate would soon
-// wait for, need not travel at all, and what does travel has time. Needs a horizon of at least `distance`.
-class ReuseWindow final : public CachePolicy {
- public:
-  ReuseWindow(std::int64_t slots, std::int64_t distance) : held_(static_cast<std::size_t>(slots)), distance_(distance) {
-    for (std::int64_t slot = slots; slot-- > 0;) free_.push_back(static_cast<std::int32_t>(slot));
-  }
-
-  std::int64_t slots() const override { return static_cast<std::int64_t>(held_.size()); }
-  bool wants_next_use() const override { return true; }
-  void touch(const RowUse& use, std::int32_t slot) override { hold(slot, use); }
-  std::int32_t admit(const RowUse& use) override {
-    if (!soon(use)) return kRejected;
-    std::int32_t slot;
-    if (!free_.empty()) {
-      slot = free_.back();
-      free_.pop_back();
-    } else {
-      // Rows that were not used again soon, oldest first; an entry is out of date if its row was used since or has
-      // left.
-      while (!expired_.empty() && !held_[static_cast<std::size_t>(expired_.front().slot)].is(expired_.front()))
-        expired_.pop_front();
-      if (expired_.empty() || expired_.front().step == use.step) return kRejected;
-      slot = expired_.front().slot;
-      expired_.pop_front();
-    }
-    hold(slot, use);
-    return slot;
-  }
-  void release(std::int64_t, std::int32_t slot) override {
-    held_[static_cast<std::size_t>(slot)] = {};
-    free_.push_back(slot);
-  }
-
- private:
-  struct Expired {
-    std::int32_t slot;
-    std::int64_t step;  // of the use after which the row was not used soon
-  };
-  struct Held {
-    std::int64_t row = -1, last_use = -1;
-    bool is(const Expired& expired) const { return row >= 0 && last_use == expired.step; }
-  };
-
-  bool soon(const RowUse& use) const { return use.next_use != kNever && use.next_use - use.step <= distance_; }
-  void hold(std::int32_t slot, const RowUse& use) {
-    held_[static_cast<std::size_t>(slot)] = {use.row, use.step};
-    if (!soon(use)) expired_.push_back({slot, use.step});
-  }
-
-  std::vector<Held> held_;
-  std::vector<std::int32_t> free_;
-  std::deque<Expired> expired_;
-  std::int64_t distance_;
 };
 
 // Rejects at random and evicts round-robin: makes every kind of plan happen, in tests.

@@ -2,7 +2,7 @@
 //
 // fp16 has the 11 digits of TF32, and tensor cores multiply it twice as fast, but not its exponents. So every number is
 // multiplied by one power of two before it is rounded, so that the largest one stays below 2^15: numbers that are 2^-28
-// of the largest, or with the usual power 2^-24 or more, are rounded as to TF32. bf16 has the exponents of a float.
+// of the largest, or with the usual power 2^-24 or more, are rounded as to TF32.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@ struct MatrixRounding {
   std::int64_t rows, columns, from_stride;
   std::uint16_t* to;  // (to_rows, to_columns), without gaps; zero where `from` has nothing
   std::int64_t to_rows, to_columns;
-  RowElement element;
   // (3,) where the kernels run: afterwards the power of two u, 1 / u, and the largest magnitude, which is 0 before.
   float* scaling;
 };
@@ -24,13 +23,11 @@ struct MatrixRounding {
 // The usual power serves matrices whose largest magnitude is in [kUsualLeast, kUsualMost), so that they are read once.
 inline constexpr float kUsualPower = 1024.0f, kUsualLeast = 1.0f / 4096, kUsualMost = 32.0f;
 
-FRUGAL_HALF_CODE bool is_usual(float largest, RowElement element) {
+FRUGAL_HALF_CODE bool is_usual(float largest) {
   const bool in_range = largest >= kUsualLeast && largest < kUsualMost;
   const bool is_finite_number = largest > 0.0f && bits_of(largest) < 0x7f800000u;
-  return element == RowElement::kBfloat16 || in_range || !is_finite_number;
+  return in_range || !is_finite_number;
 }
-
-FRUGAL_HALF_CODE float usual_power(RowElement element) { return element == RowElement::kBfloat16 ? 1.0f : kUsualPower; }
 
 // 2^14 / 2^floor(log2 largest), for a largest magnitude that is not usual.
 FRUGAL_HALF_CODE float power_for(float largest) {

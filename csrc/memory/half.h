@@ -1,4 +1,4 @@
-// Numbers of 16 bits: IEEE binary16 (fp16) and bfloat16, read exactly and rounded to nearest or at random.
+// Numbers of 16 bits, IEEE binary16 (fp16), read exactly and rounded to nearest or at random.
 //
 // Rounded at random a number goes to one of its two neighbours, to the nearer one more often: its expectation is the
 // number itself, so that updates smaller than the distance of the neighbours are not lost. What a half holds stays as
@@ -8,8 +8,6 @@
 
 #include <cstdint>
 #include <cstring>
-
-#include "memory/row_layout.h"
 
 #ifdef __CUDACC__
 #define FRUGAL_HALF_CODE __host__ __device__ inline
@@ -38,12 +36,8 @@ FRUGAL_HALF_CODE float float_of(std::uint32_t bits) {
 #endif
 }
 
-template <RowElement kElement>
-struct Half;
-
 // Finite numbers beyond the largest one become that one; infinities and NaN stay what they are.
-template <>
-struct Half<RowElement::kFloat16> {
+struct Half {
   FRUGAL_HALF_CODE static float expand(std::uint16_t half) {
 #ifdef __CUDA_ARCH__
     float wide;
@@ -85,28 +79,6 @@ struct Half<RowElement::kFloat16> {
     const std::uint32_t special = size > kInfinity ? 0x7e00u : 0x7c00u;
     const std::uint32_t half = size < kLeastNormal ? small : size < kInfinity ? normal : special;
     return static_cast<std::uint16_t>((bits_of(x) >> 16 & 0x8000u) | half);
-  }
-};
-
-template <>
-struct Half<RowElement::kBfloat16> {
-  FRUGAL_HALF_CODE static float expand(std::uint16_t half) { return float_of(std::uint32_t{half} << 16); }
-  FRUGAL_HALF_CODE static std::uint16_t round(float x, std::uint32_t noise) {
-    const std::uint32_t size = bits_of(x) & 0x7fffffffu;
-    return make(x, size, size + noise);
-  }
-  FRUGAL_HALF_CODE static std::uint16_t round_to_nearest(float x) {
-    const std::uint32_t size = bits_of(x) & 0x7fffffffu;
-    return make(x, size, size + 0x7fffu + (size >> 16 & 1u));
-  }
-
- private:
-  static constexpr std::uint32_t kInfinity = 0x7f800000u;
-
-  FRUGAL_HALF_CODE static std::uint16_t make(float x, std::uint32_t size, std::uint32_t moved) {
-    const std::uint32_t cut = moved >> 16, finite = cut < 0x7f7fu ? cut : 0x7f7fu;
-    const std::uint32_t special = size > kInfinity ? 0x7fc0u : 0x7f80u;
-    return static_cast<std::uint16_t>((bits_of(x) >> 16 & 0x8000u) | (size < kInfinity ? finite : special));
   }
 };
 

@@ -1,7 +1,6 @@
 #include "memory/half_rows.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #ifdef __F16C__
 #include <immintrin.h>
@@ -14,14 +13,6 @@ namespace {
 
 const std::uint16_t* halves(const float* record) { return reinterpret_cast<const std::uint16_t*>(record); }
 std::uint16_t* halves(float* record) { return reinterpret_cast<std::uint16_t*>(record); }
-
-// Calls body(Half of the layout's element).
-template <typename Body>
-void with_element(RowElement element, Body body) {
-  if (element == RowElement::kFloat16) return body(Half<RowElement::kFloat16>{});
-  if (element == RowElement::kBfloat16) return body(Half<RowElement::kBfloat16>{});
-  throw std::logic_error("these rows are no halves");
-}
 
 // How many of the elements the processor's own conversion has done.
 std::int64_t expand_with_f16c([[maybe_unused]] const std::uint16_t* from, [[maybe_unused]] std::int64_t count,
@@ -39,8 +30,8 @@ std::int64_t expand_with_f16c([[maybe_unused]] const std::uint16_t* from, [[mayb
 }
 
 // Neighbours, `count` of them; first: the column of a whole row that the first one is.
-void round_neighbours(RowElement element, const float* __restrict values, std::uint16_t* __restrict to,
-                      std::int64_t first, std::int64_t count, const RoundingNoise& noise) {
+void round_neighbours(const float* __restrict values, std::uint16_t* __restrict to, std::int64_t first,
+                      std::int64_t count, const RoundingNoise& noise) {
   std::uint32_t bits[kNoiseColumns];
   for (std::int64_t group = first / kNoiseColumns * kNoiseColumns; group < first + count; group += kNoiseColumns) {
     const auto words = philox_columns<kNoiseLanes>(noise.seed, noise.low + RoundingNoise::block_of(group), noise.high);
@@ -50,9 +41,7 @@ void round_neighbours(RowElement element, const float* __restrict values, std::u
     const std::int64_t begin = std::max(first, group), end = std::min(first + count, group + kNoiseColumns);
     const std::uint32_t* const own = bits + (begin - group);
     const std::int64_t done = begin - first;
-    with_element(element, [&](auto half) {
-      for (std::int64_t i = 0; i < end - begin; ++i) to[done + i] = half.round(values[done + i], own[i]);
-    });
+    for (std::int64_t i = 0; i < end - begin; ++i) to[done + i] = Half::round(values[done + i], own[i]);
   }
 }
 
@@ -60,26 +49,21 @@ void round_neighbours(RowElement element, const float* __restrict values, std::u
 
 void expand_embedding(const RowLayout& layout, const float* record, float* __restrict values) {
   const std::uint16_t* __restrict from = halves(record);
-  const std::int64_t done =
-      layout.element == RowElement::kFloat16 ? expand_with_f16c(from, layout.dim, values) : 0;
-  with_element(layout.element, [&](auto half) {
-    for (std::int64_t i = done; i < layout.dim; ++i) values[i] = half.expand(from[i]);
-  });
+  for (std::int64_t i = expand_with_f16c(from, layout.dim, values); i < layout.dim; ++i)
+    values[i] = Half::expand(from[i]);
 }
 
 void round_embedding(const RowLayout& layout, const float* __restrict values, float* record,
                      const RoundingNoise& noise, const WholeColumns& columns) {
   const std::int64_t turn = std::min<std::int64_t>(columns.turn, layout.dim);
-  round_neighbours(layout.element, values, halves(record), columns.first, turn, noise);
+  round_neighbours(values, halves(record), columns.first, turn, noise);
   if (turn < layout.dim)
-    round_neighbours(layout.element, values + turn, halves(record) + turn, columns.second, layout.dim - turn, noise);
+    round_neighbours(values + turn, halves(record) + turn, columns.second, layout.dim - turn, noise);
 }
 
 void round_embedding_to_nearest(const RowLayout& layout, const float* __restrict values, float* record) {
   std::uint16_t* __restrict to = halves(record);
-  with_element(layout.element, [&](auto half) {
-    for (std::int64_t i = 0; i < layout.dim; ++i) to[i] = half.round_to_nearest(values[i]);
-  });
+  for (std::int64_t i = 0; i < layout.dim; ++i) to[i] = Half::round_to_nearest(values[i]);
 }
 
 void expand_record(const RowLayout& layout, const float* record, float* expanded) {

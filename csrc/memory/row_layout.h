@@ -11,7 +11,7 @@ namespace frugal {
 
 inline constexpr std::int64_t kLineFloats = 32;  // 128 bytes, the width of one warp request over PCIe
 
-enum class RowElement : std::uint8_t { kFloat32, kFloat16, kBfloat16 };
+enum class RowElement : std::uint8_t { kFloat32, kFloat16 };
 
 // Floats whose place `dim` elements take.
 constexpr std::int64_t embedding_floats(std::int64_t dim, RowElement element) {

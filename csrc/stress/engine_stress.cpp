@@ -75,7 +75,6 @@ class Stress {
     shape.mode = random_() % 10 == 0 ? FlushMode::kSync : FlushMode::kP2F;
     shape.value_path = random_() % 3 == 0 ? ValuePath::kHostRow : ValuePath::kStaging;
     shape.horizon = static_cast<int>(random_() % static_cast<unsigned>(shape.lookahead));
-    shape.reuse_window = random_() % 2;
     return shape;
   }
 

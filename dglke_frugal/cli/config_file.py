@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping, Tuple
 
 from ..config import OPTIONS
 from ..errors import InputError, shown
-from ..nearest import or_nearest
+from ..removed_flags import instead_of_flag
 
 
 def arguments_from(path, defaults: Mapping[str, Any]) -> list[str]:
@@ -21,7 +21,7 @@ def arguments_from(path, defaults: Mapping[str, Any]) -> list[str]:
     for line, key, value in _entries(path):
         where = f"{path}, line {line}"
         if not isinstance(key, str) or key not in defaults:
-            raise InputError(f"{where}: there is no flag '{shown(key)}'{or_nearest(key, defaults)}")
+            raise InputError(f"{where}: there is no flag '{shown(key)}'{instead_of_flag(key, defaults)}")
         if key in lines:
             raise InputError(f"{where}: '{key}' stands on line {lines[key]}, too; remove one of them")
         lines[key] = line

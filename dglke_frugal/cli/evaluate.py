@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import InputError, shown
 from ..files import check_output, replace_file
-from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_old_run, score_rule_of_run
+from ..score_rule import SCORE_RULES, say_if_two_formulas, score_rule_of_dglke_run, score_rule_of_run
 from .errors import reports_input_errors
 from .tool_flags import Parser, own_parser, parse
 
@@ -189,7 +189,7 @@ def _settings(given):
     settings = {name: given.get(name, config.get(name, default)) for name, default in _DEFAULTS.items()}
     settings["reciprocal"] = config.get("reciprocal", False)
     settings["init_from"] = config.get("init_from")
-    settings["score_rule"] = config.get("score_rule", score_rule_of_old_run(settings["model_name"]))
+    settings["score_rule"] = config.get("score_rule", score_rule_of_dglke_run(settings["model_name"]))
     if not config:  # then double_ent is unknown, and tables of either size pass
         settings = {name: value for name, value in settings.items() if name != "double_ent" or name in given}
     return settings
@@ -201,7 +201,7 @@ def _check_data(graph, folder):
     from ..inference.tables import read_config
 
     config = read_config(folder) if (Path(folder) / "config.json").exists() else {}
-    if "data" not in config:  # DGL-KE's own run, or one of an earlier version
+    if "data" not in config:  # DGL-KE's own run
         return
     changed = Fingerprint.of(graph).difference(Fingerprint.of_mapping(config["data"]))
     if changed:

@@ -15,8 +15,8 @@ from typing import Any, Dict, Iterable, Optional, Sequence
 from ..config import OPTIONS
 from ..errors import shown
 from ..flag_values import switch
-from ..nearest import or_nearest
 from ..option import NEVER, Option, option, options
+from ..removed_flags import instead_of_flag, instead_of_value
 
 BACKENDS = ("frugal", "vanilla")
 TRAINERS = ("native", "dglke")
@@ -49,7 +49,9 @@ class Parser(argparse.ArgumentParser):
         """Say it and exit with code 2."""
         unknown = re.match(r"unrecognized arguments: (--\w+)", message)
         if unknown:
-            message = f"there is no flag {unknown[1]}{or_nearest(unknown[1], self._flags())}"
+            message = f"there is no flag {unknown[1]}{instead_of_flag(unknown[1], self._flags())}"
+        choice = re.match(r"argument (?:-\w+/)?(--\w+): invalid choice: '(\w+)'", message)
+        message = (choice and instead_of_value(*choice.groups())) or message
         message = re.sub(r"\S{200,}", lambda word: shown(word[0]), message)
         sys.stderr.write(f"{self.prog}: {message}; see --help\n")
         raise SystemExit(2)

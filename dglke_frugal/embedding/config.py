@@ -12,7 +12,7 @@ class CacheConfig:
     """Where rows are kept and how they get home; results do not depend on it, to the bit.
 
     cache_ratio: share of the rows that the device keeps, 0 to 1. cache_policy: one of config.CACHE_POLICIES; static
-    keeps hot_ids, any other needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
+    keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
     most used first. lookahead: lookups that may be announced beyond the running one. flush: "p2f", "sync", or "none":
     on the CPU the table in place, on a GPU all of it in the GPU's memory. flush_threads: for updates on their way home.
     host_read: "uva", "copy" or "auto", see docs/store.md. direct: whether a GPU stores updates into host rows itself.

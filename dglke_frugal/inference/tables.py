@@ -19,7 +19,7 @@ from ..evaluation.model import EmbeddingModel
 from ..files import check_replaced, read_json
 from ..models import built_in_model, find_model, is_own, model_names
 from ..saved_tables import SavedTables
-from ..score_rule import SCORE_RULES, score_rule_of_old_run
+from ..score_rule import SCORE_RULES, score_rule_of_dglke_run
 
 PathLike = Union[str, os.PathLike]
 
@@ -61,7 +61,7 @@ def read_config(folder: PathLike) -> Dict[str, Any]:
             )
     if not is_own(config["model_name"]) and built_in_model(config["model_name"]) is None:
         raise InputError(f"{path} names the model {shown(config['model_name'])!r}; known are {', '.join(model_names())}")
-    if config.setdefault("score_rule", score_rule_of_old_run(config["model_name"])) not in SCORE_RULES:
+    if config.setdefault("score_rule", score_rule_of_dglke_run(config["model_name"])) not in SCORE_RULES:
         raise InputError(
             f"{path} has {shown(repr(config['score_rule']))} for 'score_rule'; it is one of {', '.join(SCORE_RULES)}"
         )

@@ -32,6 +32,7 @@ from ..arguments import path
 from ..config import TrainConfig
 from ..errors import InputError, shown
 from ..nearest import or_nearest
+from ..removed_flags import instead_of_flag
 
 SPACES = Path(__file__).parent / "spaces"  # those that come with the package, by model
 PARTS = ("flags", "search", "variants", "start", "full")
@@ -232,7 +233,7 @@ def _checked(path: str, content: Any, lines: Mapping[Tuple, int]) -> Space:
             raise wrong(f"'{part}' must map flags to values", *way, part)
         for name in flags:
             if name not in known:
-                raise wrong(f"there is no flag '{shown(name)}'{or_nearest(name, known)}", *way, part, str(name))
+                raise wrong(f"there is no flag '{shown(name)}'{instead_of_flag(name, known)}", *way, part, str(name))
         return flags
 
     def read(holder: Mapping, *way: str) -> Variant:

@@ -137,7 +137,7 @@ class EmbeddingStore:
 
     @property
     def stored(self) -> np.ndarray:
-        """The same as it is kept: float32, float16, or bfloat16's bits as uint16."""
+        """The same as it is kept: float32 or float16."""
         return stored_embeddings(self._table)
 
     @property

@@ -26,7 +26,7 @@ class FlushConfig:
     flush thread copies values to the host row) or "host_row" (the step stores them there itself; with one rank no gate
     then waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
     staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
-    that a step can send. horizon: steps that a plan looks ahead, for a policy that wants the next use.
+    that a step can send. horizon: steps that a plan looks ahead, for keeps_reused.
     poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
     behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if one of the
     next steps uses its row again, which costs the planner a look at each row of a step. evicts_in_flight: what a cache puts out

@@ -136,9 +136,7 @@ class FlushedRows(RankRows):
             in_flight = 0 if config.host_read == "copy" else STEPS_ON_DEVICE  # copies find all values at home
         keeps = config.keeps_reused and in_flight > 0
         evicts = in_flight > 0 and config.policy != "static" and not (config.carried or config.meets)
-        most = config.lookahead - 1
-        # A policy that wants the next use sees two steps less than it could, and the planner is so many ahead.
-        horizon = max(min(1, most), most - 2) if config.policy == "next_use" else min(in_flight, most) * keeps
+        horizon = min(in_flight, config.lookahead - 1) * keeps
         caches = []
         if config.slots and config.mode != "off":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)

@@ -11,7 +11,7 @@ from .. import _native
 
 @dataclass(frozen=True)
 class Rounding:
-    """element: "fp16" or "bf16". seed and table: of the random numbers by which rows are rounded where a step stores
+    """element: "fp16". seed and table: of the random numbers by which rows are rounded where a step stores
     them (csrc/random/rounding_noise.h); each table of a run has a number of its own. columns: which of whole rows these
     are, where ranks have some each: at most two ranges (first, count), none for all."""
 
@@ -70,7 +70,5 @@ def embeddings_of(table: _native.HostTable):
 
 
 def stored_embeddings(table: _native.HostTable) -> np.ndarray:
-    """(rows, dim) view of the embeddings as they are kept: float32, float16, or the bits of bfloat16 as uint16."""
-    if table.element == "fp32":
-        return table.embeddings
-    return table.halves.view(np.float16) if table.element == "fp16" else table.halves
+    """(rows, dim) view of the embeddings as they are kept: float32 or float16."""
+    return table.embeddings if table.element == "fp32" else table.halves.view(np.float16)

@@ -143,12 +143,12 @@ def _preset_hint(config: TrainConfig) -> List[str]:
 
 
 def _policy_hint(config: TrainConfig) -> List[str]:
-    """That caches which evict are slower on a GPU (docs/store.md)."""
+    """That a cache which evicts is slower on a GPU (docs/store.md)."""
     policy, has_all = config.store.cache_policy, config.store.cache_size is None and config.store.cache_ratio == 1
     if config.device.gpu[0] < 0 or not config.uses_engine or has_all or policy == "static":
         return []
-    return [f"--cache_policy {policy} puts rows out: one H100 with --cache_policy static trained 1.1 to 1.4 times as many steps "
-            "of FB15k, and 1.2 to 1.8 times of 20 million rows, behind 5 %; leave it out to have static"]
+    return [f"--cache_policy {policy} puts rows out, for which a step takes longer than with static; leave it out to "
+            "have static"]
 
 
 def _validation_hint(config: TrainConfig, graph: KnowledgeGraph) -> List[str]:

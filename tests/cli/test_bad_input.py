@@ -92,6 +92,8 @@ BAD = {
     "config file with an unknown key": ({"train__txt": GOOD, "c__yaml": "learning_rate: 1\n"}, [*RAW, "--config",
                                                                                                 "{data}/c.yaml"],
                                         ["learning_rate"]),
+    "config file with a removed flag": (
+        *yaml("lr: 1\ndeterministic: true"), ["c.yaml, line 2: there is no flag 'deterministic': runs are always"]),
     "config file that is no YAML": ({"train__txt": GOOD, "c__yaml": "a: [1\n"}, [*RAW, "--config", "{data}/c.yaml"],
                                     ["c.yaml"]),
     "config file with a list for a number": (

@@ -123,7 +123,7 @@ def test_the_help_of_a_flag_is_a_line_of_at_most_100_characters(name):
     assert 10 <= len(said) <= 100 and "\n" not in said
 
 
-@pytest.mark.parametrize("name", ["mix_cpu_gpu", "async_update", "force_sync_interval", "deterministic"])
+@pytest.mark.parametrize("name", ["mix_cpu_gpu", "async_update", "force_sync_interval"])
 def test_help_says_what_is_accepted_without_effect(name):
     assert flags.EVERY[name].help.startswith("accepted, no effect")
 

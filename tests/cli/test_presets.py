@@ -127,8 +127,8 @@ def test_nobody_else_is_told(config):
     (0, {}, True), (0, {"cache_policy": "static"}, False), (-1, {"flush": "p2f"}, False), (0, {"flush": "none"}, False),
     (0, {"cache_ratio": 1.0}, False)])
 def test_who_wants_a_cache_that_evicts_on_a_gpu_hears_that_it_is_slow(gpu, store, told):
-    config = TrainConfig(device=DeviceConfig(gpu=[gpu]), store=StoreConfig(**{"cache_policy": "lru", **store}))
-    assert any("--cache_policy lru puts rows out" in line for line in lines_of(config, Graph)) == told
+    config = TrainConfig(device=DeviceConfig(gpu=[gpu]), store=StoreConfig(**{"cache_policy": "lfu", **store}))
+    assert any("--cache_policy lfu puts rows out" in line for line in lines_of(config, Graph)) == told
 
 
 def test_the_remedy_of_chance_names_a_preset_only_where_there_is_one():

@@ -49,7 +49,6 @@ def unused(*arguments, resumed=False):
     (["--mix_cpu_gpu", *GPU], "mix_cpu_gpu"),
     (["--async_update"], "async_update"),
     (["--force_sync_interval", 5, "--num_proc", 2], "force_sync_interval"),
-    (["--deterministic", "off"], "deterministic"),
     (["--rel_part"], "rel_part"),
     (["--partition", "metis"], "partition"),
     (["--partition", "metis", "--num_proc", 2], ""),

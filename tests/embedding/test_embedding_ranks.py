@@ -70,7 +70,7 @@ def in_order(weight, optimizer, ranks):
     (1, "Adagrad", {"cache_ratio": 0.3}, 3, False), (2, "SGD", {"cache_ratio": 0.0}, 0, False),
     (2, "RowwiseAdagrad", {"cache_ratio": 0.3}, 4, True),
     (2, "Adagrad", {"cache_ratio": 0.5, "flush": "sync", "lookahead": 2}, 3, False),
-    (4, "RowwiseAdagrad", {"cache_ratio": 0.2, "cache_policy": "lru", "flush_threads": 1}, 2, False),
+    (4, "RowwiseAdagrad", {"cache_ratio": 0.2, "cache_policy": "lfu", "flush_threads": 1}, 2, False),
     (4, "SGD", {"cache_ratio": 1.0, "hot_ids": range(ROWS), "lookahead": 1}, 1, False)])
 def test_ranks_train_the_table_of_one_loop(ranks, name, settings, ahead, processes):
     """Ranks are processes, or for speed threads, each with a port of its own all the same."""

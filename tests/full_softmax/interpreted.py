@@ -14,7 +14,7 @@ from dglke_frugal.training.full_softmax import (
 )
 from dglke_frugal.training.full_softmax.table_update import TableShape
 
-MATMUL = "tf32"  # the interpreter takes the bits of bfloat16 for integers
+MATMUL = "tf32"
 SHAPES = ((37, 301, 20), (130, 200, 100), (5, 40, 128))  # queries, rows, dim
 KINDS = ("flash", "flash_sgd", "table")
 

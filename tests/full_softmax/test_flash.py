@@ -37,7 +37,7 @@ def test_both_passes_have_whole_tiles_of_queries(queries):
 def test_what_it_is_for(monkeypatch):
     monkeypatch.setattr(flash_shape, "has_triton", lambda: True)
     fitting = {"matmul": "tf32", "rows": FEWEST, "dim": 100, "one_answer": True, "bound": 0.0, "dropout": 0.0}
-    assert flash_fits(**fitting) and flash_fits(**{**fitting, "matmul": "bf16"})
+    assert flash_fits(**fitting)
     for name, value in (("matmul", "fp32"), ("rows", FEWEST - 1), ("dim", 129), ("one_answer", False), ("bound", 20.0),
                         ("dropout", 0.1)):
         assert not flash_fits(**{**fitting, name: value}), name
@@ -50,13 +50,12 @@ def test_it_holds_little_of_a_large_table():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("matmul, precision", [("tf32", 4e-3), ("bf16", 3e-2)])
 @pytest.mark.parametrize("queries, rows, dim", [(37, 1001, 20), (130, 5000, 100), (1000, 70_001, 128), (1, 64, 16)])
-def test_against_float64(matmul, precision, queries, rows, dim, monkeypatch):
+def test_against_float64(queries, rows, dim, monkeypatch):
     monkeypatch.setattr(flash_shape, "PART", 768)  # several, of which the last is shorter
     case, found = Case(queries, rows, dim, "cuda"), []
     for _ in range(2):
-        softmax = FlashSoftmax(CudaDevice(0), matmul, TableShape(queries, rows, dim, len(case.batch)),
+        softmax = FlashSoftmax(CudaDevice(0), "tf32", TableShape(queries, rows, dim, len(case.batch)),
                                ("adagrad", RATE, EPSILON, None))
         torch.cuda.synchronize()  # the device's memory is filled on another stream
         found.append(case.meet(softmax, (case.target,)))
@@ -65,4 +64,4 @@ def test_against_float64(matmul, precision, queries, rows, dim, monkeypatch):
         assert torch.equal(once, again)
     errors = case.errors(found[0])
     assert errors.pop("kept")
-    assert max(errors.values()) <= precision, errors
+    assert max(errors.values()) <= 4e-3, errors

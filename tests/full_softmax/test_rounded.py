@@ -28,14 +28,14 @@ def with_digits(values, digits):
     return np.ldexp(np.rint(np.ldexp(mantissa, digits)), exponent - digits).astype(np.float32)
 
 
-def rounded(on, element, values, rows, columns):
+def rounded(on, values, rows, columns):
     """(values (rows, columns) as float32, power)."""
     device = device_named(on)
     room = torch.zeros(len(values), -(-values.shape[1] // 4) * 4)[:, : values.shape[1]]
     room.copy_(torch.from_numpy(values))
     room = room.to(device.torch_device) if on == "cpu" else torch.empty_strided(
         room.shape, room.stride(), device="cuda").copy_(room)
-    matrix = RoundedMatrix(device, element, rows, columns)
+    matrix = RoundedMatrix(device, rows, columns)
     if on == "cuda":
         torch.cuda.synchronize()  # what torch has filled on its own stream
     device.submit(lambda: matrix.round(room, rows))
@@ -52,7 +52,7 @@ def test_fp16_keeps_the_digits_of_tf32(on, largest):
     values = largest * random.uniform(0.5, 1, (37, 22)) * 2.0 ** -random.integers(0, 12, (37, 22))
     values = (random.choice([-1, 1], values.shape) * values).astype(np.float32)
     values[3, 5] = largest
-    found, power = rounded(on, "fp16", values, 40, 32)
+    found, power = rounded(on, values, 40, 32)
     assert np.abs(found).max() < 2**15
     np.testing.assert_array_equal(found[:37, :22] / np.float64(power), with_digits(values, 11))
     assert not found[37:].any() and not found[:, 22:].any()
@@ -62,33 +62,25 @@ def test_fp16_keeps_the_digits_of_tf32(on, largest):
 def test_what_is_too_small_for_a_half_is_off_by_little(on):
     """By half of the distance of the smallest halves, at most."""
     values = np.array([[16.0, 1e-7, -3e-8, 1e-9, 0.0]], np.float32)
-    found, power = rounded(on, "fp16", values, 1, 8)
+    found, power = rounded(on, values, 1, 8)
     assert power == 1024
     assert (np.abs(found[:, :5] / power - values) <= 2.0**-25 / power).all()
-
-
-@pytest.mark.parametrize("on", ON)
-def test_bf16_is_not_multiplied(on):
-    values = np.random.default_rng(1).normal(size=(9, 16)).astype(np.float32) * 1e6
-    found, power = rounded(on, "bf16", values, 16, 16)
-    assert power == 1
-    np.testing.assert_array_equal(found[:9], with_digits(values, 8))
 
 
 @pytest.mark.parametrize("on", ON)
 def test_what_is_not_finite_stays_so(on):
     values = np.full((2, 8), 0.5, np.float32)
     values[0, 3], values[1, 1] = np.nan, np.inf
-    found, power = rounded(on, "fp16", values, 2, 8)
+    found, power = rounded(on, values, 2, 8)
     assert power == 1024 and np.isnan(found[0, 3]) and found[1, 1] == np.inf and found[0, 0] == 512
 
 
 def test_what_is_not_a_matrix_of_halves_is_refused():
     floats, scaling = torch.zeros(3, 8), torch.zeros(3)
     with pytest.raises(ValueError, match="16-bit"):
-        _native.round_matrix(floats, torch.zeros(3, 8), "fp16", scaling)
+        _native.round_matrix(floats, torch.zeros(3, 8), scaling)
     with pytest.raises(ValueError, match="16-bit"):
-        _native.round_matrix(floats, torch.zeros(2, 8, dtype=torch.float16), "fp16", scaling)
+        _native.round_matrix(floats, torch.zeros(2, 8, dtype=torch.float16), scaling)
 
 
 def labels_of(targets, queries, rows):
@@ -112,14 +104,13 @@ def some_targets(all_answers, queries, rows, random):
 
 
 @pytest.mark.parametrize("on", ON)
-@pytest.mark.parametrize("matmul, precision", [("tf32", 2e-3), ("bf16", 2e-2)])
 @pytest.mark.parametrize("queries, rows, dim, all_answers, size", [
     (37, 1301, 20, False, 1.0), (37, 1301, 80, True, 1.0), (7, 601, 22, True, 1e-5), (16, 700, 33, False, 40.0),
     (1, 130, 16, False, 1.0)])
-def test_a_softmax_against_float64(on, matmul, precision, queries, rows, dim, all_answers, size, monkeypatch):
+def test_a_softmax_against_float64(on, queries, rows, dim, all_answers, size, monkeypatch):
     """Of tiles, of all scores at once, of numbers that are not of a usual size; the tables' numbers are `size` large."""
     monkeypatch.setattr(RoundedProducts, "tile_floats", 0)
-    device, random, weight = device_named(on), torch.Generator().manual_seed(0), 0.7
+    device, random, weight, precision = device_named(on), torch.Generator().manual_seed(0), 0.7, 2e-3
     place = device.torch_device
     held = size * torch.randn(rows, -(-2 * dim // 4) * 4, generator=random)
     held[:, dim:] = 1.0  # the states
@@ -135,7 +126,7 @@ def test_a_softmax_against_float64(on, matmul, precision, queries, rows, dim, al
     slopes = weight * scale[:, None].double() * ((scores - log_sum[:, None]).exp() - labels)
     of_query, of_rows = slopes @ held[:, :dim].double(), slopes.t() @ query.double()
 
-    softmax = TableSoftmax(device, matmul, RoundedProducts, TableShape(queries, rows, dim, len(batch)),
+    softmax = TableSoftmax(device, "tf32", RoundedProducts, TableShape(queries, rows, dim, len(batch)),
                            ("adagrad", RATE, EPSILON, None))
     table = held.to(place, copy=True)
     given = [query.to(place), batch.to(place), tuple(None if x is None else x.to(place) for x in targets),
@@ -171,6 +162,6 @@ def test_gpus_with_less_memory_in_a_multiprocessor_have_fewer_copies_under_way(s
 
 def test_an_older_pytorch_has_the_products_of_cublas(monkeypatch):
     products_of = full_softmax.products_on_device
-    assert products_of("tf32") is products_of("bf16") is RoundedProducts and products_of("fp32") is DeviceProducts
+    assert products_of("tf32") is RoundedProducts and products_of("fp32") is DeviceProducts
     monkeypatch.setattr(full_softmax, "multiplies_halves", lambda: False)
     assert products_of("tf32") is DeviceProducts and not DeviceProducts.updates_rows

@@ -133,13 +133,12 @@ def test_two_runs_on_a_device_have_the_same_bits(small_tiles, device):  # noqa: 
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("matmul", ["tf32", "bf16"])
-def test_rounded_products_are_near(matmul, small_tiles):
+def test_rounded_products_are_near(small_tiles):
     from dglke_frugal.store.cuda_device import CudaDevice
 
     config, entities = make_config("ComplEx", learning_rate=0.01), 1300
     found = []
-    for precision in ("fp32", matmul):
+    for precision in ("fp32", "tf32"):
         tables = make_tables(config, entities)
         trained = Trained(config, tables, CudaDevice(0), precision)
         found.append([trained.run(make_batch(number, entities), number) for number in range(STEPS)])

@@ -124,7 +124,7 @@ class Program:
         self.rate, self.late, self.ahead = self.optimizer.lr, [], []
         self.module = self.make(optimizer=self.optimizer, init=INIT, cache=self.one_of(None, CacheConfig(
             cache_ratio=self.one_of(0.0, 0.3, 1.0), lookahead=self.one_of(1, 2, 5), flush=self.one_of("p2f", "sync"),
-            cache_policy=self.one_of(None, "lru", "lfu", "next_use"), max_rows=self.one_of(None, 2))))
+            cache_policy=self.one_of(None, "lfu"), max_rows=self.one_of(None, 2))))
 
     def run(self):
         for _ in range(STEPS):

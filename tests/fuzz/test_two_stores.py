@@ -58,7 +58,7 @@ def random_configuration(rng):
         (0.2, ["--neg_chunk_size", rng.integers(1, 9)]),
         (0.2, ["--subsampling", pick(rng, ("base", "uniq"))]),
         (0.2, ["--reciprocal"]),
-        (0.3, ["--row_dtype", pick(rng, ("fp16", "bf16"))]),
+        (0.3, ["--row_dtype", "fp16"]),
         (0.3, ["--optimizer", pick(rng, OPTIMIZERS)]),
         (0.1, ["--init", "normal", "--init_scale", 0.2]),
         (0.2, ["--lr_decay_at", rng.integers(1, 20)]),

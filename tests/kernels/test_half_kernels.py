@@ -12,9 +12,9 @@ ROWS, SLOTS, USED, LEARNING_RATE = 500, 120, 200, 0.01
 DIMS = [1, 2, 7, 33, 128, 257, 400, 1000]
 
 
-def random_table(dim, element, rows=ROWS, seed=0):
+def random_table(dim, rows=ROWS, seed=0):
     rng = np.random.default_rng([dim, seed])
-    table = _native.HostTable(rows, dim, element=element)
+    table = _native.HostTable(rows, dim, element="fp16")
     HalfEmbeddings(table)[:] = rng.normal(size=(rows, dim)) / 8
     table.state[:] = rng.random(rows) * (rng.random(rows) < 0.8)
     return table
@@ -35,11 +35,10 @@ def plan(rng):
     return rows, source
 
 
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
 @pytest.mark.parametrize("dim", DIMS)
-def test_rows_are_gathered_in_floats(machine, dim, element):
+def test_rows_are_gathered_in_floats(machine, dim):
     rng = np.random.default_rng(dim)
-    table, cache = random_table(dim, element), random_table(dim, element, SLOTS, 1)
+    table, cache = random_table(dim), random_table(dim, SLOTS, 1)
     rows, source = plan(rng)
     there, host = machine.put(cache.records), machine.shared(table)
     for part, wanted in (("all", source == source), ("host", source == FROM_HOST), ("cache", source != FROM_HOST)):
@@ -47,19 +46,18 @@ def test_rows_are_gathered_in_floats(machine, dim, element):
                             records_of(cache, np.maximum(source, 0)))
         records = machine.put(np.full(expected.shape, -1, np.float32))
         gather_rows(dim, host, there, machine.put(rows), machine.put(source), records, machine.stream,
-                    part=part, element=element)
+                    part=part, element="fp16")
         found = machine.get(records)[:, : dim + 1]
         np.testing.assert_array_equal(found[wanted], expected[wanted, : dim + 1])
         assert (found[~wanted] == -1).all()
 
 
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
 @pytest.mark.parametrize("dim, columns", [*((dim, ()) for dim in DIMS), (200, ((200, 200),)), (133, ((133, 133),)),
                                           (100, ((100, 50), (300, 50))), (401, ((57, 130), (1003, 271)))])
-def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns, element):
+def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns):
     """Into slots, from where they return, and into host rows; of a few rows many occurrences."""
     rng = np.random.default_rng(dim)
-    table, expected = random_table(dim, element), random_table(dim, element)
+    table, expected = random_table(dim), random_table(dim)
     seed, number, step = 2**33 + 5, 2, 1_000_003
     rows, _ = plan(rng)
     entries, given = [], []
@@ -81,7 +79,7 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns, el
     leave = np.where(rng.random(USED) < 0.5, TO_CACHE, TO_HOST_ROW).astype(np.uint8)
     target = np.where(leave == TO_CACHE, np.arange(USED), rows)
     host, device_rows = machine.shared(table), machine.put(rows)
-    rounding = (element, seed, number, machine.put(np.array([step])), device_rows, columns)
+    rounding = ("fp16", seed, number, machine.put(np.array([step])), device_rows, columns)
     update_tables([(dim, host, cache, None, machine.put(leave), machine.put(target),
                     machine.put(records_of(table, rows)), entries, None, rounding)], LEARNING_RATE, machine.stream)
     returned = np.where(leave == TO_CACHE, IN_FLIGHT, TO_CACHE).astype(np.uint8)
@@ -92,11 +90,10 @@ def test_rows_leave_with_the_bits_of_a_step_on_the_cpu(machine, dim, columns, el
     np.testing.assert_array_equal(table.state, expected.state)
 
 
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
 @pytest.mark.parametrize("blocks", [[((0, 200),), ((200, 200),)], [((0, 133),), ((133, 133),), ((266, 134),)],
                                     [((100 * i, 100),) for i in range(4)],
                                     [((100 * i, 100), (200 + 100 * i, 100)) for i in range(2)]])
-def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks, element):
+def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks):
     """Updated by gradients of whole rows and by their mean squares, as ranks that have some columns each do."""
     rng = np.random.default_rng(len(blocks))
     dim, ids, step = 400, np.arange(30), machine.put(np.array([77]))
@@ -105,15 +102,15 @@ def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks, element)
     offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
     squares, leave, rows = machine.put(squares.astype(np.float32)), machine.put(np.full(30, TO_HOST_ROW, np.uint8)), \
         machine.put(ids)
-    start = random_table(dim, element, len(ids))
+    start = random_table(dim, len(ids))
 
     def updated(ranges):
         own = np.concatenate([np.arange(first, first + count) for first, count in ranges or [(0, dim)]])
-        table = _native.HostTable(len(ids), len(own), element=element)
+        table = _native.HostTable(len(ids), len(own), element="fp16")
         table.halves[:], table.state[:] = start.halves[:, own], start.state
         entry = (machine.put(np.ascontiguousarray(gradients[:, own])), offset, None, squares)
         update_tables([(len(own), machine.shared(table), None, None, leave, rows, machine.put(records_of(table, ids)),
-                        [entry], None, (element, 5, 1, step, rows, ranges))], LEARNING_RATE, machine.stream)
+                        [entry], None, ("fp16", 5, 1, step, rows, ranges))], LEARNING_RATE, machine.stream)
         machine.get(rows)
         return own, np.array(table.halves)
 
@@ -126,22 +123,21 @@ def test_blocks_of_columns_have_the_bits_of_whole_rows(machine, blocks, element)
 @pytest.mark.parametrize("columns", [((0, 7),), ((0, 4), (4, 2), (6, 2)), ((-1, 8),), ((2**27, 8),)])
 def test_columns_that_do_not_fill_a_row_are_refused(columns):
     with pytest.raises(ValueError, match="one or two ranges of columns"):
-        _native.RoundedRows(_native.DirectRows(random_table(8, "fp16")), 1, 0, columns)
+        _native.RoundedRows(_native.DirectRows(random_table(8)), 1, 0, columns)
 
 
-@pytest.mark.parametrize("element", ["fp16", "bf16"])
 @pytest.mark.parametrize("dim", [7, 128, 401])
-def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim, element):
+def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim):
     """As far apart as the step's records, of rows of few occurrences and of many; a value leaves beside them."""
     rng = np.random.default_rng(dim)
-    table, counts = random_table(dim, element, 4), np.array([2, 700, 1, 3])
+    table, counts = random_table(dim, 4), np.array([2, 700, 1, 3])
     records = records_of(table, np.arange(4))
     stride, first = records.shape[1], np.cumsum(counts) - counts
     leave, target = np.array([2, 2, 1, 2], np.uint8), first * stride
     gradients = rng.normal(size=(counts.sum(), dim)).astype(np.float32)
     offset = machine.put(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
     staging, rows = machine.put(np.zeros(counts.sum() * stride, np.float32)), machine.put(np.arange(4))
-    rounding = (element, 1, 0, machine.put(np.array([9])), rows, ())
+    rounding = ("fp16", 1, 0, machine.put(np.array([9])), rows, ())
     update_tables([(dim, machine.shared(table), None, staging, machine.put(leave), machine.put(target),
                     machine.put(records), [(machine.put(gradients), offset, None)], None, rounding)],
                   LEARNING_RATE, machine.stream)
@@ -149,7 +145,7 @@ def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim, element):
     travels = np.repeat(leave == 2, counts)
     np.testing.assert_array_equal(found[travels, :dim], gradients[travels])
     assert (found[travels, dim:] == 0).all()
-    expected = random_table(dim, element, 4)
+    expected = random_table(dim, 4)
     in_steps = _native.RoundedRows(_native.DirectRows(expected), 1, 0)
     in_steps.announce(9, np.array([2]))
     in_steps.begin(9)
@@ -162,7 +158,7 @@ def test_gradients_of_rows_in_halves_leave_in_floats(machine, dim, element):
 
 
 def test_records_of_halves_are_in_floats():
-    table = random_table(8, "fp16")
+    table = random_table(8)
     with pytest.raises(ValueError, match="as far apart as rows of floats"):
         gather_rows(8, table.records, None, np.array([0]), np.array([-1], np.int32), np.zeros((1, 64), np.float32),
                     element="fp16")

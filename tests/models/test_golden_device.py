@@ -35,11 +35,9 @@ def test_replay(golden, run, queued_device):
     assert_tables_agree(trace, [table.embeddings for table in tables], [table.state for table in tables])
 
 
-@pytest.mark.parametrize("matmul, bound", [("tf32x3", 1e-5), ("tf32", 2e-3), ("bf16", 2e-2)])
+@pytest.mark.parametrize("matmul, bound", [("tf32x3", 1e-5), ("tf32", 2e-3)])
 def test_rounded_products_stay_near(golden, device, matmul, bound):
-    """What --matmul gives up: the losses of a short run, relative. On the CPU only bf16 changes anything."""
+    """What --matmul gives up: the losses of a short run, relative."""
     recorded = Trace(golden / "complex.npz")
     _, losses = replay(recorded, device, matmul=matmul)
     np.testing.assert_allclose([step.total for step in losses], recorded.loss, rtol=bound)
-    if matmul == "bf16":
-        assert max(abs(ours.total / theirs - 1) for ours, theirs in zip(losses, recorded.loss)) > 1e-6

@@ -67,7 +67,7 @@ def test_several_ranks(flags):
         ("seed", np.uint32(7), 7),
         ("reciprocal", np.bool_(True), True),
         ("reciprocal", torch.tensor(True), True),
-        ("deterministic", np.bool_(False), False),
+        ("cuda_graphs", np.bool_(False), False),
         ("gpu", np.array([-1]), [-1]),
         ("gpu", torch.tensor([-1]), [-1]),
         ("lr_decay_at", np.array([2, 3]), [2, 3]),
@@ -88,6 +88,7 @@ def test_values_of_numpy_and_torch_and_paths(flags, name, value, kept):
     [
         (dict(hiden_dim=3), r"train\(\) has no flag 'hiden_dim'; did you mean 'hidden_dim'\?"),
         (dict(adv=True), "has no flag 'adv'"),
+        (dict(deterministic=True), "has no flag 'deterministic': runs are always deterministic; leave it out$"),
         (dict(backend="vanilla"), "has no flag 'backend'"),
         (dict(lr="fast"), r"train\(\): argument --lr: invalid float value: 'fast'$"),
         (dict(lr=-1), "--lr is -1"),

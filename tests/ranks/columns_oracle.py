@@ -71,10 +71,10 @@ class ColumnsOracle:
             self.round_entities(batch)
 
     def round_entities(self, batch):
-        element, seed, table = self.rounding
+        _, seed, table = self.rounding
         whole, dim = self.whole("entity"), self.dims["entity"]
         for row in np.unique(np.concatenate([batch.head, batch.tail, batch.negative])):
-            values = rounded(whole[row], noise(seed, table, batch.step, int(row), dim), element)
+            values = rounded(whole[row], noise(seed, table, batch.step, int(row), dim))
             for rank, tables in enumerate(self.slices):
                 own = columns_of_rank(dim, self.halves["entity"], rank, self.ranks)
                 tables["entity"].embeddings[row] = values[own]

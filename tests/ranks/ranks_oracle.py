@@ -83,12 +83,12 @@ class Oracle:
                 table.embeddings[row] += rate * total / deviation
 
     def round_entities(self, batches):
-        element, seed, table = self.rounding
+        _, seed, table = self.rounding
         entities = self.tables["entity"].embeddings
         for row in np.unique(np.concatenate([ids for batch in batches for ids in (batch.head, batch.tail,
                                                                                   batch.negative)])):
             numbers = noise(seed, table, batches[0].step, int(row), entities.shape[1])
-            entities[row] = rounded(np.array(entities[row]), numbers, element)
+            entities[row] = rounded(np.array(entities[row]), numbers)
 
     def positives(self, batch, gradients):
         """Each distinct row of the positives once, with the sum over its ends: all heads, then all tails."""

@@ -15,9 +15,9 @@ from dglke_frugal import _native
 STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 SETTINGS = {
-    2: [["--cache_ratio", 0.3, "--cache_policy", "lru", "--host_read", "copy", "--flush", "sync"],
+    2: [["--cache_ratio", 0.3, "--cache_policy", "lfu", "--host_read", "copy", "--flush", "sync"],
         ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--host_write", "staged"],
-        ["--cache_ratio", 0.1, "--cache_policy", "next_use"]],
+        ["--cache_ratio", 0.1, "--cache_policy", "lfu"]],
     4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--host_write", "staged"],
         ["--flush", "none", "--host_read", "copy"]],
 }

@@ -48,6 +48,7 @@ def test_what_is_written_is_what_is_searched(tmp_path):
     [
         (("lr:", "learning_rate:"), "line 3: there is no flag 'learning_rate'"),
         (("hidden_dim:", "hiden_dim:"), "line 4: there is no flag 'hiden_dim'; did you mean 'hidden_dim'?"),
+        (("hidden_dim:", "deterministic:"), "line 4: there is no flag 'deterministic': runs are always deterministic"),
         (("full:", "ful:"), "line 9: there is no part 'ful'; did you mean 'full'?"),
         (("max_step: 40", "lr: 3"), "'lr' stands under 'flags', too"),
         (("low: 1e-3", "low: 2"), "line 3: 'lr' needs low at most high"),

@@ -159,7 +159,7 @@ def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize("policy", ["static", "lru", "next_use"])
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
     for slots, lookahead in ((0, 4), (ROWS // 40, 1), (ROWS // 10, 10), (ROWS, 4)):
         device = make_device(kind)
@@ -173,7 +173,7 @@ def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
     """Also of rows that the next steps, which are planned already, read on the device."""
     expected = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
     expected.init_uniform(0.5, 1, 0)
-    store = make_store(queued_device, value_path="host_row", lookahead=4, slots=slots, policy="lru")
+    store = make_store(queued_device, value_path="host_row", lookahead=4, slots=slots, policy="lfu")
     stepper = Stepper(store, queued_device)
     for step in range(FIRST, FIRST + 4):
         stepper.announce(step)
@@ -195,7 +195,7 @@ class Copying(QueuedDevice):
         return "copy"
 
 
-@pytest.mark.parametrize("policy", ["static", "lru", "next_use"])
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_values_that_would_stay_go_home_where_rows_are_copied(expected, policy):
     """The planner does not know that each step's values are at home before the next one."""
     device = Copying()
@@ -234,7 +234,7 @@ def test_copies_are_counted_as_they_are(queued_device):
 
 
 def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
-    store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lru", value_path="host_row")
+    store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lfu", value_path="host_row")
     for found, wanted in zip(train(store, queued_device, STEPS, 3), expected):
         np.testing.assert_array_equal(found, wanted)
 

@@ -121,7 +121,7 @@ def test_writing_to_a_missing_folder_leaves_nothing(tmp_path):
 
 
 def test_a_store_that_was_attached_to_gathers_and_applies():
-    flushing = FlushConfig(4, entries=1, ranks=2, max_gradients_per_step=4, slots=2, policy="lru",
+    flushing = FlushConfig(4, entries=1, ranks=2, max_gradients_per_step=4, slots=2, policy="lfu",
                            staging_bytes=1 << 20)
     first = EmbeddingStore(6, 4, 0.1, flushing=flushing)
     first.init_uniform(1, 0, 0)
@@ -145,7 +145,7 @@ def test_a_store_that_was_attached_to_gathers_and_applies():
 
 def test_gather_sees_steps_that_others_began():
     """Trainers begin and end steps at `steps` itself: what they left in the cache is not in the table yet."""
-    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=6, policy="lru"))
+    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=6, policy="lfu"))
     expected = EmbeddingStore(6, 4, 0.1)
     entry = (np.array([2]), np.ones((1, 4), np.float32))
     for step in range(2):
@@ -169,7 +169,7 @@ def test_rows_on_a_device_are_read_drained_and_their_steps_are_not_the_stores():
 
 
 def test_cached_rows_are_updated_in_a_step_only():
-    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=2, policy="lru"))
+    store = EmbeddingStore(6, 4, 0.1, flushing=FlushConfig(4, entries=1, slots=2, policy="lfu"))
     with pytest.raises(RuntimeError, match="begin one first"):
         store.apply([])
     store.close()

@@ -26,7 +26,7 @@ def test_a_table_that_fits_lies_on_the_device(monkeypatch):
     assert cache_line(config, SIZE) == "the device holds all 1000000 entity rows"
 
 
-@pytest.mark.parametrize("flags", [{}, {"flush": "p2f"}, {"cache_policy": "lru"}, {"valid": True}], ids=str)
+@pytest.mark.parametrize("flags", [{}, {"flush": "p2f"}, {"cache_policy": "lfu"}, {"valid": True}], ids=str)
 @pytest.mark.parametrize("room", [600 << 20, 1500 << 20])
 def test_the_cache_fills_what_the_plan_leaves(monkeypatch, room, flags):
     _, config = chosen(monkeypatch, room + SPARE_BYTES + (RANKING_BYTES if "valid" in flags else 0), **flags)

@@ -93,10 +93,10 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
         flags = ["--cache_ratio", ratio, "--lookahead", lookahead, "--flush", flush]
         assert tables(on_device(kind, *flags)) == expected, flags
     ways = (
-        ("lru", "uva", "direct"),
-        ("next_use", "copy", "staged"),
+        ("lfu", "uva", "direct"),
+        ("lfu", "copy", "staged"),
         ("static", "copy", "direct"),
-        ("lfu", "uva", "staged"),
+        ("static", "uva", "staged"),
     )
     for policy, host_read, host_write in ways:
         flags = ["--cache_policy", policy, "--host_read", host_read, "--host_write", host_write, "--flush", "p2f",
@@ -172,7 +172,7 @@ def test_a_run_says_how_long_its_host_has_waited_for_the_device(on_device, runs,
 
 @pytest.mark.parametrize("kind", ["queued", CUDA])
 def test_a_run_that_is_resumed_has_the_same_bits(on_device, kind):
-    flags = ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lru"]
+    flags = ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lfu"]
     expected = tables(on_device(kind, *flags))
     folder = on_device(kind, *flags, "--max_step", 21, "--checkpoint_interval", 7)
     assert tables(on_device(kind, *flags, resume=folder)) == expected

@@ -189,7 +189,7 @@ def test_a_mask_of_minus_infinity_is_none(runs, module):
 
 def test_a_run_of_halves(diverges, monkeypatch):
     Poisoned(monkeypatch, 4, "relation", np.nan)
-    assert "relation table" in diverges("--row_dtype", "bf16", "--max_step", 4, "--model_name", "DistMult")
+    assert "relation table" in diverges("--row_dtype", "fp16", "--max_step", 4, "--model_name", "DistMult")
 
 
 def test_a_diverged_run_of_others_is_not_asked(runs, tmp_path):

@@ -94,7 +94,7 @@ def test_counters_add_up(runs):
 
 
 def test_config_yaml_reruns_the_run(runs):
-    folder = runs("--max_step", 30, "-adv", "--flush", "p2f", "-rc", "1e-7", "--deterministic", "off")
+    folder = runs("--max_step", 30, "-adv", "--flush", "p2f", "-rc", "1e-7", "--cuda_graphs", "off")
     from dglke_frugal.cli.train import main
 
     main(["--config", str(folder / "config.yaml")])

@@ -71,7 +71,6 @@ def test_large_numbers_become_the_largest_half_and_others_stay():
 
 
 @pytest.mark.parametrize("flags, sentence", [
-    (["--save_dtype", "bf16"], "--save_dtype bf16: .npy files have no such type; use fp16"),
     ([*HALVES, "--trainer", "dglke"], "--save_dtype fp16 cannot be used with --trainer dglke"),
     ([*HALVES, "--backend", "vanilla"], "--save_dtype fp16 cannot be used with --backend vanilla"),
 ])

@@ -90,9 +90,8 @@ using ArriveKernel = void (*)(CarriedRows, RowReads, CarriedRecords, const std::
                               const Fetch);
 
 ArriveKernel arrive_of(RowElement element) {
-  return element == RowElement::kFloat32   ? carried_arrive_kernel<RowElement::kFloat32>
-         : element == RowElement::kFloat16 ? carried_arrive_kernel<RowElement::kFloat16>
-                                           : carried_arrive_kernel<RowElement::kBfloat16>;
+  return element == RowElement::kFloat32 ? carried_arrive_kernel<RowElement::kFloat32>
+                                         : carried_arrive_kernel<RowElement::kFloat16>;
 }
 
 std::int64_t bytes_of(const CarriedRows& rows) { return 4 * rows.part.record_floats(); }

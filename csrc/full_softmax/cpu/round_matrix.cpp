@@ -7,13 +7,12 @@
 namespace frugal::cpu {
 namespace {
 
-template <RowElement kElement>
 void round_rows(const MatrixRounding& r, float power) {
   default_pool().parallel_for(r.to_rows, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t j = 0; j < r.to_columns; ++j)
         r.to[i * r.to_columns + j] = i < r.rows && j < r.columns
-                                         ? Half<kElement>::round_to_nearest(r.from[i * r.from_stride + j] * power)
+                                         ? Half::round_to_nearest(r.from[i * r.from_stride + j] * power)
                                          : std::uint16_t{0};
   });
 }
@@ -31,11 +30,8 @@ float largest_of(const MatrixRounding& r) {
 
 void round_matrix(const MatrixRounding& rounding) {
   const float largest = largest_of(rounding);
-  const float power = is_usual(largest, rounding.element) ? usual_power(rounding.element) : power_for(largest);
-  if (rounding.element == RowElement::kFloat16)
-    round_rows<RowElement::kFloat16>(rounding, power);
-  else
-    round_rows<RowElement::kBfloat16>(rounding, power);
+  const float power = is_usual(largest) ? kUsualPower : power_for(largest);
+  round_rows(rounding, power);
   rounding.scaling[0] = power, rounding.scaling[1] = 1.0f / power, rounding.scaling[2] = largest;
 }
 

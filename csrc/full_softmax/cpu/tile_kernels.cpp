@@ -101,11 +101,8 @@ void row_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, float log_
 
 // A row of floats becomes one of 16-bit numbers, each of which is written where floats have been read.
 void narrow_row(float* row, std::int64_t columns, const SlopeForm& form) {
-  const bool is_fp16 = form.element == RowElement::kFloat16;
   for (std::int64_t j = 0; j < form.columns(columns); ++j) {
-    const float x = j < columns ? row[j] : 0.0f;
-    const std::uint16_t half = is_fp16 ? Half<RowElement::kFloat16>::round_to_nearest(x)
-                                       : Half<RowElement::kBfloat16>::round_to_nearest(x);
+    const std::uint16_t half = Half::round_to_nearest(j < columns ? row[j] : 0.0f);
     std::memcpy(reinterpret_cast<char*>(row) + j * static_cast<std::int64_t>(sizeof half), &half, sizeof half);
   }
 }

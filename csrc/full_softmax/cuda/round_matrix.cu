@@ -30,7 +30,6 @@ __device__ void read_piece(const MatrixRounding& r, std::int64_t row, std::int64
 }
 
 // Rounds all numbers, multiplied by a power; returns the bits of the largest magnitude that this thread has met.
-template <RowElement kElement>
 __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
   constexpr int kTogether = 4;  // pieces under way
   // In 32 bits, for quotients of 64 would take longer than memory.
@@ -50,7 +49,7 @@ __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
       for (int k = 0; k < kWord; ++k) {
         const std::uint32_t size = bits_of(x[t][k]) & 0x7fffffffu;
         largest = size > largest ? size : largest;
-        word.at[k] = to_half<kElement>(x[t][k] * power);
+        word.at[k] = to_half(x[t][k] * power);
       }
       reinterpret_cast<Halves*>(r.to)[first + t * step] = word;
     }
@@ -58,9 +57,8 @@ __device__ std::uint32_t round_all(const MatrixRounding& r, float power) {
   return largest;
 }
 
-template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads) round_kernel(MatrixRounding r) {
-  std::uint32_t largest = round_all<kElement>(r, usual_power(kElement));
+  std::uint32_t largest = round_all(r, kUsualPower);
   for (int half = kWarpLanes / 2; half > 0; half /= 2) {
     const std::uint32_t other = __shfl_xor_sync(0xffffffffu, largest, half);
     largest = other > largest ? other : largest;
@@ -72,12 +70,11 @@ __global__ void __launch_bounds__(kThreads) round_kernel(MatrixRounding r) {
 }
 
 // Once more, if another power is better.
-template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads) settle_kernel(MatrixRounding r) {
   const float largest = r.scaling[2];
-  const bool usual = is_usual(largest, kElement);
-  const float power = usual ? usual_power(kElement) : power_for(largest);
-  if (!usual) round_all<kElement>(r, power);
+  const bool usual = is_usual(largest);
+  const float power = usual ? kUsualPower : power_for(largest);
+  if (!usual) round_all(r, power);
   if (blockIdx.x == 0 && threadIdx.x == 0) r.scaling[0] = power, r.scaling[1] = 1.0f / power;
 }
 
@@ -88,13 +85,10 @@ void round_matrix(const MatrixRounding& rounding, std::uintptr_t stream) {
   const std::int64_t pieces = rounding.to_rows * (rounding.to_columns / kWord);
   if (pieces == 0) return;
   if (pieces > kMostPieces) throw DeviceError("a matrix of so many numbers cannot be rounded in one launch");
-  const bool is_fp16 = rounding.element == RowElement::kFloat16;
   const auto blocks = static_cast<unsigned>(std::min((pieces + kThreads - 1) / kThreads, kMostBlocks));
   const auto on = reinterpret_cast<cudaStream_t>(stream);
-  const auto kernel = is_fp16 ? round_kernel<RowElement::kFloat16> : round_kernel<RowElement::kBfloat16>;
-  kernel<<<blocks, kThreads, 0, on>>>(rounding);
-  const auto settle = is_fp16 ? settle_kernel<RowElement::kFloat16> : settle_kernel<RowElement::kBfloat16>;
-  settle<<<blocks, kThreads, 0, on>>>(rounding);
+  round_kernel<<<blocks, kThreads, 0, on>>>(rounding);
+  settle_kernel<<<blocks, kThreads, 0, on>>>(rounding);
   cuda_check(cudaGetLastError(), "launching the rounding of a matrix");
 }
 

@@ -198,7 +198,7 @@ __device__ void store_slopes(float* row, int j, const float* x) {
   if constexpr (kElement == RowElement::kFloat32)
     *reinterpret_cast<float4*>(row + j) = {x[0], x[1], x[2], x[3]};
   else
-    reinterpret_cast<uint2*>(row)[j / kVector] = {to_halves<kElement>(x[0], x[1]), to_halves<kElement>(x[2], x[3])};
+    reinterpret_cast<uint2*>(row)[j / kVector] = {to_halves(x[0], x[1]), to_halves(x[2], x[3])};
 }
 
 // By a block: calls slopes(j, x) for the four scores from column j on, which it replaces, for each j below `written`.
@@ -249,7 +249,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The same of rounded products (see Exponential), whose slopes have a factor alone.
-template <RowElement kElement>
 __global__ void __launch_bounds__(kThreads)
     rounded_slopes_kernel(ScoreTile tile, SoftmaxTargets targets, const float* log_sum, float factor, int written) {
   const std::int64_t i = blockIdx.x;
@@ -258,7 +257,8 @@ __global__ void __launch_bounds__(kThreads)
   const float rate = kLog2 * unit_of(tile), offset = log2f(factor) - kLog2 * log_sum[i];
   const float less = factor * (targets.on ? targets.on[i] : 1.0f);
   const TileTargets wanted_here(tile, targets, i);
-  replace_scores<kElement>(tile.scores + i * tile.stride, columns, written, [&](int j, float (&x)[kVector]) {
+  float* const row = tile.scores + i * tile.stride;
+  replace_scores<RowElement::kFloat16>(row, columns, written, [&](int j, float (&x)[kVector]) {
     const unsigned wanted = wanted_here.among(j);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) x[k] = power_of_two(__fmaf_rn(x[k], rate, offset));
@@ -364,15 +364,11 @@ void tile_slopes(const ScoreTile& tile, const SoftmaxTargets& targets, const flo
   const auto written = static_cast<int>(form.columns(tile.columns));
   const auto blocks = static_cast<unsigned>(tile.rows);
   const auto stream = of(number);
-  const bool is_fp16 = form.element == RowElement::kFloat16;
   if (form.element != RowElement::kFloat32 && !scale && is_plain_product(tile, targets)) {
-    const auto kernel =
-        is_fp16 ? rounded_slopes_kernel<RowElement::kFloat16> : rounded_slopes_kernel<RowElement::kBfloat16>;
-    kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, form.factor, written);
+    rounded_slopes_kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, form.factor, written);
   } else {
     const auto kernel = form.element == RowElement::kFloat32 ? tile_slopes_kernel<RowElement::kFloat32>
-                        : is_fp16                            ? tile_slopes_kernel<RowElement::kFloat16>
-                                                             : tile_slopes_kernel<RowElement::kBfloat16>;
+                                                             : tile_slopes_kernel<RowElement::kFloat16>;
     kernel<<<blocks, kThreads, 0, stream>>>(tile, targets, log_sum, scale, form.factor, written);
   }
   cuda_check(cudaGetLastError(), "launching the slopes of a softmax");

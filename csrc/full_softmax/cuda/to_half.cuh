@@ -6,29 +6,25 @@
 
 namespace frugal::cuda {
 
-template <RowElement kElement>
 __device__ inline std::uint16_t to_half(float x) {
 #ifdef __CUDA_ARCH__
-  if constexpr (kElement == RowElement::kFloat16) {  // one instruction
-    std::uint16_t half;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
-    return half;
-  }
+  std::uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+  return half;
+#else
+  return Half::round_to_nearest(x);
 #endif
-  return Half<kElement>::round_to_nearest(x);
 }
 
 // Two of them, of which the first one lies in front.
-template <RowElement kElement>
 __device__ inline std::uint32_t to_halves(float first, float second) {
 #ifdef __CUDA_ARCH__
-  if constexpr (kElement == RowElement::kFloat16) {
-    std::uint32_t halves;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(second), "f"(first));
-    return halves;
-  }
+  std::uint32_t halves;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(second), "f"(first));
+  return halves;
+#else
+  return to_half(first) | static_cast<std::uint32_t>(to_half(second)) << 16;
 #endif
-  return to_half<kElement>(first) | static_cast<std::uint32_t>(to_half<kElement>(second)) << 16;
 }
 
 }  // namespace frugal::cuda

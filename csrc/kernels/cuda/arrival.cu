@@ -31,9 +31,8 @@ __global__ void __launch_bounds__(kMostThreads)
 using ArriveKernel = void (*)(RowMemory, RowReads, float*, Sharing, unsigned, const Fetch);
 
 ArriveKernel arrive_of(RowElement element) {
-  return element == RowElement::kFloat32   ? arrive_kernel<RowElement::kFloat32>
-         : element == RowElement::kFloat16 ? arrive_kernel<RowElement::kFloat16>
-                                           : arrive_kernel<RowElement::kBfloat16>;
+  return element == RowElement::kFloat32 ? arrive_kernel<RowElement::kFloat32>
+                                         : arrive_kernel<RowElement::kFloat16>;
 }
 
 }  // namespace

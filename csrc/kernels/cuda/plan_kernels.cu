@@ -25,7 +25,6 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 // As gather_kernel, of rows in halves.
-template <RowElement kElement>
 __global__ void __launch_bounds__(kMostThreads)
     expand_kernel(RowMemory memory, RowReads reads, float* records, int lanes) {
   const int lane = threadIdx.x % lanes, words = static_cast<int>(memory.record_floats() / 4);
@@ -36,7 +35,7 @@ __global__ void __launch_bounds__(kMostThreads)
     const Word* const from = reinterpret_cast<const Word*>(source_of(memory, reads, u));
     float* const record = records + u * memory.record_stride();
     for_words(from, words, lane, lanes,
-              [&](int i, const Word& word) { expand_word<kElement>(memory, word, i, record); });
+              [&](int i, const Word& word) { expand_word(memory, word, i, record); });
   }
 }
 
@@ -105,9 +104,7 @@ __global__ void publish_kernel(std::uint64_t* counter, const std::int64_t* value
 using GatherKernel = void (*)(RowMemory, RowReads, float*, int);
 
 GatherKernel gather_of(RowElement element) {
-  return element == RowElement::kFloat32   ? gather_kernel
-         : element == RowElement::kFloat16 ? expand_kernel<RowElement::kFloat16>
-                                           : expand_kernel<RowElement::kBfloat16>;
+  return element == RowElement::kFloat32 ? gather_kernel : expand_kernel;
 }
 
 }  // namespace

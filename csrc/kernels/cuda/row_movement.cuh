@@ -13,16 +13,15 @@ namespace frugal::cuda {
 constexpr int kMostThreads = 512;
 
 // Word i of a record in halves, in floats.
-template <RowElement kElement>
-__device__ void expand_word(const RowMemory& memory, const Word& word, int i, float* record) {
+__device__ inline void expand_word(const RowMemory& memory, const Word& word, int i, float* record) {
   constexpr int kHalves = 8;
   if (kHalves * (i + 1) <= memory.dim) {
     Word wide[2];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const std::uint32_t two = bits_of(word.at[k]);
-      wide[k / 2].at[k % 2 * 2] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
-      wide[k / 2].at[k % 2 * 2 + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+      wide[k / 2].at[k % 2 * 2] = Half::expand(static_cast<std::uint16_t>(two));
+      wide[k / 2].at[k % 2 * 2 + 1] = Half::expand(static_cast<std::uint16_t>(two >> 16));
     }
     Word* const to = reinterpret_cast<Word*>(record) + 2 * i;
     to[0] = wide[0];
@@ -36,8 +35,8 @@ __device__ void expand_word(const RowMemory& memory, const Word& word, int i, fl
       continue;
     }
     const std::uint32_t two = bits_of(word.at[k]);
-    record[column] = Half<kElement>::expand(static_cast<std::uint16_t>(two));
-    if (column + 1 < memory.dim) record[column + 1] = Half<kElement>::expand(static_cast<std::uint16_t>(two >> 16));
+    record[column] = Half::expand(static_cast<std::uint16_t>(two));
+    if (column + 1 < memory.dim) record[column + 1] = Half::expand(static_cast<std::uint16_t>(two >> 16));
   }
 }
 
@@ -47,7 +46,7 @@ __device__ void store_in_floats(const RowMemory& memory, const Word& word, int i
   if constexpr (kElement == RowElement::kFloat32)
     reinterpret_cast<Word*>(record)[i] = word;
   else
-    expand_word<kElement>(memory, word, i, record);
+    expand_word(memory, word, i, record);
 }
 
 // Few threads have to keep the bus busy, and all of them to the end. So a block looks at several rows of the plan with each

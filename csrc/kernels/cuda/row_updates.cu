@@ -78,10 +78,8 @@ __device__ void touch(const float* row, std::int64_t floats) {
 
 __device__ Divisor deviation_of(float state) { return make_divisor(DeviceWarp::square_root(state) + 1e-10f); }
 
-// kElement: of the tables in halves.
-template <RowElement kElement>
 __device__ void store_half(float* to, std::int64_t column, float value, std::uint32_t noise) {
-  reinterpret_cast<std::uint16_t*>(to)[column] = Half<kElement>::round(value, noise);
+  reinterpret_cast<std::uint16_t*>(to)[column] = Half::round(value, noise);
 }
 
 // By what columns first + lane + 32 k of a row in halves are rounded: calls take(column, 16 bits) for each, below
@@ -116,7 +114,6 @@ struct LaneColumns {
     }
   }
   // noise: by what they are rounded, 16 bits for each of the warp's columns.
-  template <RowElement kElement>
   static __device__ void store_halves(float* to, int left, const float (&x)[kCount], const std::uint16_t* noise) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
@@ -124,7 +121,7 @@ struct LaneColumns {
       if (at >= left) continue;
       const uint2 by = *reinterpret_cast<const uint2*>(noise + at);
       const auto round = [&](int k, std::uint32_t bits) -> std::uint32_t {
-        return Half<kElement>::round(x[4 * w + k], bits);
+        return Half::round(x[4 * w + k], bits);
       };
       *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(to) + at) = {
           round(0, by.x & 0xffffu) | round(1, by.x >> 16) << 16, round(2, by.y & 0xffffu) | round(3, by.y >> 16) << 16};
@@ -189,7 +186,6 @@ __device__ __noinline__ void update_row_anyhow(const TableUpdate& s, std::int64_
 }
 
 // The same of a row in halves.
-template <RowElement kElement>
 __device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::int64_t u, float negative_rate) {
   const int dim = static_cast<int>(s.memory.dim);
   RowMove row(s, u, s.memory.record_stride(), negative_rate);
@@ -205,7 +201,7 @@ __device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::i
       value[0] += step[0];
     }
     make_noise(s, u, first, first + active,
-               [&](int column, std::uint32_t noise) { store_half<kElement>(row.to, column, value[0], noise); });
+               [&](int column, std::uint32_t noise) { store_half(row.to, column, value[0], noise); });
   }
   if (DeviceWarp::lane() == 0) row.to[s.memory.embedding_floats()] = row.state;
 }
@@ -213,15 +209,14 @@ __device__ __noinline__ void update_half_row_anyhow(const TableUpdate& s, std::i
 // By a warp. aligned: whether rows are as LaneColumns takes them. Where a number turns out to be of no usual size the
 // row is moved once more, from its record, which no row leaves to. noise: shared memory of the warp's own, of kOfWarp
 // columns.
-template <RowElement kElement>
+template <bool kHalves>
 __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences, bool aligned,
                                  float negative_rate, std::uint16_t* noise) {
-  constexpr bool kHalves = kElement != RowElement::kFloat32;
   const int dim = static_cast<int>(s.memory.dim);
   const bool rounds = kHalves && s.memory.in_halves();
   const auto anyhow = [&] {
     if constexpr (kHalves)
-      if (rounds) return update_half_row_anyhow<kElement>(s, u, negative_rate);
+      if (rounds) return update_half_row_anyhow(s, u, negative_rate);
     update_row_anyhow(s, u, negative_rate);
   };
   RowMove row(s, u, kHalves ? s.memory.record_stride() : s.memory.stride, negative_rate);
@@ -258,7 +253,7 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
     if (!rounds)
       LaneColumns::store(row.to + first, dim - first, values);
     else if constexpr (kHalves)
-      LaneColumns::store_halves<kElement>(row.to + first / 2, dim - first, values, noise);
+      LaneColumns::store_halves(row.to + first / 2, dim - first, values, noise);
     first += LaneColumns::kOfWarp;
     if (first >= dim) break;
     LaneColumns::load(row.record + first, dim - first, values);
@@ -268,9 +263,8 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
 }
 
 // As update_row_alone, by a block for each slice, a thread for each column.
-template <RowElement kElement>
+template <bool kHalves>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
-  constexpr bool kHalves = kElement != RowElement::kFloat32;
   __shared__ float squares[kThreads];
   __shared__ const float* gradients[kThreads];
   const Occurrences occurrences(s.gradients, u);
@@ -346,17 +340,17 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     if (!rounds)
       to[column] = value;
     else if constexpr (kHalves)
-      store_half<kElement>(to, column, value, noise);
+      store_half(to, column, value, noise);
   }
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
 // The first blocks each take a slice of the rows with many occurrences in a share, the others a row per warp.
-// kElement: of the tables in halves, if there are any.
-template <RowElement kElement>
+// kHalves: whether any of the tables is in halves.
+template <bool kHalves>
 __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
   __shared__ unsigned many[kWarps];
-  __shared__ uint2 noise[kWarps][kElement == RowElement::kFloat32 ? 1 : LaneColumns::kOfWarp / 4];
+  __shared__ uint2 noise[kWarps][kHalves ? LaneColumns::kOfWarp / 4 : 1];
   const std::int64_t rows = work.first_row[work.tables];
   const int warp = threadIdx.x / kWarpLanes;
   if (blockIdx.x >= work.many_blocks()) {
@@ -365,8 +359,8 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
     const RowOfTable at = find_row(work, unit);
     const Occurrences occurrences(at.table->gradients, at.row);
     if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-      update_row_alone<kElement>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
-                                 reinterpret_cast<std::uint16_t*>(noise[warp]));
+      update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
+                                reinterpret_cast<std::uint16_t*>(noise[warp]));
     return;
   }
   const int slice = static_cast<int>(blockIdx.x / work.shares);
@@ -384,7 +378,7 @@ __global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_consta
       for (unsigned left = many[w]; left != 0; left &= left - 1) {
         const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
         const RowOfTable at = find_row(work, first + thread * work.shares);
-        update_row_together<kElement>(*at.table, at.row, slice, work.slices, work.negative_rate);
+        update_row_together<kHalves>(*at.table, at.row, slice, work.slices, work.negative_rate);
       }
     __syncthreads();  // before `many` is written again
   }
@@ -432,16 +426,9 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   }
   const std::int64_t rows = work.first_row[work.tables];
   if (rows == 0) return;
-  RowElement element = RowElement::kFloat32;
-  for (const TableUpdate& each : tables) {
-    if (!each.memory.in_halves()) continue;
-    if (element != RowElement::kFloat32 && element != each.memory.element)
-      throw std::invalid_argument("one update takes tables in halves of one kind, not of two");
-    element = each.memory.element;
-  }
-  const auto kernel = element == RowElement::kFloat32   ? update_kernel<RowElement::kFloat32>
-                      : element == RowElement::kFloat16 ? update_kernel<RowElement::kFloat16>
-                                                        : update_kernel<RowElement::kBfloat16>;
+  const bool any_halves =
+      std::any_of(tables.begin(), tables.end(), [](const TableUpdate& each) { return each.memory.in_halves(); });
+  const auto kernel = any_halves ? update_kernel<true> : update_kernel<false>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
   const unsigned blocks = static_cast<unsigned>(work.many_blocks()) + blocks_of_warps(rows);

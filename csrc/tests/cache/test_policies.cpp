@@ -1,5 +1,4 @@
-// The engine's contract for cache policies (engine/cache_policy.h), held against each of them; and what next use is
-// for.
+// The engine's contract for cache policies (engine/cache_policy.h), held against the one that evicts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,16 +8,11 @@
 #include <set>
 #include <vector>
 
-#include "cache/clock_policy.h"
-#include "cache/named_policy.h"
-#include "cache/replay.h"
-#include "cache/scored_policy.h"
+#include "cache/lfu_policy.h"
 #include "cache/scored_sets.h"
 
 namespace frugal {
 namespace {
-
-constexpr const char* kNames[] = {"lru", "lfu", "epoch_lru", "epoch_lfu", "next_use"};
 
 struct Trace {
   std::vector<std::int64_t> offsets{0}, rows;
@@ -40,15 +34,10 @@ Trace random_trace(std::int64_t row_count, int steps, int size, int seed) {
   return trace;
 }
 
-class PolicyTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(PolicyTest, KeepsTheEnginesContract) {
+TEST(LfuPolicy, KeepsTheEnginesContract) {
   constexpr std::int64_t kRows = 400;
   for (const std::int64_t slots : {1, 28, 29, 30, 100, 400, 500}) {
-    const auto made = std::string(GetParam()) == "epoch_lfu"  // with epochs short enough to come and go
-                          ? std::make_shared<ScoredPolicy>(kRows, slots, Eviction::kEpochLfu, 20)
-                          : make_named_policy(GetParam(), kRows, slots);
-    CachePolicy& policy = *made;
+    LfuPolicy policy(kRows, slots);
     ASSERT_EQ(policy.slots(), std::min(slots, kRows));
     std::map<std::int64_t, std::int32_t> directory;  // row -> slot
     std::map<std::int32_t, std::int64_t> held;       // slot -> row
@@ -58,7 +47,7 @@ TEST_P(PolicyTest, KeepsTheEnginesContract) {
     std::mt19937 random(7);
     for (std::int64_t step = 0; step < 200; ++step) {
       const auto use = [&](std::int64_t row) -> RowUse {
-        return {row, step, row % 3 ? kNever : step + 1 + row % 5, ++uses[row]};
+        return {row, step, ++uses[row]};
       };
       std::vector<std::int64_t> misses;
       for (auto i = trace.offsets[step]; i < trace.offsets[step + 1]; ++i) {
@@ -97,29 +86,19 @@ TEST_P(PolicyTest, KeepsTheEnginesContract) {
   }
 }
 
-TEST_P(PolicyTest, ACacheOfTheWholeTableNeverEvicts) {
-  const Trace trace = random_trace(1000, 300, 100, 1);
-  const ReplayResult result = replay(*make_named_policy(GetParam(), 1000, 1000), 1000, trace.offsets, trace.rows, 10, 0);
-  EXPECT_EQ(result.evictions, 0);
-  EXPECT_EQ(result.rejections, 0);
-  const std::set<std::int64_t> distinct(trace.rows.begin(), trace.rows.end());
-  EXPECT_EQ(result.reads - result.hits, static_cast<std::int64_t>(distinct.size()));
-}
-
 // Four parts, and the same four by themselves.
-TEST_P(PolicyTest, InPartsItDecidesAsEachPartByItself) {
+TEST(LfuPolicy, InPartsItDecidesAsEachPartByItself) {
   constexpr std::int64_t kRows = 1002, kSlots = 207;
   constexpr int kParts = 4;
-  const auto whole = make_named_policy(GetParam(), kRows, kSlots, kParts);
+  const auto whole = make_lfu_policy(kRows, kSlots, kParts);
   ASSERT_EQ(whole->parts(), kParts);
   ASSERT_EQ(whole->slots(), kSlots);
   std::vector<std::shared_ptr<CachePolicy>> parts;
   std::vector<std::int32_t> first{0};
   for (const auto& [rows, slots] : {std::pair{251, 52}, {251, 52}, {250, 52}, {250, 51}}) {
-    parts.push_back(make_named_policy(GetParam(), rows, slots, 1));
+    parts.push_back(make_lfu_policy(rows, slots, 1));
     first.push_back(first.back() + slots);
   }
-  EXPECT_EQ(whole->wants_next_use(), parts[0]->wants_next_use());
   EXPECT_EQ(whole->wants_count(), parts[0]->wants_count());
   std::map<std::int64_t, std::int32_t> slot_of;
   std::map<std::int32_t, std::int64_t> held;
@@ -129,7 +108,7 @@ TEST_P(PolicyTest, InPartsItDecidesAsEachPartByItself) {
   std::int64_t evictions = 0;
   for (std::int64_t step = 0; step < 200; ++step) {
     std::vector<std::int64_t> misses;
-    const auto use = [&](std::int64_t row) -> RowUse { return {row, step, row % 3 ? kNever : step + 1 + row % 5, uses[row]}; };
+    const auto use = [&](std::int64_t row) -> RowUse { return {row, step, uses[row]}; };
     const auto in_part = [&](std::int64_t row) {
       RowUse found = use(row);
       found.row /= kParts;
@@ -171,117 +150,13 @@ TEST_P(PolicyTest, InPartsItDecidesAsEachPartByItself) {
 }
 
 TEST(PartedPolicy, RefusesNumbersThatAreNoneOfParts) {
-  for (const int parts : {-1, 3, 8}) EXPECT_THROW(make_named_policy("lru", 100, 7, parts), std::invalid_argument) << parts;
-  EXPECT_THROW(make_named_policy("lru", 2, 100, 4), std::invalid_argument);
+  for (const int parts : {-1, 3, 8}) EXPECT_THROW(make_lfu_policy(100, 7, parts), std::invalid_argument) << parts;
+  EXPECT_THROW(make_lfu_policy(2, 100, 4), std::invalid_argument);
 }
 
 TEST(PartedPolicy, OnlyLargeCachesAreInParts) {
-  EXPECT_EQ(make_named_policy("lfu", 100'000, 5'000)->parts(), 4);
-  EXPECT_EQ(make_named_policy("lfu", 100'000, 500)->parts(), 1);
-}
-
-INSTANTIATE_TEST_SUITE_P(Evictions, PolicyTest, testing::ValuesIn(kNames));
-
-// Rows come round in turn, more of them than slots: recency keeps exactly those that are needed last.
-TEST(NextUse, KeepsWhatIsNeededSoonestWhereRecencyKeepsNothing) {
-  Trace trace;
-  for (int step = 0; step < 600; ++step) {
-    trace.rows.push_back(step % 40);
-    trace.offsets.push_back(step + 1);
-  }
-  ClockPolicy recency(40, 30);
-  ScoredPolicy next_use(40, 30, Eviction::kNextUse);
-  EXPECT_EQ(replay(recency, 40, trace.offsets, trace.rows, 100, 0).hits, 0);
-  // Belady's rule would hit 29 of 39; rejecting the newcomer, which is needed last, does that.
-  EXPECT_GT(replay(next_use, 40, trace.offsets, trace.rows, 100, 100).hits, 500 * 7 / 10);
-}
-
-TEST(ClockPolicy, WhatWasUsedAgainStaysForOneMoreRound) {
-  ClockPolicy clock(100, 3);
-  for (std::int32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(clock.admit({slot, 0}), slot);
-  clock.touch({0, 1}, 0);
-  EXPECT_EQ(clock.admit({10, 2}), 1);  // the hand spares 0, and comes to 1
-  EXPECT_EQ(clock.admit({11, 3}), 2);
-  EXPECT_EQ(clock.admit({12, 4}), 0);  // not used again since the hand came by
-  EXPECT_EQ(clock.admit({13, 5}), 1);
-}
-
-TEST(ClockPolicy, ATableThatTheStepUsesWhollyTakesNothingIn) {
-  ClockPolicy clock(100, 2);
-  clock.admit({0, 0});
-  clock.admit({1, 0});
-  EXPECT_EQ(clock.admit({2, 0}), kRejected);
-  clock.touch({0, 1}, 0);
-  EXPECT_EQ(clock.admit({2, 1}), 1);
-  EXPECT_EQ(clock.admit({3, 1}), kRejected);
-  clock.release(0, 0);
-  EXPECT_EQ(clock.admit({3, 2}), 0);
-}
-
-// What clock_policy.h says, slot by slot.
-class PlainClock {
- public:
-  explicit PlainClock(std::int32_t slots) : slots_(static_cast<std::size_t>(slots)) {}
-
-  void touch(std::int32_t slot, std::int64_t step) { slots_[static_cast<std::size_t>(slot)] = {step, true}; }
-  void release(std::int32_t slot) {
-    slots_[static_cast<std::size_t>(slot)] = {};
-    free_.push_back(slot);
-  }
-  std::int32_t admit(std::int64_t step) {
-    if (std::ranges::all_of(slots_, [&](const Slot& slot) { return slot.last_use == step; })) return kRejected;
-    if (!free_.empty()) {
-      const std::int32_t slot = free_.back();
-      free_.pop_back();
-      slots_[static_cast<std::size_t>(slot)].last_use = step;
-      return slot;
-    }
-    while (true) {
-      const std::size_t at = hand_++ % slots_.size();
-      Slot& slot = slots_[at];
-      if (slot.last_use == step) continue;
-      if (!slot.again) {
-        slot.last_use = step;
-        return static_cast<std::int32_t>(at);
-      }
-      slot.again = false;
-    }
-  }
-
- private:
-  struct Slot {
-    std::int64_t last_use = -1;
-    bool again = false;
-  };
-  std::vector<Slot> slots_;
-  std::vector<std::int32_t> free_;
-  std::size_t hand_ = 0;
-};
-
-TEST(ClockPolicy, DecidesAsItsPlainTwin) {
-  for (const std::int32_t slots : {1, 5, 31, 32, 33, 64, 200}) {
-    ClockPolicy clock(1000, slots);
-    PlainClock plain(slots);
-    std::map<std::int32_t, std::int64_t> used;  // slots that are taken, and when
-    std::mt19937 random(static_cast<unsigned>(slots));
-    for (std::int64_t step = 0; step < 300; ++step) {
-      for (auto& [slot, last] : used)
-        if (random() % 3 == 0) {
-          clock.touch({slot, step}, slot);
-          plain.touch(slot, last = step);
-        }
-      if (!used.empty() && used.begin()->second < step && random() % 4 == 0) {
-        clock.release(0, used.begin()->first);
-        plain.release(used.begin()->first);
-        used.erase(used.begin());
-      }
-      for (auto rows = random() % 20; rows > 0; --rows) {
-        const std::int32_t slot = clock.admit({0, step});
-        ASSERT_EQ(slot, plain.admit(step));
-        if (slot != kRejected) used[slot] = step;
-      }
-    }
-  }
+  EXPECT_EQ(make_lfu_policy(100'000, 5'000)->parts(), 4);
+  EXPECT_EQ(make_lfu_policy(100'000, 500)->parts(), 1);
 }
 
 // What scored_sets.h says, row by row and without tricks.
@@ -356,34 +231,18 @@ TEST(ScoredSets, DecideAsTheirPlainTwin) {
 }
 
 // Every use counts, whether the row was cached then or not.
-TEST(ScoredPolicy, ANewcomerHasToBeUsedMoreOftenThanWhatItPutsOut) {
-  ScoredPolicy lfu(10, 1, Eviction::kLfu);
-  EXPECT_EQ(lfu.admit({1, 0, kNever, 1}), 0);
-  lfu.touch({1, 1, kNever, 2}, 0);
-  EXPECT_EQ(lfu.admit({2, 2, kNever, 1}), kRejected);
-  EXPECT_EQ(lfu.admit({2, 3, kNever, 2}), kRejected);
-  EXPECT_EQ(lfu.admit({2, 4, kNever, 3}), 0);
-  EXPECT_EQ(lfu.admit({1, 5, kNever, 3}), kRejected);
-  EXPECT_EQ(lfu.admit({1, 6, kNever, 4}), 0);
+TEST(LfuPolicy, ANewcomerHasToBeUsedMoreOftenThanWhatItPutsOut) {
+  LfuPolicy lfu(10, 1);
+  EXPECT_EQ(lfu.admit({1, 0, 1}), 0);
+  lfu.touch({1, 1, 2}, 0);
+  EXPECT_EQ(lfu.admit({2, 2, 1}), kRejected);
+  EXPECT_EQ(lfu.admit({2, 3, 2}), kRejected);
+  EXPECT_EQ(lfu.admit({2, 4, 3}), 0);
+  EXPECT_EQ(lfu.admit({1, 5, 3}), kRejected);
+  EXPECT_EQ(lfu.admit({1, 6, 4}), 0);
 }
 
-TEST(ScoredPolicy, AnEpochsUsesOutweighThoseOfEarlierOnesAndUsesInSightAllOthers) {
-  ScoredPolicy epochs(10, 1, Eviction::kEpochLfu, 100), next(10, 1, Eviction::kNextUse);
-  EXPECT_EQ(epochs.admit({1, 0, kNever, 65535}), 0);
-  EXPECT_EQ(epochs.admit({2, 99, kNever, 1}), kRejected);
-  EXPECT_EQ(epochs.admit({2, 100, kNever, 1}), 0);
-  EXPECT_EQ(next.admit({1, 0, kNever, 65535}), 0);
-  EXPECT_EQ(next.admit({2, 1, 9, 1}), 0);
-  EXPECT_EQ(next.admit({3, 2, 9, 1}), kRejected);
-  EXPECT_EQ(next.admit({3, 3, 8, 1}), 0);
-}
-
-TEST(ScoredPolicy, RefusesNonsense) {
-  EXPECT_THROW(ScoredPolicy(10, 0, Eviction::kLfu), std::invalid_argument);
-  EXPECT_THROW(ScoredPolicy(10, 5, Eviction::kLfu, 0), std::invalid_argument);
-  EXPECT_THROW(ClockPolicy(10, 0), std::invalid_argument);
-  EXPECT_THROW(make_named_policy("fifo", 10, 5), std::invalid_argument);
-}
+TEST(LfuPolicy, RefusesACacheWithoutSlots) { EXPECT_THROW(LfuPolicy(10, 0), std::invalid_argument); }
 
 }  // namespace
 }  // namespace frugal

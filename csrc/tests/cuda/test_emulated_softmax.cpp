@@ -102,7 +102,6 @@ void check(const Case& each, bool targets_given) {
 
 // In numbers of 16 bits slopes are those of float32, rounded: over the scores, without the queries' scales, and with
 // zeros up to a whole word. The CPU's differ by what its exponential does.
-template <RowElement kElement>
 void check_halves(const Case& each) {
   constexpr float kFactor = 64.0f;
   const SoftmaxTargets targets = each.targets(true);
@@ -110,7 +109,7 @@ void check_halves(const Case& each) {
   std::vector<float> wide, narrow, of_cpu;
   for (std::int64_t first = 0; first < each.entities; first += each.tile) {
     const ScoreTile exact = each.fill(first, wide), tile = each.fill(first, narrow), on_cpu = each.fill(first, of_cpu);
-    const SlopeForm form{kElement, kFactor};
+    const SlopeForm form{RowElement::kFloat16, kFactor};
     cuda::tile_slopes(exact, targets, log_sum.data(), factors.data(), {}, {});
     cuda::tile_slopes(tile, targets, log_sum.data(), nullptr, form, {});
     cpu::tile_slopes(on_cpu, targets, log_sum.data(), nullptr, form);
@@ -120,8 +119,8 @@ void check_halves(const Case& each) {
       };
       for (std::int64_t j = 0; j < form.columns(tile.columns); ++j) {
         const float slope = j < tile.columns ? exact.scores[i * each.stride + j] : 0.0f;
-        ASSERT_EQ(half_of(tile, j), Half<kElement>::round_to_nearest(slope)) << i << " " << j;
-        ASSERT_NEAR(Half<kElement>::expand(half_of(on_cpu, j)), slope, 0.01f * std::fabs(slope) + 1e-4f);
+        ASSERT_EQ(half_of(tile, j), Half::round_to_nearest(slope)) << i << " " << j;
+        ASSERT_NEAR(Half::expand(half_of(on_cpu, j)), slope, 0.01f * std::fabs(slope) + 1e-4f);
       }
     }
   }
@@ -130,8 +129,7 @@ void check_halves(const Case& each) {
 TEST(EmulatedSoftmax, SlopesInHalves) {
   std::mt19937 random(7);
   for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}, {20001, 20001}}) {
-    check_halves<RowElement::kFloat16>(Case(entities, tile, 0.0f, 2.0f, true, random));
-    check_halves<RowElement::kBfloat16>(Case(entities, tile, 3.0f, 2.0f, true, random));
+    for (const float bound : {0.0f, 3.0f}) check_halves(Case(entities, tile, bound, 2.0f, true, random));
   }
 }
 
@@ -145,10 +143,9 @@ TEST(EmulatedSoftmax, ScoresHaveAUnit) {
 }
 
 // Scores of rounded products, one answer of a query: sums, and slopes in 16 bits to half a digit, over the scores.
-template <RowElement kElement>
 void check_rounded(const Case& each) {
   constexpr float kFactor = 32768.0f;
-  constexpr double kDigits = kElement == RowElement::kFloat16 ? 1.0 / 2048 : 1.0 / 256;
+  constexpr double kDigits = 1.0 / 2048;
   const SoftmaxTargets targets{each.ids.data(), each.begin.data(), each.end.data()};
   check(each, false);
   std::vector<float> log_sum(kQueries), buffer;
@@ -159,12 +156,12 @@ void check_rounded(const Case& each) {
   }
   for (std::int64_t first = 0; first < each.entities; first += each.tile) {
     const ScoreTile tile = each.fill(first, buffer);
-    const SlopeForm form{kElement, kFactor};
+    const SlopeForm form{RowElement::kFloat16, kFactor};
     cuda::tile_slopes(tile, targets, log_sum.data(), nullptr, form, {});
     for (std::int64_t i = 0; i < kQueries; ++i)
       for (std::int64_t j = 0; j < form.columns(tile.columns); ++j) {
         const auto half = reinterpret_cast<const std::uint16_t*>(tile.scores + i * tile.stride)[j];
-        const double slope = Half<kElement>::expand(half);
+        const double slope = Half::expand(half);
         if (j >= tile.columns) {
           ASSERT_EQ(slope, 0);
           continue;
@@ -183,8 +180,7 @@ TEST(EmulatedSoftmax, RoundedScoresTakeAQuickWay) {
     for (const auto& [entities, tile] : {std::pair{1, 1}, {7, 3}, {1025, 1025}, {5000, 3001}, {20001, 20001}}) {
       Case each(entities, tile, 0.0f, 2.0f, false, random);
       each.unit = &unit;
-      check_rounded<RowElement::kFloat16>(each);
-      check_rounded<RowElement::kBfloat16>(each);
+      check_rounded(each);
     }
 }
 
@@ -192,20 +188,19 @@ TEST(EmulatedSoftmax, RoundedScoresTakeAQuickWay) {
 TEST(EmulatedSoftmax, MatricesAreRoundedAsOnTheCpu) {
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
-  for (const RowElement element : {RowElement::kFloat16, RowElement::kBfloat16})
-    for (const float size : {1e-30f, 1e-5f, 1.0f, 1e4f})
-      for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 3}, {5, 8}, {67, 100}}) {
-        const std::int64_t stride = columns / 4 * 4 + 8, wide = columns / 8 * 8 + 16;
-        std::vector<float> room(rows * stride + 4);
-        float* const from = room.data() + (4 - reinterpret_cast<std::uintptr_t>(room.data()) / 4 % 4) % 4;
-        for (std::int64_t i = 0; i < rows * stride; ++i) from[i] = size * normal(random);
-        std::vector<std::uint16_t> here((rows + 2) * wide, 1), there = here;
-        std::vector<float> scaling(3), expected(3);
-        cuda::round_matrix({from, rows, columns, stride, here.data(), rows + 2, wide, element, scaling.data()}, {});
-        cpu::round_matrix({from, rows, columns, stride, there.data(), rows + 2, wide, element, expected.data()});
-        EXPECT_EQ(here, there);
-        EXPECT_EQ(scaling, expected);
-      }
+  for (const float size : {1e-30f, 1e-5f, 1.0f, 1e4f})
+    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 3}, {5, 8}, {67, 100}}) {
+      const std::int64_t stride = columns / 4 * 4 + 8, wide = columns / 8 * 8 + 16;
+      std::vector<float> room(rows * stride + 4);
+      float* const from = room.data() + (4 - reinterpret_cast<std::uintptr_t>(room.data()) / 4 % 4) % 4;
+      for (std::int64_t i = 0; i < rows * stride; ++i) from[i] = size * normal(random);
+      std::vector<std::uint16_t> here((rows + 2) * wide, 1), there = here;
+      std::vector<float> scaling(3), expected(3);
+      cuda::round_matrix({from, rows, columns, stride, here.data(), rows + 2, wide, scaling.data()}, {});
+      cpu::round_matrix({from, rows, columns, stride, there.data(), rows + 2, wide, expected.data()});
+      EXPECT_EQ(here, there);
+      EXPECT_EQ(scaling, expected);
+    }
 }
 
 TEST(EmulatedSoftmax, OneAnswer) {

@@ -51,13 +51,9 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.attach_seconds = 10;  // a killed process may never have attached
   config.update = std::move(update);
   if (shape.slots > 0)
-    for (int r = 0; r < shape.ranks; ++r) {
-      if (shape.reuse_window && shape.horizon > 0)
-        config.caches.push_back(std::make_shared<ReuseWindow>(shape.slots, 1 + shape.horizon / 2));
-      else
-        config.caches.push_back(
-            std::make_shared<RandomAdmission>(shape.slots, shape.reject, shape.seed * 8 + static_cast<unsigned>(r)));
-    }
+    for (int r = 0; r < shape.ranks; ++r)
+      config.caches.push_back(
+          std::make_shared<RandomAdmission>(shape.slots, shape.reject, shape.seed * 8 + static_cast<unsigned>(r)));
   return config;
 }
 

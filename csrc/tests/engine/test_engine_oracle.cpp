@@ -37,7 +37,6 @@ Shape random_shape(unsigned seed) {
   shape.dim = pick({1, 5, 33});
   shape.value_path = random() % 4 == 0 ? ValuePath::kHostRow : ValuePath::kStaging;
   shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
-  shape.reuse_window = random() % 2;
   return shape;
 }
 

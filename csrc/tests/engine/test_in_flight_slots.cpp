@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/named_policy.h"
+#include "cache/lfu_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 
@@ -46,13 +46,12 @@ Setting random_setting(std::uint64_t seed) {
       setting.policy = std::make_shared<RandomAdmission>(setting.slots, 0.3, seed);
       break;
     default:
-      setting.horizon = setting.lookahead - 1;
-      setting.policy = std::make_shared<ReuseWindow>(setting.slots, std::max(1, setting.horizon));
+      setting.policy = make_lfu_policy(setting.rows, setting.slots);
   }
   setting.keeps_reused = seed % 3 > 0;
   setting.evicts_in_flight = seed / 4 % 2 > 0;
   const int ahead = std::min(static_cast<int>(random() % 5), setting.lookahead - 1);
-  if (setting.keeps_reused) setting.horizon = std::max(setting.horizon, ahead);
+  if (setting.keeps_reused) setting.horizon = ahead;
   return setting;
 }
 
@@ -244,7 +243,7 @@ TEST(InFlightSlots, EveryStepReadsTheNewestValues) {
   EXPECT_GT(evicted, 1000);
 }
 
-// Of policies in parts, by threads.
+// Of a policy in parts, by threads.
 TEST(InFlightSlots, RowsThatLargeCachesPutOutLeaveWithTheStep) {
   Setting setting;
   setting.rows = 9000;
@@ -252,12 +251,8 @@ TEST(InFlightSlots, RowsThatLargeCachesPutOutLeaveWithTheStep) {
   setting.slots = 1000;
   setting.evicts_in_flight = true;
   setting.threads = 3;
-  for (const char* name : {"lru", "lfu", "next_use"}) {
-    setting.horizon = std::string(name) == "next_use" ? setting.lookahead - 1 : 0;
-    setting.policy = make_named_policy(name, setting.rows, setting.slots, 4);
-    EXPECT_GT(train(setting, random_steps(setting, 5), 5).evicted, 1000) << name;
-    ASSERT_FALSE(HasFailure()) << name;
-  }
+  setting.policy = make_lfu_policy(setting.rows, setting.slots, 4);
+  EXPECT_GT(train(setting, random_steps(setting, 5), 5).evicted, 1000);
 }
 
 TEST(InFlightSlots, RowsThatThreadsLookUp) {

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "cache/named_policy.h"
+#include "cache/lfu_policy.h"
 #include "engine/engine.h"
 #include "engine/simple_policies.h"
 #include "tests/engine/random_rows.h"
@@ -20,7 +20,7 @@ namespace frugal::testing::planner_threads {
 namespace {
 
 constexpr std::int64_t kRows = 60'000, kMost = 12'000;
-constexpr int kSteps = 40, kLookahead = 4, kHorizon = kLookahead - 1;
+constexpr int kSteps = 40, kLookahead = 4;
 
 struct Plan {
   std::vector<std::int32_t> source;
@@ -57,7 +57,6 @@ EngineConfig config_of(std::vector<float>& table, std::shared_ptr<CachePolicy> p
   config.planner_threads = threads;
   config.update = std::make_shared<SgdUpdate>(0.1f);
   if (policy) config.caches = {policy};
-  if (policy && policy->wants_next_use()) config.horizon = kHorizon;
   return config;
 }
 
@@ -137,8 +136,7 @@ TEST(PlannerThreads, RowsThatAreGivenArePlannedAsThoseThatAreCopied) {
   const auto hot = hot_rows();
   const std::function<std::shared_ptr<CachePolicy>()> policies[] = {
       [&] { return std::make_shared<StaticHotSet>(hot); },
-      [] { return make_named_policy("next_use", kRows, 5000); },  // which sees rows of later steps
-      [] { return make_named_policy("lru", kRows, 5000); }};
+      [] { return make_lfu_policy(kRows, 5000); }};
   for (const auto& policy : policies)
     for (const int threads : {1, 3})
       EXPECT_TRUE(plans_of(steps, policy(), threads, ValuePath::kHostRow, true) == plans_of(steps, policy(), 1));
@@ -207,12 +205,7 @@ std::vector<Plan> plain_plans(const std::vector<std::vector<std::int64_t>>& step
   std::vector<Plan> plans;
   for (std::int64_t s = 0; s < kSteps; ++s) {
     const auto& rows = steps[static_cast<std::size_t>(s)];
-    const auto use = [&](std::int64_t row) {
-      RowUse found{row, s, kNever, count[row]};
-      for (std::int64_t next = std::min<std::int64_t>(s + kHorizon, kSteps - 1); next > s; --next)
-        if (std::ranges::binary_search(steps[static_cast<std::size_t>(next)], row)) found.next_use = next;
-      return found;
-    };
+    const auto use = [&](std::int64_t row) -> RowUse { return {row, s, count[row]}; };
     Plan plan;
     for (const std::int64_t row : rows) {
       ++count[row];
@@ -246,16 +239,14 @@ std::vector<Plan> plain_plans(const std::vector<std::vector<std::int64_t>>& step
 }
 
 TEST(PlannerThreads, ACacheInPartsIsPlannedAsAPlainLoopSays) {
-  for (const char* name : {"lru", "lfu", "epoch_lfu", "next_use"}) {
-    const auto steps = random_steps(20);
-    const auto policy = [&] { return make_named_policy(name, kRows, 2 * kMost, 4); };
-    const auto expected = plain_plans(steps, *policy());
-    std::size_t evictions = 0;
-    for (const Plan& plan : expected) evictions += plan.write_backs.size();
-    EXPECT_GT(evictions, 1000u) << name;
-    for (const int threads : {1, 2, 4})
-      EXPECT_TRUE(plans_of(steps, policy(), threads) == expected) << name << ", " << threads << " threads";
-  }
+  const auto steps = random_steps(20);
+  const auto policy = [] { return make_lfu_policy(kRows, 2 * kMost, 4); };
+  const auto expected = plain_plans(steps, *policy());
+  std::size_t evictions = 0;
+  for (const Plan& plan : expected) evictions += plan.write_backs.size();
+  EXPECT_GT(evictions, 1000u);
+  for (const int threads : {1, 2, 4})
+    EXPECT_TRUE(plans_of(steps, policy(), threads) == expected) << threads << " threads";
 }
 
 // One of four threads meets it.

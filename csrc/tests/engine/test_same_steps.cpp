@@ -24,7 +24,6 @@ Shape random_shape(unsigned seed) {
   shape.steps = 80;
   shape.value_path = ValuePath::kHostRow;
   shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
-  shape.reuse_window = random() % 2;
   return shape;
 }
 

@@ -37,7 +37,6 @@ struct Shape {
   ValuePath value_path = ValuePath::kStaging;
   std::int64_t staging_bytes = 0;
   int horizon = 0;
-  bool reuse_window = false;  // the cache policy, where there is a horizon; else random admission
   unsigned seed = 0;
 };
 

@@ -11,6 +11,7 @@ import torch
 
 from .matrices import matrices_of
 from .model import DeviceModel, Positives
+from .products import complex_product
 from .similarity import CLAMP
 
 
@@ -49,13 +50,12 @@ class ComplEx(Bilinear):
     """score = Re sum f r' conj(c): f the fixed, c the corrupted entity, r' = r, or conj(r) for corrupted heads."""
 
     def query(self, x):
-        return self.products.complex(x.relation, x.fixed, conjugate=x.corrupt_head)
+        return complex_product(x.relation, x.fixed, x.corrupt_head, self.stream)
 
     def of_query(self, x, gradient):
-        fixed = self.products.complex(x.relation, gradient, conjugate=not x.corrupt_head)
-        if x.corrupt_head:
-            return fixed, self.products.complex(gradient, x.fixed, conjugate=True)
-        return fixed, self.products.complex(x.fixed, gradient, conjugate=True)
+        fixed = complex_product(x.relation, gradient, not x.corrupt_head, self.stream)
+        factors = (gradient, x.fixed) if x.corrupt_head else (x.fixed, gradient)
+        return fixed, complex_product(*factors, True, self.stream)
 
 
 class SimplE(Bilinear):
@@ -96,7 +96,7 @@ class Rescal(Bilinear):
     query of corrupted tails is M h, and the positive's score is that of no candidate."""
 
     def _matrices(self, x):
-        return matrices_of(x.relation, self.shape.entity_dim, self.products)
+        return matrices_of(x.relation, self.shape.entity_dim)
 
     def _has_other_formula(self, x) -> bool:
         return self.shape.score_rule == "dglke" and not x.corrupt_head

@@ -9,7 +9,6 @@ from typing import List, NamedTuple, Optional, Tuple
 import torch
 
 from ... import _native
-from .products import Products
 
 
 class Factors(NamedTuple):
@@ -23,17 +22,17 @@ class Factors(NamedTuple):
 class EdgeMatrices:
     """Of each edge its own copy."""
 
-    def __init__(self, rows: torch.Tensor, height: int, products: Products):
+    def __init__(self, rows: torch.Tensor, height: int):
         """rows: (B, height * width)."""
-        self._matrices, self._products = rows.unflatten(-1, (height, -1)), products
+        self._matrices = rows.unflatten(-1, (height, -1))
 
     def times(self, x: torch.Tensor) -> torch.Tensor:
         """M x for x (B, k, width): (B, k, height)."""
-        return self._products.bmm(x, self._matrices.transpose(1, 2))
+        return torch.bmm(x, self._matrices.transpose(1, 2))
 
     def back(self, x: torch.Tensor) -> torch.Tensor:
         """M^T x for x (B, k, height): (B, k, width)."""
-        return self._products.bmm(x, self._matrices)
+        return torch.bmm(x, self._matrices)
 
     def in_rows(self) -> _native.MatrixRows:
         """As `projected` takes them: a table in which each edge has a row, with room for a state."""
@@ -102,6 +101,6 @@ class TableMatrices:
         self._rows.update(entries, squares, norm, factor, learning_rate, deviations, self._stream)
 
 
-def matrices_of(rows, height: int, products: Products):
+def matrices_of(rows, height: int):
     """EdgeMatrices of rows (B, height * width); TableMatrices as they are."""
-    return rows if isinstance(rows, TableMatrices) else EdgeMatrices(rows, height, products)
+    return rows if isinstance(rows, TableMatrices) else EdgeMatrices(rows, height)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 
 from ..registry import built_in_model
-from .products import Products
 from .similarity import SIMILARITIES
 
 
@@ -51,9 +50,10 @@ class DeviceModel:
 
     similarity: str
 
-    def __init__(self, shape: ModelShape, products: Products):
-        self.shape, self.products = shape, products
-        self.compare = SIMILARITIES[self.similarity](shape.gamma, products)
+    def __init__(self, shape: ModelShape, stream: int):
+        """stream: what kernels of ours take as their stream."""
+        self.shape, self.stream = shape, stream
+        self.compare = SIMILARITIES[self.similarity](shape.gamma, stream)
 
     def forward(self, x: Positives) -> Tuple[torch.Tensor, torch.Tensor, Any]:
         """Queries (B, entity_dim), scores of the positives (B,), and what `backward` needs again."""
@@ -64,7 +64,7 @@ class DeviceModel:
         raise NotImplementedError
 
 
-def make_device_model(name: str, shape: ModelShape, products: Products) -> DeviceModel:
+def make_device_model(name: str, shape: ModelShape, stream: int) -> DeviceModel:
     """The twin of the built-in model of that name."""
     module, twin = built_in_model(name).twin.split(".")
-    return getattr(import_module(f"{__package__}.{module}"), twin)(shape, products)
+    return getattr(import_module(f"{__package__}.{module}"), twin)(shape, stream)

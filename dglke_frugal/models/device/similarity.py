@@ -9,7 +9,6 @@ from typing import Tuple
 import torch
 
 from ... import _native
-from .products import Products
 
 CLAMP = 20.0  # SimplE's bound on scores; inside it, bounds included, the slope is 1
 
@@ -17,16 +16,16 @@ CLAMP = 20.0  # SimplE's bound on scores; inside it, bounds included, the slope 
 class Dot:
     """a.b"""
 
-    def __init__(self, gamma: float, products: Products):
-        self._products = products
+    def __init__(self, gamma: float, stream: int):
+        """stream: what kernels of ours take as their stream."""
 
     def score(self, a: torch.Tensor, b: torch.Tensor):
         """The scores, and what `gradients` needs again."""
-        return self._products.bmm(a, b.transpose(1, 2)), None
+        return torch.bmm(a, b.transpose(1, 2)), None
 
     def gradients(self, a, b, weight, saved) -> Tuple[torch.Tensor, torch.Tensor]:
         """Gradients of a and b, given weight = d loss / d score (c, C, N)."""
-        return self._products.bmm(weight, b), self._products.bmm(weight.transpose(1, 2), a)
+        return torch.bmm(weight, b), torch.bmm(weight.transpose(1, 2), a)
 
 
 class ClampedDot(Dot):
@@ -45,12 +44,12 @@ class L2:
 
     LEAST = 1e-30
 
-    def __init__(self, gamma: float, products: Products):
-        self._gamma, self._products = gamma, products
+    def __init__(self, gamma: float, stream: int):
+        self._gamma = gamma
 
     def score(self, a, b):
         squares = (a * a).sum(-1, keepdim=True) + (b * b).sum(-1)[:, None, :]
-        squares = self._products.baddbmm(squares, a, b.transpose(1, 2), alpha=-2.0)
+        squares = torch.baddbmm(squares, a, b.transpose(1, 2), alpha=-2.0)
         distance = squares.clamp(min=self.LEAST).sqrt_()
         return self._gamma - distance, (squares, distance)
 
@@ -58,8 +57,8 @@ class L2:
         squares, distance = saved
         # d score / d a = -(a - b) / distance, so a gradient is the sum of weights times its own row, less a product.
         weight = (-weight / distance).masked_fill_(squares < self.LEAST, 0.0)
-        of_a = self._products.baddbmm(weight.sum(2)[:, :, None] * a, weight, b, alpha=-1.0)
-        of_b = self._products.baddbmm(weight.sum(1)[:, :, None] * b, weight.transpose(1, 2), a, alpha=-1.0)
+        of_a = torch.baddbmm(weight.sum(2)[:, :, None] * a, weight, b, alpha=-1.0)
+        of_b = torch.baddbmm(weight.sum(1)[:, :, None] * b, weight.transpose(1, 2), a, alpha=-1.0)
         return of_a, of_b
 
 
@@ -71,8 +70,8 @@ class _Pairwise:
 
     kind: _native.PairKind
 
-    def __init__(self, gamma: float, products: Products):
-        self._gamma, self._stream = gamma, products.stream
+    def __init__(self, gamma: float, stream: int):
+        self._gamma, self._stream = gamma, stream
 
     def score(self, a, b):
         distance = a.new_empty(a.shape[0], a.shape[1], b.shape[1])

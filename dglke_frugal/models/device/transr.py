@@ -17,7 +17,7 @@ class TransR(DeviceModel):
 
     def matrices(self, x: Positives):
         """Of each edge (entity_dim, relation_dim)."""
-        return matrices_of(x.projection, self.shape.entity_dim, self.products)
+        return matrices_of(x.projection, self.shape.entity_dim)
 
     def _adds_relation(self, x: Positives) -> bool:
         return not x.corrupt_head and self.shape.score_rule == "textbook"

@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Tuple
 from ... import _native
 from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ...models import built_in_model, find_model
-from ..step.step_config import KERNEL_MATMULS, StepConfig
+from ..step.step_config import StepConfig
 
 STEPS_AHEAD = 8  # that one rank's host may be ahead of another's, whose devices wait for each other in each step
 
@@ -61,8 +61,6 @@ def refusal(config: TrainConfig) -> Optional[str]:
     described = built_in_model(model.model_name)
     if described is None or described.halves is None:
         return f"does not go with {model.model_name}, whose score mixes all columns of a row"
-    if device.matmul not in KERNEL_MATMULS:
-        return f"does not go with --matmul {device.matmul}"
     if ranks > _native.MOST_DEVICE_RANKS:
         return f"is for at most {_native.MOST_DEVICE_RANKS} ranks"
     if device.partition is not None or device.rel_part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Tuple
 
-from .tiles import ELEMENTS, has_triton
+from .tiles import ROUNDED_MATMUL, has_triton
 
 LONGEST = 128  # floats of a row: programs keep sums of whole rows in registers
 FEWEST = 1 << 17  # rows; smaller tables' scores are soon read again
@@ -37,7 +37,7 @@ TOGETHER = 4  # queries of a program that adds up what programs have summed
 
 def flash_fits(matmul: str, rows: int, dim: int, one_answer: bool, bound: float, dropout: float) -> bool:
     """Whether FlashSoftmax can do it, and is faster. one_answer: of each query. bound: of scores, 0 for none."""
-    return (matmul in ELEMENTS and dim <= LONGEST and rows >= FEWEST and one_answer and not bound and not dropout
+    return (matmul == ROUNDED_MATMUL and dim <= LONGEST and rows >= FEWEST and one_answer and not bound and not dropout
             and has_triton())
 
 

@@ -17,7 +17,6 @@ from .flash_shape import (GRADIENT_PART, GRADIENTS, LEAST_SCORE, SHARE_BITS, SUM
 from .rounded_products import RoundedMatrix, stages_on
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
-from .tiles import ELEMENTS
 
 LOG_2 = 0.6931471805599453
 
@@ -26,7 +25,7 @@ class FlashSoftmax:
     """See TableSoftmax, whose attributes it has."""
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, rule: Tuple):
-        """matmul: "tf32" or "bf16". rule: as kernels take it."""
+        """matmul: tf32. rule: as kernels take it."""
         from triton.tools.tensor_descriptor import TensorDescriptor  # only here: without a GPU there is no Triton
 
         from . import flash_kernels
@@ -38,8 +37,8 @@ class FlashSoftmax:
         self._part = part_rows(shape.rows)
         self._each, count = splits(shape.queries, self._part)
         self.query, self._in_log_2 = (zeros(shape.queries, padded(shape.dim))[:, : shape.dim] for _ in range(2))
-        self._asked = RoundedMatrix(device, ELEMENTS[matmul], queries, self._width)
-        self._parts = [RoundedMatrix(device, ELEMENTS[matmul], self._part, self._width) for _ in range(2)]
+        self._asked = RoundedMatrix(device, queries, self._width)
+        self._parts = [RoundedMatrix(device, self._part, self._width) for _ in range(2)]
         self._scalings = zeros(-(-shape.rows // self._part), 3)  # of parts
         self._largest, self._total = zeros(count, queries), zeros(count, queries)
         self._weighted = zeros(count, queries, self._width)

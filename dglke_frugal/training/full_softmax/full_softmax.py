@@ -15,7 +15,6 @@ import torch
 from ... import _native
 from ...models.device import make_device_model
 from ...models.device.model import ModelShape, Positives
-from ...models.device.products import Products
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
@@ -31,7 +30,7 @@ from .table_softmax import TableSoftmax
 from .table_update import TableShape
 from .targets import OneAnswer
 from .tile_products import DeviceProducts, HostProducts
-from .tiles import ELEMENTS
+from .tiles import ROUNDED_MATMUL
 
 # Whose numbers dropout drops: parts of a step's random numbers. The fixed side of a query is its head or its tail.
 ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
@@ -39,7 +38,7 @@ ALL_ENTITIES, FIXED_SIDE, RELATION, ALL_RELATIONS, ANSWER_SIDE = range(5)
 
 def products_on_device(matmul: str) -> type:
     """By what a GPU multiplies. A PyTorch that cannot multiply numbers of 16 bits has cuBLAS's TF32 for tf32."""
-    return RoundedProducts if matmul in ELEMENTS and multiplies_halves() else DeviceProducts
+    return RoundedProducts if matmul == ROUNDED_MATMUL and multiplies_halves() else DeviceProducts
 
 
 class FullSoftmax:
@@ -51,10 +50,10 @@ class FullSoftmax:
         on_cpu = device.torch_device.type == "cpu"
         self._matmul = "fp32" if on_cpu else matmul
         self._products = HostProducts if on_cpu else products_on_device(matmul)
-        step, products = config.step, Products("fp32", device.stream)
+        step = config.step
         shape = ModelShape(step.entity_dim, step.relation_dim, step.gamma, step.embedding_range, step.score_rule)
-        self._model = make_device_model(step.model, shape, products)
-        self._relation_query = OuterQuery(products) if step.model == "RESCAL" else SwappedQuery(self._model)
+        self._model = make_device_model(step.model, shape, device.stream)
+        self._relation_query = OuterQuery() if step.model == "RESCAL" else SwappedQuery(self._model)
         self._rule = OptimizerRule(config.optimizer, step.learning_rate, device)
         self._buffers: Dict[Tuple, _Buffers] = {}  # steps run one by one, so those of one shape share theirs
 

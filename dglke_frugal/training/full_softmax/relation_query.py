@@ -8,7 +8,6 @@ import torch
 
 from ...models.device.bilinear import Bilinear
 from ...models.device.model import Positives
-from ...models.device.products import Products
 
 
 class SwappedQuery:
@@ -32,9 +31,6 @@ class SwappedQuery:
 class OuterQuery:
     """Of RESCAL, whose score is h^T M t: h t^T."""
 
-    def __init__(self, products: Products):
-        self._products = products
-
     def forward(self, head, tail):
         """See SwappedQuery.forward."""
         return (head[:, :, None] * tail[:, None, :]).flatten(1), (head, tail)
@@ -43,5 +39,5 @@ class OuterQuery:
         """See SwappedQuery.backward."""
         head, tail = saved
         matrices = of_query.reshape(len(head), head.shape[1], -1)
-        of_head = self._products.bmm(tail[:, None], matrices.transpose(1, 2))[:, 0]
-        return of_head, self._products.bmm(head[:, None], matrices)[:, 0]
+        of_head = torch.bmm(tail[:, None], matrices.transpose(1, 2))[:, 0]
+        return of_head, torch.bmm(head[:, None], matrices)[:, 0]

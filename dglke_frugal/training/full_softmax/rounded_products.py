@@ -16,11 +16,10 @@ from ...models.device.products import set_matmul
 from ...store.device import Device
 from .table_update import TableShape, TableUpdate
 from .tile_products import padded
-from .tiles import DEVICE_TILE_FLOATS, ELEMENTS, whole_words
+from .tiles import DEVICE_TILE_FLOATS, whole_words
 
-TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 LARGE_SHARED_MEMORY = 160 << 10  # bytes, as data centers' GPUs have them
-SLOPE_FACTORS = {"fp16": 2.0**15, "bf16": 1.0}
+SLOPE_FACTOR = 2.0**15
 
 
 class Launch(NamedTuple):
@@ -58,10 +57,10 @@ class RoundedMatrix:
         scaling: (3,) both, and the largest magnitude.
     """
 
-    def __init__(self, device: Device, element: str, rows: int, columns: int):
+    def __init__(self, device: Device, rows: int, columns: int):
         """Of so many rows at most; a multiple of 8 columns."""
-        self._device, self._element = device, element
-        self._all = device.zeros(rows, columns // 2).view(TYPES[element])
+        self._device = device
+        self._all = device.zeros(rows, columns // 2).view(torch.float16)
         self.scaling = device.zeros(3)
         self.values, self.power, self.inverse = self._all, self.scaling[:1], self.scaling[1:2]
 
@@ -69,7 +68,7 @@ class RoundedMatrix:
         """Take the numbers of a matrix (n, dim), whose rows begin at multiples of 16 bytes; `values` get `rows` rows."""
         self.values = self._all[:rows]
         self.scaling[2:].zero_()
-        _native.round_matrix(matrix, self.values, self._element, self.scaling, self._device.stream)
+        _native.round_matrix(matrix, self.values, self.scaling, self._device.stream)
 
 
 class RoundedProducts:
@@ -79,12 +78,11 @@ class RoundedProducts:
     updates_rows = True
 
     def __init__(self, device: Device, matmul: str, shape: TableShape, tile: int):
-        """matmul: "tf32" or "bf16". tile: the rows of a tile, at most."""
+        """matmul: tf32. tile: the rows of a tile, at most."""
         set_matmul(matmul)  # for what torch multiplies beside it
-        self._element, self._device, self._dim = ELEMENTS[matmul], device, shape.dim
-        self._factor, columns = SLOPE_FACTORS[self._element], padded(shape.dim)
-        self._query, self._weighted = (RoundedMatrix(device, self._element, shape.queries, columns) for _ in range(2))
-        self._tile = RoundedMatrix(device, self._element, whole_words(tile), columns)
+        self._device, self._dim, columns = device, shape.dim, padded(shape.dim)
+        self._query, self._weighted = (RoundedMatrix(device, shape.queries, columns) for _ in range(2))
+        self._tile = RoundedMatrix(device, whole_words(tile), columns)
         self._of_weighted = device.zeros(shape.queries, columns)[:, : shape.dim]
         self.score_unit, self.gradient_unit = device.zeros(1), device.zeros(1)
 
@@ -97,7 +95,7 @@ class RoundedProducts:
         self._scale = scale
         torch.mul(query, scale[:, None], out=self._of_weighted)
         self._weighted.round(self._of_weighted, len(query))
-        torch.mul(self._weighted.inverse, 1 / self._factor, out=self.gradient_unit)
+        torch.mul(self._weighted.inverse, 1 / SLOPE_FACTOR, out=self.gradient_unit)
 
     def meet(self, tile):
         """See HostProducts."""
@@ -111,13 +109,13 @@ class RoundedProducts:
     def slopes(self, scores, first, bound, targets, log_sum):
         """See HostProducts. In 16 bits, without the factors of queries; zero up to whole words of columns."""
         _native.softmax_slopes(scores, first, bound, targets, log_sum, None, self._device.stream, self.score_unit,
-                               self._element, self._factor)
-        return scores.view(TYPES[self._element])[:, : scores.shape[1]]
+                               "fp16", SLOPE_FACTOR)
+        return scores.view(torch.float16)[:, : scores.shape[1]]
 
     def add_to_query(self, slopes, out):
         """See HostProducts."""
         product = _multiply(_in_words(slopes, 1), self._tile.values[:, : self._dim])
-        out.addcmul_(product, self._scale[:, None] * self._tile.inverse, value=1 / self._factor)
+        out.addcmul_(product, self._scale[:, None] * self._tile.inverse, value=1 / SLOPE_FACTOR)
 
     def update_rows(self, slopes: torch.Tensor, table: torch.Tensor, first: int, update: TableUpdate) -> None:
         """The tile's rows, first .. first + n of the table, by Adagrad, from slopes^T query; see updates_at_once."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 HOST_TILE_FLOATS = 1 << 19  # of scores, which stay in a processor's cache
 DEVICE_TILE_FLOATS = 1 << 23  # 32 MiB, which stay in that of an H100
 LEAST_TILE, TILE_MULTIPLE = 512, 128  # rows
-ELEMENTS = {"tf32": "fp16", "bf16": "bf16"}  # by --matmul, to which factors of products are rounded on a GPU
+ROUNDED_MATMUL = "tf32"  # the --matmul for which factors of products are rounded to fp16 on a GPU
 WORD = 8  # numbers of 16 bits, which kernels read and write at a time
 
 
@@ -22,7 +22,7 @@ def has_triton() -> bool:
 
 def updates_at_once(matmul: str, optimizer: str, dropout: float) -> bool:
     """Whether gradients of rows on a GPU update them without being held. dropout: of the table's rows."""
-    return matmul in ELEMENTS and optimizer == "adagrad" and not dropout and has_triton()
+    return matmul == ROUNDED_MATMUL and optimizer == "adagrad" and not dropout and has_triton()
 
 
 def whole_words(count: int) -> int:

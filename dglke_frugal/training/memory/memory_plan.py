@@ -16,9 +16,9 @@ from ...store.row_bytes import FLOAT, row_bytes
 from ..columns.column_config import own_config
 from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
-from ..full_softmax.tiles import DEVICE_TILE_FLOATS, ELEMENTS, HOST_TILE_FLOATS, tile_rows, updates_at_once
+from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
 from ..start_values import table_dims
-from ..step.step_config import KERNEL_MATMULS, KERNEL_MODELS
+from ..step.step_config import KERNEL_MODELS
 from .kernel_step_bytes import kernel_step_bytes
 from .matrix_step_bytes import factor_floats, matrix_step_bytes
 
@@ -217,7 +217,7 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
     if config.uses_engine or ranks > 1:
         staging = 0 if config.writes_host_rows or ranks > 1 else 8 * distinct * row  # of eight steps
         policy = config.store.cache_policy
-        cell = 4 if policy in ("static", "lru", "epoch_lru") else 8  # csrc/engine/row_cells.h
+        cell = 4 if policy == "static" else 8  # csrc/engine/row_cells.h
         cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h
         host["flush engine"] = (3 << 20) + staging + 200 * distinct + cell * graph.entities
         # What lies in each slot, as planner and rank know it; and the static policy's csrc/engine/numbered_rows.h.
@@ -310,7 +310,7 @@ def _full_softmax_bytes(config: TrainConfig, graph: GraphSize, dims) -> int:
         if flash_fits(matmul, rows, dim, loss.labels == "1vsall", bound, rate):
             return flash_floats(loss.optimizer, positives, rows, dim, in_batch)
         tile = tile_rows(positives, rows, dim, scores, copied=rate > 0)
-        rounded = (tile.scores + 4 * positives) * dim // 2 if matmul in ELEMENTS else 0
+        rounded = (tile.scores + 4 * positives) * dim // 2 if matmul == ROUNDED_MATMUL else 0
         held = 0 if updates_at_once(matmul, loss.optimizer, rate) else (2 if rate else 1) * tile.gradients * dim
         return positives * tile.scores + held + rows + rounded
 
@@ -329,7 +329,7 @@ def _device_step_bytes(config: TrainConfig, model: Model, dims, distinct: int, r
     those of the first steps, which are no graphs.
     """
     positives = config.batch.positives
-    if model.name in KERNEL_MODELS and config.device.matmul in KERNEL_MATMULS:
+    if model.name in KERNEL_MODELS:
         return kernel_step_bytes(config, dims, distinct, min(relations, positives), entity_row_bytes(config), held)
     if not isinstance(model, TorchModel) and model.matrices:
         ranks = config.device.ranks

@@ -23,7 +23,7 @@ from .device_batch import BATCHES_KEPT, BatchForm, BatchSizes, BlockTransfer, De
 from .device_kernels import KernelGradients
 from .losses import Losses
 from .step import Step
-from .step_config import KERNEL_MATMULS, KERNEL_MODELS, StepConfig
+from .step_config import KERNEL_MODELS, StepConfig
 from .summed_updates import OptimizerRule, update_from_entries
 
 
@@ -59,7 +59,7 @@ class DeviceStep(Step):
             from ..columns.device_columns import ColumnGradients  # here, because others do not need it
 
             self._gradients = ColumnGradients(config, device, sums, exchange, matmul)
-        elif config.model in KERNEL_MODELS and matmul in KERNEL_MATMULS:
+        elif config.model in KERNEL_MODELS:
             self._gradients = KernelGradients(config, device, sums, matmul)
         else:
             from .device_torch import TorchGradients  # here, because others do not need it

@@ -1,5 +1,5 @@
-"""The gradients of a step by torch operations: for one's own models, for rounded products, and for models that have no
-kernels (device_kernels.py). Not the CPU's bits, but near them."""
+"""The gradients of a step by torch operations: for one's own models, and for models that have no kernels
+(device_kernels.py). Not the CPU's bits, but near them."""
 from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -11,7 +11,7 @@ from ...models import TorchModel, built_in_model, find_model
 from ...models.device import make_device_model
 from ...models.device.matrices import TableMatrices
 from ...models.device.model import ModelShape
-from ...models.device.products import Products, set_matmul
+from ...models.device.products import set_matmul
 from ...store.device import Device
 from ...store.device_rows import DeviceRows
 from ...store.plan_kernels import segment_sums
@@ -25,7 +25,7 @@ ENTITIES, RELATIONS, PROJECTIONS = range(3)  # of a step's tables
 MATRIX_TABLES = {"relation": RELATIONS, "projection": PROJECTIONS}  # far larger than what an edge needs of them
 
 
-def make_gradient_pass(config: StepConfig, device: Device, matmul: str = "fp32") -> GradientPass:
+def make_gradient_pass(config: StepConfig, device: Device) -> GradientPass:
     """What computes the gradients of `config`: closed forms, or autograd for one's own model."""
     model = find_model(config.model)
     if isinstance(model, TorchModel):
@@ -33,7 +33,7 @@ def make_gradient_pass(config: StepConfig, device: Device, matmul: str = "fp32")
         return AutogradPass(model, config.loss, config.degree_negatives, device)
     shape = ModelShape(config.entity_dim, config.relation_dim, config.gamma, config.embedding_range,
                        config.score_rule)
-    closed = make_device_model(model.name, shape, Products(matmul, device.stream))
+    closed = make_device_model(model.name, shape, device.stream)
     make = ProjectedPass if model.projects else SharedPass
     return make(closed, config.loss, config.degree_negatives, device)
 
@@ -53,7 +53,7 @@ class TorchGradients:
         """sums: (4,) float64 in device memory, to which losses are added. matmul: see models.device.products."""
         set_matmul(matmul)
         self._config, self._device, self._sums = config, device, sums
-        self._pass = make_gradient_pass(config, device, matmul)
+        self._pass = make_gradient_pass(config, device)
         model = built_in_model(config.model)
         self._matrix_table = model and MATRIX_TABLES.get(model.matrices)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import _native
-from ...config import AUTO, TrainConfig
+from ...config import TrainConfig
 from ...models import find_model
 from ..start_values import table_dims
 
 # Models whose gradients csrc/step/cuda computes on a device; those of the others are torch's (device_torch.py).
 KERNEL_MODELS = tuple(_native.ROW_MODELS)
-KERNEL_MATMULS = (AUTO, "fp32", "tf32x3", "tf32")  # and for which values of --matmul; auto stands for fp32 or tf32x3
 
 
 @dataclass(frozen=True)

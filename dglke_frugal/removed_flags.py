@@ -1,0 +1,30 @@
+"""Flags and values that are refused with a sentence on what to use instead."""
+from __future__ import annotations
+
+from typing import Iterable, Mapping
+
+from .errors import shown
+from .nearest import or_nearest
+
+_EVICTS = "use lfu, which keeps what was used most often, or static, which is faster on a GPU"
+# A flag, or a flag and one value -> what to use instead, the end of a sentence.
+REMOVED: Mapping[str, str] = {
+    **{f"--cache_policy {name}": _EVICTS for name in ("lru", "epoch_lru", "epoch_lfu", "next_use")},
+    "--deterministic": "runs are always deterministic; leave it out",
+    "--matmul bf16": "use tf32, which has more digits",
+    "--row_dtype bf16": "use fp16, which has more digits",
+    "--save_dtype bf16": "use fp16, which has more digits",
+}
+
+
+def instead_of_flag(name: object, flags: Iterable[str]) -> str:
+    """The end of a sentence that says that there is no flag `name`, which may begin with dashes: what to use instead if
+    it is removed, and otherwise the nearest of `flags`."""
+    instead = REMOVED.get("--" + str(name).removeprefix("--"))
+    return f": {instead}" if instead else or_nearest(name, flags)
+
+
+def instead_of_value(flag: str, value: str) -> str:
+    """What is wrong with a value that --flag does not have, and what to use instead; empty if none is removed so."""
+    instead = REMOVED.get(f"{flag} {value}")
+    return f"there is no {flag} {shown(value)}: {instead}" if instead else ""
