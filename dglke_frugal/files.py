@@ -106,13 +106,13 @@ def finish_replacing(folder: str | os.PathLike) -> None:
 
 
 def is_being_replaced(folder: str | os.PathLike) -> bool:
-    """Whether a replace_together of the folder's files is at its end, or was killed there, so that some are missing."""
-    return (Path(folder) / COMPLETE).exists()
+    """Whether a replace_together of the folder's files is going on, or was killed, so that finish_replacing has work."""
+    return any((Path(folder) / name).exists() for name in (UNFINISHED, COMPLETE))
 
 
 def check_replaced(folder: str | os.PathLike) -> None:
     """Raise InputError if a replace_together of the folder's files is at its end, or was killed there."""
-    if is_being_replaced(folder):
+    if (Path(folder) / COMPLETE).exists():
         raise InputError(f"the saving of {folder} was interrupted, or is going on, so that not all of its files are in "
                          f"their place; end it with: dglke_train --resume {shlex.quote(str(folder))}")
 

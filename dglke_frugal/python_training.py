@@ -70,8 +70,6 @@ def _arguments(name: str, value: Any, default: Any) -> list[str]:
     value = plain(value)
     if any(isinstance(each, bytes) for each in (value if isinstance(value, list) else [value])):
         raise InputError(f"{_CALL}: '{name}' is {shown(repr(value))}; give text rather than bytes")
-    if name in ("config", "preset", "resume") and value == "":
-        raise InputError(f"{_CALL}: '{name}' is empty; name one, or leave it out")
     return arguments_of(_CALL, name, value, default)
 
 

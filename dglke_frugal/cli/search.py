@@ -68,8 +68,8 @@ def main(argv):
     where = {name: value for name, value in given.items() if name in OF_THE_MACHINE}
 
     def trial(params, full=False):
-        given_flags = {**trial_flags(space, params, own.search_seed), **(space.full_of(params) if full else {}), **where}
-        return configuration(_arguments(given_flags))[1]
+        over = space.full_of(params) if full else {}
+        return configuration(_arguments({**trial_flags(space, params, own.search_seed), **over, **where}))[1]
 
     identity = _identity(map(trial, space.examples()))
     for params in space.examples():

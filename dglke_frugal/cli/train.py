@@ -83,6 +83,9 @@ def _from_files(own) -> list[str]:
     and win."""
     defaults = {**TrainConfig().to_flags(), "trainer": "native"}
     arguments = []
+    for name in ("preset", "config", "resume", "init_from"):
+        if getattr(own, name) == "":  # as of a shell's variable that is not set, and no new run is meant
+            raise InputError(f"--{name} is empty; name one, or leave it out")
     if own.preset:
         _refuse(own, "--preset, for both give all flags", "config", "resume")
         arguments += config_file.arguments_from(find_preset(own.preset).file, defaults)

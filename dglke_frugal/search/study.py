@@ -168,14 +168,9 @@ def _check(folder: Path, now: Dict[str, Any], then: Dict[str, Any]) -> None:
     if now.get("data") != then.get("data"):
         raise InputError(f"{folder} has a search over other data: "
                          f"{data[0].difference(*data[1:]) or 'they have changed'}; give back the files that they were, or another --out")
-    flags = [[_given(each), *each.get("numbers", ())] for each in (now, then)]
-    changed = sorted({f"--{name}" for one, other in zip(*flags)
-                      for name in {*one, *other} if one.get(name) != other.get(name)})
+    # Flags that are given, before what follows from them in trials.
+    flags = zip(*([(each.get("space") or {}).get("flags") or {}, *each.get("numbers", ())] for each in (now, then)))
+    changed = next(filter(None, ([f"--{'search_seed' if name == 'seed' else name}" for name in sorted({*one, *other})
+                                  if one.get(name) != other.get(name)] for one, other in flags)), [])
     said = f" ({shown(', '.join(changed))})" if changed else ""
     raise InputError(f"{folder} has a search of another space, or with other flags{said}; give those, or another --out")
-
-
-def _given(identity: Dict[str, Any]) -> Dict[str, Any]:
-    """What the command line has given over the space."""
-    space = identity.get("space")
-    return (space.get("flags") or {}) if isinstance(space, dict) else {}

@@ -172,8 +172,8 @@ class TrainingRun:
     def _forget_a_best_of_another_kind(self) -> None:
         """Of ranks that cannot be compared with those of the validations to come."""
         if self.best and self.config.evaluation.valid and self.best_identity != self._validation_identity:
-            print(f"the best validation, that of step {self.best['step']}, ranked other triples or candidates than those "
-                  "to come, which cannot be compared with it: the best one is looked for anew")
+            print(f"the best validation, that of step {self.best['step']}, ranked other triples or candidates than "
+                  "those to come, which cannot be compared with it: the best one is looked for anew")
             self.best, self.best_identity, self.validations_since_best = None, None, 0
 
     def keep_names(self) -> None:

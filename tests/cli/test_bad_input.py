@@ -88,6 +88,8 @@ BAD = {
     "early stopping without validation": ({"train__txt": GOOD}, [*RAW, "--early_stop_patience", "3"], ["--valid"]),
     "table too large": ({"train__txt": GOOD}, [*RAW, "--hidden_dim", str(1 << 40)], ["memory"]),
     "resume from nothing": ({"train__txt": GOOD}, [*RAW, "--resume", "nowhere"], ["nowhere"]),
+    **{f"{name} without a value": ({"train__txt": GOOD}, [*RAW, f"--{name}", ""], [f"--{name} is empty"])
+       for name in ("resume", "config", "preset", "init_from")},
     "config file missing": ({"train__txt": GOOD}, [*RAW, "--config", "none.yaml"], ["none.yaml"]),
     "config file with an unknown key": ({"train__txt": GOOD, "c__yaml": "learning_rate: 1\n"}, [*RAW, "--config",
                                                                                                 "{data}/c.yaml"],

@@ -78,8 +78,8 @@ def test_the_best_is_found_and_is_a_recipe(search, tmp_path, capsys):
     assert flags["dataset"] == "small" and not {"data_path", "save_path", "no_save_emb"} & set(flags)
     assert flags["test"] is True and found["full"] == {"max_step": 90}
     assert re.search(r"trial \d, the best of 4", recipe.read_text())
-    assert re.search(r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 --early_stop_patience=4$", said,
-                     re.M)
+    in_full = r"In full, as the space has it: dglke_train --config .*best.yaml .* --max_step=90 --early_stop_patience=4$"
+    assert re.search(in_full, said, re.M)
 
 
 @pytest.mark.parametrize("more", [[], ["--num_proc", "2"]], ids=["one process", "two processes"])
@@ -147,7 +147,8 @@ def test_a_full_run_that_cannot_start_is_refused_before_the_search(search, tmp_p
     assert re.search("the full run of .*space.yaml: --lr_patience watches validations, and there are none", said)
 
 
-@pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent", "code"])
+@pytest.mark.parametrize("change", ["train.txt", "valid.txt", "test.txt", "--num_proc", "--eval_percent",
+                                    "--search_seed", "code"])
 def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
         search, small, tmp_path, capsys, monkeypatch, change):  # noqa: F811
     shutil.copytree(small, tmp_path / "data")
@@ -166,10 +167,12 @@ def test_a_search_goes_on_only_where_trials_have_the_same_numbers(
     search.arguments[search.arguments.index("--data_path") + 1] = str(tmp_path / "elsewhere")
     assert len(search("--trials", 2, "--max_step", 20, "--log_interval", 7, *more)["trials"]) == 2
     says = {"train.txt": "other data: .* training triples then and",
-            "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples", "--num_proc": r"with other flags \(--num_proc",
-            "--eval_percent": r"with other flags \(--eval_percent\)", "code": r"with other flags \(--model_name\)"}[change]
+            "valid.txt": "other data: other validation triples", "test.txt": "other data: other test triples",
+            "--num_proc": r"with other flags \(--num_proc",
+            "--eval_percent": r"with other flags \(--eval_percent\)",
+            "--search_seed": r"with other flags \(--search_seed\)", "code": r"with other flags \(--model_name\)"}[change]
     if change.startswith("--"):
-        more = [change, 2 if change == "--num_proc" else 0.2]
+        more = [change, 0.2 if change == "--eval_percent" else 2]
     elif change == "code":
         source.write_text(text.replace("sum(-1)", "sum(-1) * 2"))
         sys.modules.pop("own_of_search")

@@ -197,7 +197,8 @@ def test_the_best_validation_is_one_of_those_that_can_be_compared(runs, capsys, 
     files = ["--data_files", "train.txt", "test.txt", "valid.txt"] if swaps else []
     runs.resume(folder, "--max_step", 16, *flags, *files)
     assert "looked for anew" in capsys.readouterr().out
-    assert result(folder)["best_validation"]["step"] == 16 and CheckpointFolder(folder / "checkpoints").best().step == 16
+    assert result(folder)["best_validation"]["step"] == 16
+    assert CheckpointFolder(folder / "checkpoints").best().step == 16
     runs.resume(folder, "--max_step", 18, *flags, *files)  # without a further validation
     assert result(folder)["best_validation"]["step"] == 16 and "looked for anew" not in capsys.readouterr().out
 
