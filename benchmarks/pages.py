@@ -223,10 +223,15 @@ def flushing_sentence(results: Results) -> str:
     gpus = over(best_rate(results, "ranks-2gpus", "large", "rows_meet_uncached_no_peer_2", "rows_meet_no_peer_2"),
                 best_rate(results, "ranks-2gpus", "large", "rows_sync_no_peer_2"))
     if not ratios:
-        return "Measured against a flush in each step (`--flush sync`): nothing yet.\n"
-    return (f"Measured against a flush in each step (`--flush sync`): flush threads of two to four processes on "
-            f"{results.machine('ranks-cpu')} make {min(ratios):.2f} to {max(ratios):.2f}\ntimes as many steps, stores "
-            f"from two GPUs by rows {gpus.rstrip('x')} times as many.\n")
+        return "Measured beside `--flush sync`, which writes all rows back in each step: nothing yet.\n"
+    if max(ratios) <= 1:
+        rates = f"{100 - 100 * max(ratios):.0f} to {100 - 100 * min(ratios):.0f} % slower than"
+    else:
+        rates = f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as"
+    return (f"Measured: two to four processes on {results.machine('ranks-cpu')} are with flush threads {rates} with\n"
+            "`--flush sync`, which writes all rows back in each step. Two GPUs by rows that write rows themselves make "
+            f"{gpus.rstrip('x')} times the\nsteps of `--flush sync`; the cache settings differ, too: P2F ran there without a "
+            "cache, its default, and sync behind a\ncache of 5 %.\n")
 
 
 def workers_cpu(results: Results) -> str:

@@ -151,7 +151,7 @@ class ModelConfig:
     init: str = option("uniform", "start values: uniform in +-S, normal of deviation S, or xavier times S",
                        changes=ALWAYS, choices=INITS)
     init_scale: Optional[float] = option(None, "S of --init", changes=ALWAYS, type=float, metavar="S",
-                                         default_words="(gamma + 2) / hidden_dim, 0.001, 1")
+                                         default_words="uniform: (gamma + 2) / hidden_dim; normal: 0.001; xavier: 1")
     row_dtype: str = option("fp32", "type of entity rows in memory and caches; halves are rounded at random",
                             changes=ALWAYS, choices=ROW_DTYPES, level="rare")
 
@@ -235,7 +235,7 @@ class BatchConfig:
                                            metavar="N", default_words="as many as --neg_sample_size")
     exclude_positive: bool = option(False, "draw negatives again that make a training triple with their chunk",
                                     changes=ALWAYS)
-    neg_deg_sample: bool = option(False, "the chunk's own entities serve as negatives too", changes=ALWAYS,
+    neg_deg_sample: bool = option(False, "the entities of a chunk's positives are negatives, too", changes=ALWAYS,
                                   of_dglke=True)
 
     @property
@@ -310,7 +310,7 @@ class DeviceConfig:
 
     gpu: Sequence[int] = option(
         (-1,), "GPU numbers, with a process for each; -1 is the CPU",
-        changes=Change("as many processes train; for some models the CPU or a GPU", _processor), type=int, many=True,
+        changes=Change("yes: the number of GPUs; and CPU or GPU for some models", _processor), type=int, many=True,
         metavar="N", default_words="-1", of_dglke=True, level="first")
     matmul: str = option(
         AUTO, "precision of products on a GPU; fp32: the bits of the CPU; tf32: rounded",
@@ -337,8 +337,8 @@ class DeviceConfig:
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
                        used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
     async_update: bool = option(
-        False, "accepted, no effect: rows are flushed in the background in any case", changes=NEVER,
-        used=When("rows are flushed in the background in any case", lambda config: False), of_dglke=True, level="rare")
+        False, "accepted, no effect", changes=NEVER,
+        used=When("every step is synchronous, and --flush says how rows are written back", lambda config: False), of_dglke=True, level="rare")
     force_sync_interval: int = option(
         -1, "accepted, no effect: processes synchronise in each step", changes=NEVER, metavar="STEPS",
         used=When("processes synchronise in each step", lambda config: False), of_dglke=True, level="rare")
@@ -409,7 +409,7 @@ class RunConfig:
 class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
-    cache_size (bytes) goes before cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
+    cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
     by columns, no row for several by rows that meet, and elsewhere DEFAULT_CACHE_RATIO (training/cache_choice.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: p2f, sync, or none, which updates the
     host table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which
@@ -425,10 +425,10 @@ class StoreConfig:
 
     cache_ratio: Union[float, str] = option(
         AUTO, "share of the entity rows that a device caches; auto: as many as fit", changes=NEVER, type=cache_share,
-        used=When(f"{_CACHE.words}, or --cache_size goes before it",
+        used=When(f"{_CACHE.words}, or --cache_size overrides it",
                   lambda config: _shares_rows(config) and config.store.cache_size is None),
         metavar="auto|SHARE", dglke_loop=None)
-    cache_size: Optional[int] = option(None, "the same in bytes, for instance 8GiB", changes=NEVER, used=_CACHE,
+    cache_size: Optional[int] = option(None, "bytes of entity rows that a device caches, for instance 8GiB; overrides --cache_ratio", changes=NEVER, used=_CACHE,
                                        type=byte_count, metavar="BYTES", dglke_loop=None)
     cache_policy: str = option("static", "which rows are cached", changes=NEVER, used=_CACHE, choices=CACHE_POLICIES,
                                dglke_loop=None, level="rare")

@@ -27,7 +27,7 @@ def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = 
 
     Args:
         resume: folder of a run to go on with; then flags that were given to it need not be repeated.
-        config: YAML file of flags; those of the call go before it.
+        config: YAML file of flags; those of the call override them.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
             defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers

@@ -29,7 +29,7 @@ class CommandConfig:
 
     preset: Optional[str] = option(None, "flags of a recipe, such as wn18rr/complex (dglke_frugal presets)",
                                    changes=NEVER, metavar="GRAPH/MODEL", dglke_loop=None, level="first")
-    config: Optional[str] = option(None, "read flags from a file; flags of the command line go before it",
+    config: Optional[str] = option(None, "read flags from a file; flags on the command line override them",
                                    changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
     resume: Optional[str] = option(None, "go on with the run in this folder, with the flags that it was started with",
                                    changes=NEVER, metavar="RUN_DIR")

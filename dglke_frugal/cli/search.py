@@ -47,7 +47,7 @@ def main(argv):
             prog="dglke_frugal search", parents=[own_flags()],
             description="Try flags of dglke_train and keep those with the best validation MRR.",
             epilog="All other flags are dglke_train's, for all trials: --dataset, --data_path, --gpu and so on. They "
-                   "go before those of the space. See docs/search.md.")
+                   "override those of the space. See docs/search.md.")
         parser.print_help()
         return
     own, rest = own_flags().parse_known_args(argv)
