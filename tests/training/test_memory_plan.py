@@ -190,11 +190,7 @@ def test_the_memory_of_ranking_is_counted():
     large = GraphSize(10**6, 10, 5000, 300)
     most = evaluation_bytes(large, neg_sample_size_eval=10**6 - 1)
     assert most == evaluation_bytes(large) + 2 * 256 * 8 * (10**6 - 1) + (128 << 20)
-<<<<<<< HEAD
     assert evaluation_bytes(large, neg_sample_size_eval=10**12) == evaluation_bytes(large)  # all entities, none sampled
-=======
-    assert evaluation_bytes(large, neg_sample_size_eval=10**12) == evaluation_bytes(large)  # against all entities
->>>>>>> refs/heads/s2
 
 
 def test_validation_is_counted_as_a_test_is():
