@@ -230,8 +230,8 @@ def flushing_sentence(results: Results) -> str:
         rates = f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as"
     return (f"Measured: two to four processes on {results.machine('ranks-cpu')} are with flush threads {rates} with\n"
             "`--flush sync`, which writes all rows back in each step. Two GPUs by rows that write rows themselves make "
-            f"{gpus.rstrip('x')} times the\nsteps of `--flush sync`; the cache settings differ, too: P2F ran there without a "
-            "cache, its default, and sync behind a\ncache of 5 %.\n")
+            f"{gpus.rstrip('x')} times the\nsteps of `--flush sync`; the cache settings differ, too: P2F ran there "
+            "without a cache, its default, and sync behind a\ncache of 5 %.\n")
 
 
 def workers_cpu(results: Results) -> str:

@@ -338,7 +338,8 @@ class DeviceConfig:
                        used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
     async_update: bool = option(
         False, "accepted, no effect", changes=NEVER,
-        used=When("every step is synchronous, and --flush says how rows are written back", lambda config: False), of_dglke=True, level="rare")
+        used=When("every step is synchronous, and --flush says how rows are written back", lambda config: False),
+        of_dglke=True, level="rare")
     force_sync_interval: int = option(
         -1, "accepted, no effect: processes synchronise in each step", changes=NEVER, metavar="STEPS",
         used=When("processes synchronise in each step", lambda config: False), of_dglke=True, level="rare")
@@ -428,8 +429,9 @@ class StoreConfig:
         used=When(f"{_CACHE.words}, or --cache_size overrides it",
                   lambda config: _shares_rows(config) and config.store.cache_size is None),
         metavar="auto|SHARE", dglke_loop=None)
-    cache_size: Optional[int] = option(None, "bytes of entity rows that a device caches, for instance 8GiB; overrides --cache_ratio", changes=NEVER, used=_CACHE,
-                                       type=byte_count, metavar="BYTES", dglke_loop=None)
+    cache_size: Optional[int] = option(
+        None, "bytes of entity rows that a device caches, for instance 8GiB; overrides --cache_ratio", changes=NEVER,
+        used=_CACHE, type=byte_count, metavar="BYTES", dglke_loop=None)
     cache_policy: str = option("static", "which rows are cached", changes=NEVER, used=_CACHE, choices=CACHE_POLICIES,
                                dglke_loop=None, level="rare")
     lookahead: int = option(10, "steps sampled ahead", changes=NEVER, metavar="STEPS", dglke_loop=None, level="rare")

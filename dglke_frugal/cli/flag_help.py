@@ -50,8 +50,9 @@ def page() -> str:
     lines = [
         "# Flags of dglke_train", "",
         "<!-- made from dglke_frugal/config.py: python -m dglke_frugal.cli.flag_help > docs/flags.md -->", "",
-        "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own flags,",
-        "marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.", "",
+        "`dglke_train --help` lists the flags that matter first, `dglke_train --help-all` all of them. DGL-KE's own",
+        "flags, marked D, may be abbreviated. Flags on the command line override those of `--preset` and `--config`.",
+        "",
         "The last column says whether step k of a run computes other values if the flag has another value. `--resume`",
         "refuses to change such flags. `--max_step` changes no step: it only ends the run, so a run can be extended.",
     ]
