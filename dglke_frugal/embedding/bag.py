@@ -8,8 +8,9 @@ import torch
 
 from .. import _native
 from ..store.request import Request
-from .functions import Bags, ReadBags, SumBags
-from .module import KINDS, Embedding, not_compiled
+from .compiling import not_compiled
+from .functions import Bags, ReadBags, SumBags, of_type
+from .module import KINDS, Embedding
 
 MODES = ("sum", "mean")
 
@@ -42,10 +43,13 @@ class EmbeddingBag(Embedding):
             self._check_weights(ids, per_sample_weights)
             values, ticket, _ = self._read(ids)
             rows = self._rows(values, ticket, values.shape, torch.float32)
-            return SumBags.apply(rows * per_sample_weights.reshape(-1, 1).to(torch.float32), bags).to(dtype)
+            weights = per_sample_weights.to(torch.float32)
+            if self.padding_idx is not None:  # whose weight may be any number, or none
+                weights = weights.masked_fill(ids.to(weights.device) == self.padding_idx, 0)
+            return of_type(SumBags.apply(rows * weights.reshape(-1, 1), bags), dtype)
         values, ticket, request = self._read(ids)
         if ticket is None:
-            sums = bags.sums(values).to(dtype)
+            sums = of_type(bags.sums(values), dtype)
         else:
             sums = ReadBags.apply(self._handle, values, bags, dtype, self._receive, ticket)
         if self.mode == "sum":
@@ -77,9 +81,9 @@ class EmbeddingBag(Embedding):
             raise ValueError("ids are (B, k), or (n,) with offsets (B,)")
         if not isinstance(offsets, torch.Tensor) or offsets.dtype not in KINDS or offsets.dim() != 1:
             raise ValueError("offsets are a tensor (B,) of int64 or int32")
-        begins = offsets.detach().cpu().numpy().astype(np.int64)
+        begins = offsets.numpy(force=True).astype(np.int64)
         if not self.include_last_offset:
             begins = np.append(begins, len(ids))
-        if not len(begins) or begins[0] != 0 or begins[-1] != len(ids) or (np.diff(begins) < 0).any():
+        if not len(begins) or begins[0] != 0 or begins[-1] != len(ids) or (begins[1:] < begins[:-1]).any():
             raise ValueError("offsets begin with 0, do not fall, and stay within the ids")
         return Bags(begins)

@@ -12,6 +12,11 @@ from .. import _native
 NOTHING = torch.empty(0, device="cpu")  # each lookup saves it: torch refuses a second backward without retain_graph
 
 
+def of_type(rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same float32 numbers as another type; `to` looks for long before it finds that nothing is to be done."""
+    return rows if dtype == torch.float32 else rows.to(dtype)
+
+
 class ReadRows(torch.autograd.Function):
     """Embeddings (n, dim) that were read, in another shape; their gradient goes to the table."""
 
@@ -20,8 +25,7 @@ class ReadRows(torch.autograd.Function):
         """handle: the module's parameter, for which a gradient is computed if it requires one. values: the embeddings,
         in a list because torch refuses to change a view of an argument in place. receive(ticket, gradients, order)."""
         _remember(ctx, ReadRows, handle, receive, ticket)
-        rows = values[0].resize_(shape)
-        return rows if rows.dtype == dtype else rows.to(dtype)
+        return of_type(values[0].resize_(shape), dtype)
 
     @staticmethod
     def backward(ctx, gradients):
@@ -31,7 +35,8 @@ class ReadRows(torch.autograd.Function):
     @staticmethod
     def deliver(ctx, gradients):
         """Hand the gradient to the table."""
-        ctx.receive(ctx.ticket, gradients.reshape(-1, gradients.shape[-1]), None)
+        rows = gradients if gradients.dim() == 2 else gradients.reshape(-1, gradients.shape[-1])
+        ctx.receive(ctx.ticket, rows, None)
 
 
 class ReadBags(torch.autograd.Function):
@@ -42,7 +47,7 @@ class ReadBags(torch.autograd.Function):
         """bags: which bag each id is of. The rest is as for ReadRows, values without a list."""
         ctx.bags = bags
         _remember(ctx, ReadBags, handle, receive, ticket)
-        return bags.sums(values).to(dtype)
+        return of_type(bags.sums(values), dtype)
 
     @staticmethod
     def backward(ctx, gradients):
@@ -104,7 +109,7 @@ class Bags:
 
     def __init__(self, offset: np.ndarray):
         self.offset = np.ascontiguousarray(offset, np.int32)
-        self.of_id = np.repeat(np.arange(len(offset) - 1, dtype=np.int32), np.diff(self.offset))
+        self.of_id = np.repeat(np.arange(len(self), dtype=np.int32), self.offset[1:] - self.offset[:-1])
 
     def __len__(self):
         return len(self.offset) - 1

@@ -1,26 +1,58 @@
 """torch.amp.GradScaler multiplies a loss, and with it each gradient, by a factor that its `step` takes out again.
 
 Rows are updated in backward, before `step`, so the factor has to be known there. Nothing that autograd hands to a
-backward leads to the root of its graph. Importing this module therefore wraps GradScaler.scale: each loss that it
-returns gets a hook, which notes for the running backward which scaler its gradients come from.
+backward leads to the root of its graph. Importing this module therefore wraps `scale` of GradScaler and of the classes
+derived from it: each loss that it returns gets a hook, which notes for the running backward which scaler its gradients
+come from.
 """
 from __future__ import annotations
 
 import functools
-import weakref
-from typing import Any, Dict, Hashable, Optional
+import threading
+from typing import Any, Dict, Hashable, NamedTuple, Optional
 
 import torch
 from torch.amp import GradScaler
 from torch.autograd import Variable
 
-_of_backward: Dict[int, "weakref.ref[GradScaler]"] = {}  # by torch's number of the backward
+from .compiling import not_compiled
+
+
+class _Running(NamedTuple):
+    """A backward: the scaler of its loss, and the thread that it began in."""
+
+    scaler: GradScaler
+    thread: int
+
+
+_running: Dict[int, _Running] = {}  # by torch's number of the backward
+
+
+class _End:
+    """Of a backward: torch keeps it, to call it, until the backward has ended or failed."""
+
+    def __init__(self, backward: int):
+        self._backward = backward
+
+    def __call__(self):
+        pass
+
+    def __del__(self):
+        del _running[self._backward]
 
 
 def scaler_of_backward() -> Optional[GradScaler]:
     """The scaler of the loss whose backward runs in this thread; None if there is no backward, or no scaler."""
-    scaler = _of_backward.get(torch._C._current_graph_task_id()) if _of_backward else None
-    return None if scaler is None else scaler()
+    backward = torch._C._current_graph_task_id() if _running else -1
+    if backward == -1:
+        return None
+    noted = _running.get(backward) or _around(threading.get_ident())
+    return None if noted is None else noted.scaler
+
+
+def _around(thread: int) -> Optional[_Running]:
+    """What a backward without a scaler of its own runs within, as where a part of a model is computed again."""
+    return next((noted for _, noted in sorted(_running.items(), reverse=True) if noted.thread == thread), None)
 
 
 def unscaled(gradients: torch.Tensor, scaler: GradScaler, owner: Hashable) -> torch.Tensor:
@@ -47,11 +79,20 @@ def _note(scaled: Any, scaler: GradScaler) -> Any:
     return type(scaled)(noted) if isinstance(scaled, (list, tuple)) else noted
 
 
+@not_compiled
 def _note_backward(scaler: GradScaler, gradient: torch.Tensor) -> None:
     backward = torch._C._current_graph_task_id()
-    if backward not in _of_backward:
-        _of_backward[backward] = weakref.ref(scaler)
-        Variable._execution_engine.queue_callback(lambda: _of_backward.pop(backward, None))
+    if backward not in _running:
+        _running[backward] = _Running(scaler, threading.get_ident())
+        Variable._execution_engine.queue_callback(_End(backward))
+
+
+def _wrap(kind: type) -> None:
+    """For a class of scalers, which may have a `scale` of its own."""
+    if "scale" in vars(kind):
+        kind.scale = _wrapped(kind.scale)
+    for derived in kind.__subclasses__():
+        _wrap(derived)
 
 
 def _wrapped(scale):
@@ -63,4 +104,11 @@ def _wrapped(scale):
     return scale_and_note
 
 
-GradScaler.scale = _wrapped(GradScaler.scale)
+def _derived(kind: type, **settings) -> None:
+    """A class is derived from GradScaler."""
+    super(GradScaler, kind).__init_subclass__(**settings)
+    _wrap(kind)
+
+
+_wrap(GradScaler)
+GradScaler.__init_subclass__ = classmethod(_derived)

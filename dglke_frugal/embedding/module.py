@@ -16,8 +16,9 @@ from ..optim import RowOptimizer
 from ..store.flush_config import StoreAddress
 from ..store.request import Request
 from . import files, init as start
+from .compiling import not_compiled
 from .config import CacheConfig
-from .functions import ReadRows
+from .functions import ReadRows, of_type
 from .keys import LARGEST, Evicted, KeyTable
 from .loss_scaling import scaler_of_backward, unscaled
 from .table import OTHER_IDS, SharedTable, Table, Ticket
@@ -34,17 +35,6 @@ def one_thread_at_a_time(method: Method) -> Method:
             return method(self, *args, **settings)
 
     return alone
-
-
-def not_compiled(method: Method) -> Method:
-    """A method that torch.compile calls as it is, between the parts of a model that it compiles."""
-    @functools.wraps(method)
-    def call(self, *args, **settings):
-        if torch.compiler.is_dynamo_compiling():
-            return torch.compiler.disable(method)(self, *args, **settings)
-        return method(self, *args, **settings)
-
-    return call
 
 
 class Embedding(nn.Module):
@@ -173,7 +163,7 @@ class Embedding(nn.Module):
     def _rows(self, values: torch.Tensor, ticket: Optional[Ticket], shape: tuple, dtype: torch.dtype) -> torch.Tensor:
         """What a lookup gives: values (n, embedding_dim) in another shape and of another type."""
         if ticket is None:
-            return values.resize_(shape).to(dtype)
+            return of_type(values.resize_(shape), dtype)
         return ReadRows.apply(self._handle, [values], shape, dtype, self._receive, ticket)
 
     def learn(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
@@ -188,7 +178,7 @@ class Embedding(nn.Module):
         if gradient.shape != rows.shape or gradient.device != rows.device:
             raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
                              f"{gradient.device}")
-        kind.deliver(node, gradient.detach())
+        kind.deliver(node, gradient)
 
     @one_thread_at_a_time
     def prefetch(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None) -> None:
@@ -329,7 +319,7 @@ class Embedding(nn.Module):
         if not isinstance(ids, torch.Tensor) or ids.dtype not in KINDS:
             raise ValueError("ids are a tensor of int64 or int32")
         try:
-            flat = np.array(ids.detach().cpu().numpy().reshape(-1), np.int64)
+            flat = np.array(ids.numpy(force=True).reshape(-1), np.int64)
         except RuntimeError as error:
             raise RuntimeError(f"an Embedding looks up ids whose numbers it can read ({first_line(error)}); call it "
                                "outside of torch.vmap, torch.func and torch.export") from error
@@ -351,22 +341,23 @@ class Embedding(nn.Module):
 
     @property
     def _will_train(self) -> bool:
-        return torch.is_grad_enabled() and self._handle.requires_grad
+        return self._parameters["handle"].requires_grad and torch.is_grad_enabled()
 
-    @one_thread_at_a_time
     def _read(self, ids: torch.Tensor, scores: Optional[torch.Tensor] = None):
         """(values (n, dim), Ticket, or None if they will have no gradient, Request)."""
-        head = self._table.next
-        if head is not None and not head.is_of(ids):
-            head = None
-        if self._keys is not None:
-            return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(ids, scores))
-        if scores is not None:
-            raise ValueError("scores are for rows by key")
-        request = head or self._request(self._flat(ids))
-        if self._will_train:
-            return (*self._table.look_up(request), request)
-        return self._table.read(request), None, request
+        table = self._table
+        with table.alone:
+            head = table.next
+            if head is not None and not head.is_of(ids):
+                head = None
+            if self._keys is not None:
+                return self._read_keys(self._flat(ids) if head is None else head.keys, self._scores(ids, scores))
+            if scores is not None:
+                raise ValueError("scores are for rows by key")
+            request = head or self._request(self._flat(ids))
+            if self._will_train:
+                return (*table.look_up(request), request)
+            return table.read(request), None, request
 
     def _read_keys(self, flat: np.ndarray, scores: Optional[np.ndarray]):
         keys, table = self._keys, self._table
@@ -385,24 +376,26 @@ class Embedding(nn.Module):
         keys.fill_absent(values, request.ids, flat)
         return values, ticket, request
 
-    @one_thread_at_a_time
     def _receive(self, ticket: Ticket, gradients: torch.Tensor, order: Optional[np.ndarray]) -> None:
         """A lookup's gradient (m, dim) has arrived."""
-        if not self._handle.requires_grad:
-            return  # as torch drops the gradient of a parameter that was frozen after forward
-        gradients = gradients.detach()
-        if gradients.device != self._table.torch_device:
-            gradients = gradients.to(self._table.torch_device)
-        if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or gradients.stride(0) < gradients.shape[-1]:
-            gradients = gradients.to(torch.float32).contiguous()
-        scaler = scaler_of_backward() or ticket.scaler
-        if scaler is not None:
-            gradients = unscaled(gradients, scaler, self)
-        elif self.check_finite and not torch.isfinite(gradients).all():
-            raise FloatingPointError(self._not_finite(ticket, gradients, order))
-        if self._keys is not None and not self._table.is_open(ticket):
-            ticket, order = self._where_they_are_now(ticket, order)
-        self._table.update(ticket, gradients, order)
+        table = self._table
+        with table.alone:
+            if not self._handle.requires_grad:
+                return  # as torch drops the gradient of a parameter that was frozen after forward
+            gradients = gradients.detach()
+            if gradients.device != table.torch_device:
+                gradients = gradients.to(table.torch_device)
+            if gradients.dtype != torch.float32 or gradients.stride(-1) != 1 or (
+                    gradients.stride(0) < gradients.shape[-1]):
+                gradients = gradients.to(torch.float32).contiguous()
+            scaler = scaler_of_backward() or ticket.scaler
+            if scaler is not None:
+                gradients = unscaled(gradients, scaler, self)
+            elif self.check_finite and not torch.isfinite(gradients).all():
+                raise FloatingPointError(self._not_finite(ticket, gradients, order))
+            if self._keys is not None and not table.is_open(ticket):
+                ticket, order = self._where_they_are_now(ticket, order)
+            table.update(ticket, gradients, order)
 
     def _where_they_are_now(self, ticket: Ticket, order: Optional[np.ndarray]):
         """Ticket and order for a late gradient by key: rows that are gone meanwhile are left out."""
@@ -439,6 +432,11 @@ class Embedding(nn.Module):
         other = memo[id(self)] = self.__new__(type(self))
         other.__setstate__(copy.deepcopy(self.__dict__, memo))
         return other
+
+    def __setstate__(self, state: Dict) -> None:
+        super().__setstate__(state)
+        if self.handle.device != self._table.torch_device:  # after torch.load with map_location
+            self._table.move(self.handle.device)
 
     def _apply(self, fn, recurse=True):
         """For `to`, `half`, `cuda` and the like, of the module or of one that holds it."""
@@ -477,15 +475,16 @@ class Embedding(nn.Module):
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
         self._table.check_alone("load_state_dict")
-        rows = self._table.rows
-        ours = {"weight", "optimizer_state", *self._saved_beside()}
+        rows, beside = self._table.rows, self._saved_beside()
+        ours = {"weight", "optimizer_state", *beside}
         # What a class that is derived from this one has besides.
         others = {name: value for name, value in state_dict.items() if name[len(prefix):] not in ours}
         others[prefix + "handle"] = self.handle
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         found = {name: state_dict[prefix + name] for name in ours if prefix + name in state_dict}
-        if "weight" not in found:
-            missing_keys.append(prefix + "weight")
+        missing = [prefix + name for name in ("weight", *beside) if name not in found]
+        if missing:
+            missing_keys.extend(missing)
             return
         for name, value in found.items():
             if not isinstance(value, torch.Tensor):
@@ -498,9 +497,9 @@ class Embedding(nn.Module):
                                   f"{(rows.rows, shapes[name])}: use the sizes and the optimizer it was saved with")
                 return
         try:
-            self._restore({name: values.cpu().numpy() for name, values in found.items() if name not in shapes})
+            self._restore({name: found[name].numpy(force=True) for name in beside})
         except ValueError as error:
-            error_msgs.append(f"{prefix}: {error}")
+            error_msgs.append(f"{prefix}keys: {error}")
             return
         self._table.drain()
         records = torch.from_numpy(rows.records)

@@ -142,7 +142,7 @@ class Table:
         needed += int(rows * cached) * padded_bytes(floats) + BESIDES_BYTES
         if free is not None and needed > free:
             raise InputError(f"a table of {rows:,} rows of {floats:,} numbers (embedding and optimizer state) needs "
-                             f"{needed / 1e9:,.1f} GB of host memory, but this process can have {free / 1e9:,.1f} GB; "
+                             f"{needed / 1e9:,.2f} GB of host memory, but this process can have {free / 1e9:,.2f} GB; "
                              "use fewer rows, a smaller embedding_dim or a machine with more memory")
 
     def _work_on(self, device: object) -> None:

@@ -20,6 +20,8 @@ from . import torch_threads
 from .flushing import RankRows
 from .request import Request
 
+HOST = torch.device("cpu")  # in which torch has not to read a name
+
 torch_threads.borrow()
 
 
@@ -31,7 +33,7 @@ class Executor(ABC):
         window: lookups that may be announced beyond the running one.
     """
 
-    torch_device = torch.device("cpu")
+    torch_device = HOST
     window: int = 1 << 30
 
     def __init__(self, table: _native.HostTable, update: _native.SummedUpdate):
@@ -81,9 +83,13 @@ class Executor(ABC):
     def read(self, ids: np.ndarray) -> torch.Tensor:
         """Between two steps: embeddings (n, dim) of ids (n,) int64."""
         self.drain()
-        values = torch.empty(len(ids), self.table.dim, dtype=torch.float32, device="cpu")
+        return self._on_host(ids).to(self.torch_device)
+
+    def _on_host(self, ids: np.ndarray) -> torch.Tensor:
+        """(n, dim) of ids (n,) int64, as the host table has them."""
+        values = torch.empty(len(ids), self.table.dim, dtype=torch.float32, device=HOST)
         _native.gather_ids(self.table, ids, values.numpy())
-        return values.to(self.torch_device)
+        return values
 
     def drain(self) -> None:
         """Between two steps: wait until the host table holds every update."""
@@ -105,7 +111,7 @@ class TableExecutor(Executor):
         self._request = request
 
     def gather(self):
-        return self.read(self._request.ids)
+        return self._on_host(self._request.ids)
 
     def update(self, gradients, order=None):
         self.change(self._request, gradients, order)
@@ -174,7 +180,7 @@ class EngineExecutor(RankExecutor):
         super().__init__(table, update, ranked, config.lookahead, config.ranks)
 
     def gather(self):
-        values = torch.empty(len(self._lookup), self.table.dim, dtype=torch.float32, device="cpu")
+        values = torch.empty(len(self._lookup), self.table.dim, dtype=torch.float32, device=HOST)
         _native.gather_lookup(self._steps, self._lookup, values.numpy())
         return values
 
@@ -184,7 +190,7 @@ class EngineExecutor(RankExecutor):
 
     def skip(self):
         if self._several:  # other ranks may wait for the gradients of rows that they use, too
-            nothing = torch.zeros(1, self.table.dim, dtype=torch.float32, device="cpu")
+            nothing = torch.zeros(1, self.table.dim, dtype=torch.float32, device=HOST)
             self.update(nothing, np.zeros(len(self._lookup.order), np.int32))
         else:
             self._steps.copy_to_destination()

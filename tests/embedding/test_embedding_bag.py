@@ -97,6 +97,15 @@ def test_weights_of_samples_get_gradients_and_weigh_the_rows():
     torch.testing.assert_close(ours.weight, table.detach() - 0.5 * table.grad)
 
 
+def test_weights_of_padding_are_left_out_with_it():
+    module = make("sum", padding_idx=4)
+    weights = torch.tensor([[float("nan"), 2.0]], requires_grad=True)
+    sums = module(torch.tensor([[4, 9]]), per_sample_weights=weights)
+    torch.testing.assert_close(sums, 2 * module.weight[9:10])
+    sums.sum().backward()
+    assert weights.grad[0, 0] == 0 and weights.grad[0, 1] != 0
+
+
 @pytest.mark.parametrize("wrong, sentence", [
     (lambda: make("max"), "sum or mean"),
     (lambda: make("sum")(torch.tensor([1])), "offsets"),

@@ -7,10 +7,11 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 import torch
 from torch import nn
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.utils.checkpoint import checkpoint
 
 from dglke_frugal import Embedding, EmbeddingBag, optim
-from dglke_frugal.embedding import CacheConfig, Constant, Uniform
+from dglke_frugal.embedding import CacheConfig, Constant, Uniform, loss_scaling
 
 ROWS, DIM = 20, 4
 IDS = torch.tensor([[1, 2], [3, 1]])
@@ -112,6 +113,49 @@ def test_a_part_that_is_computed_again_trains_once(cache, reentrant, scaled):
     assert torch.equal(model[0].weight, plain[0].weight)
 
 
+@CACHES
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_part_of_a_part_that_is_computed_again_trains_once(cache, reentrant):
+    """The lookup is read in a backward within a backward within that of the scaled loss."""
+    def loss_of(model):
+        def again(function, more, reentrant=True):
+            return checkpoint(function, more, use_reentrant=reentrant) * 1.0
+
+        return again(lambda more: again(lambda more: model(IDS) + more, more, reentrant),
+                     torch.zeros(1, requires_grad=True)).sum()
+
+    model, plain = make_model(cache=cache), make_model()
+    loss_of(plain).backward()
+    torch.amp.GradScaler("cpu").scale(loss_of(model)).backward()
+    assert torch.equal(model[0].weight, plain[0].weight)
+
+
+def test_a_scaled_backward_that_fails_is_over():
+    def fail(gradient):
+        raise ArithmeticError
+
+    model, plain = make_model(), make_model()
+    rows = model[0](IDS)
+    rows.register_hook(fail)
+    with pytest.raises(ArithmeticError):
+        torch.amp.GradScaler("cpu").scale(rows.sum()).backward()
+    for each in (model, plain):
+        checkpoint(lambda more: each(IDS) + more, torch.zeros(1, requires_grad=True), use_reentrant=True).sum().backward()
+    assert torch.equal(model[0].weight, plain[0].weight) and not loss_scaling._running
+
+
+def test_a_scaler_of_ones_own_changes_nothing():
+    class Scaler(torch.amp.GradScaler):
+        def scale(self, outputs):
+            return outputs * (self._scale if self._scale is not None else super().scale(torch.ones(())))
+
+    for scaler in (Scaler("cpu"), ShardedGradScaler("cpu")):
+        model, plain = make_model(), make_model()
+        scaler.scale(model(IDS).sum()).backward()
+        train(plain)
+        assert torch.equal(model[0].weight, plain[0].weight)
+
+
 @MODULES
 @CACHES
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -182,6 +226,26 @@ def test_a_copy_of_rows_by_key_evicts_the_same_keys(copied):
     assert module.take_evicted().keys.tolist() == other.take_evicted().keys.tolist()
 
 
+@MODULES
+def test_a_model_that_was_saved_on_a_gpu_works_where_it_is_loaded(kind):
+    """torch.load with map_location moves the handle; the table follows."""
+    model, plain = make_model(kind), make_model(kind)
+    model[0]._table._work_on(torch.device("cuda", 0))
+    other = reloaded(model)
+    train(other)
+    train(plain)
+    assert other[0]._table.torch_device.type == "cpu" and torch.equal(other[0].weight, plain[0].weight)
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_modules_that_share_a_table_share_its_copy(copied):
+    model = nn.ModuleDict({"users": make(), "films": nn.Sequential(make())})
+    model["friends"] = model["users"]
+    other = copied(model)
+    assert other["users"] is other["friends"] and other["users"]._table is not other["films"][0]._table
+    assert moved(other["users"], other["friends"](IDS).sum().backward)
+
+
 def test_a_spawned_process_gets_a_copy():
     """As bytes: shared memory, in which torch sends tensors, would be gone before such a process has started."""
     module = make(optimizer=optim.Adagrad(0.1))
@@ -222,6 +286,11 @@ def test_states_of_parts_of_a_model_are_loaded_strictly():
         again.load_state_dict({name: value for name, value in more.state_dict().items() if name != "scale"})
     with pytest.raises(RuntimeError, match="type int"):
         make().load_state_dict({"weight": 1})
+    by_key = Embedding(embedding_dim=DIM, optimizer=optim.SGD(0.1), keys="int64", capacity=ROWS)
+    by_key(IDS).sum().backward()
+    with pytest.raises(RuntimeError, match='Missing.*"keys", "slots", "scores", "touched", "clock"'):
+        by_key.load_state_dict(make().state_dict())
+    assert by_key.num_keys == 3
 
 
 @CACHES

@@ -53,4 +53,4 @@ def test_a_limit_of_the_process_is_said(limit, used):
         return "no word of it"
 
     assert in_a_fork(make_under_limit).startswith("InputError: a table of 6,000,000 rows of 32 numbers (embedding and "
-                                                  "optimizer state) needs 0.8 GB of host memory, but this process can")
+                                                  "optimizer state) needs 0.84 GB of host memory, but this process can")
