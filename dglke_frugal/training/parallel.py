@@ -95,8 +95,7 @@ def known_gain(peer: bool, resident: bool, carried: bool = False) -> str:
 def slow_processes(processes: int) -> str:
     """What there is to say about several processes on CPU cores."""
     return (f"--num_proc {processes} on the CPU was slower, where it was measured, than one process with as many "
-            "threads (two cores: 126 steps/s of two processes, 150 to 165 of one): leave --num_proc out, and set "
-            f"OMP_NUM_THREADS={processes} if it should not take all cores")
+            f"threads: leave --num_proc out, and set OMP_NUM_THREADS={processes} if it should not take all cores")
 
 
 def _choose(config: TrainConfig) -> Tuple[str, str]:
