@@ -1,5 +1,5 @@
-# frugal_seen_gpus(VARIABLE): the architectures of this machine's GPUs that the kernels are written for, such as "90-real";
-# "native" if the driver is there and does not say; empty if there is none. Asks the driver, for which no torch is needed.
+# frugal_seen_gpus(VARIABLE): the architectures of this machine's GPUs that the kernels are written for, such as
+# "90-real"; "native" if the driver is there and does not say; empty if there is none. No torch is needed to know.
 function(frugal_seen_gpus variable)
   set(found "")
   find_program(nvidia_smi nvidia-smi NO_CACHE)

@@ -52,7 +52,8 @@ def run(text, log, command):
         print(" {:.0f} s".format(time.monotonic() - begin), flush=True)
     if code != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        sys.stderr.write("\n".join(lines[-SHOWN_LINES:]) + "\n\n{} failed; all of its output is in {}\n".format(text, log))
+        sys.stderr.write("\n".join(lines[-SHOWN_LINES:]) + "\n\n")
+        sys.stderr.write("{} failed; all of its output is in {}\n".format(text, log))
     return code
 
 

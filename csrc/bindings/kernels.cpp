@@ -22,7 +22,6 @@
 #include "kernels/cuda/plan_kernels.h"
 #include "kernels/cuda/row_updates.h"
 #include "kernels/cuda/segment_sums.h"
-#include "optim/mean_square.h"
 
 namespace frugal::bindings::kernels {
 namespace {
@@ -147,7 +146,7 @@ void mean_squares(const ConstRows& values, const nb::ndarray<float, nb::ndim<1>,
   const nb::gil_scoped_release release;
   if (squares.device_type() == nb::device::cuda::value)
     return cuda::mean_squares(values.data(), values.stride(0), rows, dim, squares.data(), {stream});
-  for (std::int64_t i = 0; i < rows; ++i) squares.data()[i] = mean_square(values.data() + i * values.stride(0), dim);
+  cpu::mean_squares(values.data(), values.stride(0), rows, dim, squares.data());
 }
 
 RowEvictions evictions_of(const Vector<std::int64_t>& evicted, const std::optional<Vector<std::int64_t>>& first,

@@ -14,7 +14,8 @@ from dglke_frugal import extras
 from dglke_frugal.cli import doctor
 
 BARE = Path(__file__).with_name("bare_environment.py")
-EXTRAS_REQUIRED = ["tqdm>=4.60", 'optuna>=4; extra == "search"', 'dglke==0.1.2; python_version < "3.13" and extra == "vanilla"',
+EXTRAS_REQUIRED = ["tqdm>=4.60", 'optuna>=4; extra == "search"',
+                   'dglke==0.1.2; python_version < "3.13" and extra == "vanilla"',
                    'dgl<=2.1.0,>=1.1.3; python_version < "3.13" and extra == "vanilla"', 'pytest>=7; extra == "test"']
 # A whole session: what a command says goes to the screen, and files to the working folder.
 SESSION = """
@@ -83,9 +84,9 @@ def test_the_environment_is_bare(tmp_path):
 ])
 def test_what_needs_an_extra_names_the_command_that_installs_it(command, extra, folder):
     if command[0] in ("train", "search"):
-        command += ["--data_path", ".", "--dataset", "mine", "--format", "raw_udd_hrt", "--data_files", "all.txt", "all.txt",
-                    "all.txt", "--model_name", "TransE_l2", "--hidden_dim", "8", "--batch_size", "32", "--neg_sample_size",
-                    "8", "--max_step", "20"]
+        command = [*command, "--data_path", ".", "--dataset", "mine", "--format", "raw_udd_hrt", "--data_files",
+                   "all.txt", "all.txt", "all.txt", "--model_name", "TransE_l2", "--hidden_dim", "8", "--batch_size",
+                   "32", "--neg_sample_size", "8", "--max_step", "20"]
     done = bare(f"from dglke_frugal.cli.main import main\nmain({command!r})", folder)
     assert done.returncode == 2, done.stdout + done.stderr
     (sentence,) = [line for line in done.stderr.splitlines() if "not installed" in line]

@@ -23,7 +23,8 @@ def gpus(tmp_path):
         tool.write_text("#!/bin/sh\nexit 9\n" if said is None else f"#!/bin/sh\nprintf '{said}'\n")
         tool.chmod(0o755)
         script = tmp_path / "ask.cmake"
-        script.write_text(f'include({ROOT}/cmake/seen_gpus.cmake)\nfrugal_seen_gpus(seen)\nmessage("seen: [${{seen}}]")\n')
+        script.write_text(f'include({ROOT}/cmake/seen_gpus.cmake)\n'
+                          'frugal_seen_gpus(seen)\nmessage("seen: [${seen}]")\n')
         code, text = run("cmake", "-P", script, cwd=tmp_path, path=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         assert code == 0
         return text.strip()

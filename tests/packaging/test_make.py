@@ -127,14 +127,15 @@ def test_a_step_that_fails_shows_the_end_of_its_log_and_names_it(checkout):
 
 def test_a_step_shows_on_a_terminal_how_far_a_compilation_is(tmp_path):
     terminal, other = pty.openpty()
-    command = ["sh", "-c", "echo '[1/12] one'; echo '  [7/12] two'; while [ ! -e seen ]; do sleep 0.1; done; echo WARNING: x"]
+    os.mkfifo(tmp_path / "seen")
+    command = ["sh", "-c", "echo '[1/12] one'; echo '  [7/12] two'; cat seen; echo WARNING: x"]
     step = subprocess.Popen([sys.executable, ROOT / "packaging" / "step.py", "Compiling", "step.log", *command],
                             cwd=tmp_path, stdout=other)
     os.close(other)
     said = b""
     while b"[7/12]" not in said:
         said += os.read(terminal, 1024)
-    (tmp_path / "seen").touch()
+    (tmp_path / "seen").write_text("[12/12] three\n")  # only now may it go on
     assert step.wait() == 0
     with contextlib.suppress(OSError):  # the terminal's end
         while more := os.read(terminal, 1024):

@@ -109,4 +109,8 @@ std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, floa
   return misses;
 }
 
+void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares) {
+  for (std::int64_t i = 0; i < rows; ++i) squares[i] = mean_square(values + i * stride, dim);
+}
+
 }  // namespace frugal::cpu

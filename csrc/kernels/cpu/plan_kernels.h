@@ -38,4 +38,7 @@ void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int6
 // would have given.
 std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, float* packed, std::int64_t* packed_row);
 
+// squares[i] = mean square of row i of values (rows, dim), `stride` floats apart.
+void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares);
+
 }  // namespace frugal::cpu
