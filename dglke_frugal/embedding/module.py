@@ -173,8 +173,8 @@ class Embedding(nn.Module):
         node = rows.grad_fn
         kind = getattr(node, "kind", None)  # torch's own nodes have none
         if kind is None or node.receive != self._receive:
-            raise ValueError("learn takes rows as forward has given them, and their gradient; use rows.backward(gradient) "
-                             "for others")
+            raise ValueError("learn takes rows as forward has given them, and their gradient; use "
+                             "rows.backward(gradient) for others")
         if gradient.shape != rows.shape or gradient.device != rows.device:
             raise ValueError(f"the gradient of rows {tuple(rows.shape)} on {rows.device} is {tuple(gradient.shape)} on "
                              f"{gradient.device}")

@@ -140,7 +140,8 @@ def test_a_scaled_backward_that_fails_is_over():
     with pytest.raises(ArithmeticError):
         torch.amp.GradScaler("cpu").scale(rows.sum()).backward()
     for each in (model, plain):
-        checkpoint(lambda more: each(IDS) + more, torch.zeros(1, requires_grad=True), use_reentrant=True).sum().backward()
+        more = torch.zeros(1, requires_grad=True)
+        checkpoint(lambda more: each(IDS) + more, more, use_reentrant=True).sum().backward()
     assert torch.equal(model[0].weight, plain[0].weight) and not loss_scaling._running
 
 
