@@ -216,4 +216,4 @@ def take_rows(table, ids) -> np.ndarray:
         return np.ascontiguousarray(table[ids], dtype=np.float32)
     import torch
 
-    return table.detach()[torch.as_tensor(ids, device=table.device)].float().cpu().numpy()
+    return table.detach()[torch.tensor(np.asarray(ids), device=table.device)].float().cpu().numpy()

@@ -9,7 +9,7 @@ import pytest
 from dglke_frugal.data import load_graph
 from dglke_frugal.errors import InputError
 from dglke_frugal.training.batches.edge_partition import SharedArray, partition_edges, partition_of_run
-from dglke_frugal.training.memory.available_memory import host_bytes
+from dglke_frugal.available_memory import host_bytes
 
 
 @pytest.fixture(scope="module")
