@@ -17,7 +17,7 @@ import numpy as np
 from dglke_frugal import _native
 from dglke_frugal.store.cache_index import make_index
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, TO_HOST_ROW, TO_VALUE, gather_rows, pack_host_rows, update_tables,
+    FROM_HOST, TO_HOST_ROW, TO_VALUE, gather_rows, update_tables,
 )
 
 from . import result_file
@@ -134,12 +134,12 @@ class Gather:
         """The way without mapped memory: gather on the CPU into pinned memory, one copy, gather on the device."""
         packed = self.device.empty(self.records.shape, pinned=True)
         there = self.device.empty(self.records.shape)
-        packed_row = np.empty(len(self.rows), np.int64)
+        packed_row = self.device.put(np.arange(len(self.rows)))
 
         def work():
-            pack_host_rows(self.dim, self.host, self.rows, self.source, packed, packed_row)
+            gather_rows(self.dim, self.host, None, self.rows, self.source, packed)  # where `packed` lies, by all cores
             self.device.copy(there, packed)
-            gather_rows(self.dim, there, None, self.device.put(packed_row), self.device_source, self.records,
+            gather_rows(self.dim, there, None, packed_row, self.device_source, self.records,
                         self.device.stream)
 
         return self.bytes / self.device.seconds(work) / 1e9

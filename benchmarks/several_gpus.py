@@ -3,19 +3,17 @@
     python -m benchmarks.ranks --json FILE --gpu 0 1 [--data_path P] [--part fb15k models large] [--entities N]
     python -m benchmarks.ranks --json FILE --gpu 0 1 2 3 --counts 2 4 --ranks
 
-One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %, each
-with its own part of a row over the bus (--bus_rows own), whole rows that they carry for each other (--bus_rows whole), or
-what a probe chooses (_default, of the large table), that without any cache (_uncached), on the devices, and with --peer
-off; and by rows behind 5 %, with flush threads (--host_write staged), with --flush sync, with --peer off, and with GPUs
-that meet (--host_write direct, the default), behind 5 % and without a cache. Each leg is a whole run of the command; its
-number is the median over all intervals of its log but the first, added over ranks, times the batch of a rank. Legs that
-the file has from this commit are not run again.
+One GPU behind a cache of 5 %, with all rows cached and with the table on the device; several by columns behind 5 %,
+without any cache (_uncached), on the devices, and with --peer off; and by rows behind 5 %, with flush threads (--flush
+p2f), with --flush sync, with --peer off, and with GPUs that meet (the default), behind 5 % and without a cache. Each
+leg is a whole run of the command; its number is the median over all intervals of its log but the first, added over
+ranks, times the batch of a rank. Legs that the file has from this commit are not run again.
 
 fb15k, and rows for the legs by rows there: TransE_l2, dim 400, batch 1024, 256 negatives. models: ComplEx and RotatE
 there, and RESCAL and TransR, which several GPUs train by rows. large: N entities (20 million) by 400 behind a cache of
 5 %, in float32 and in fp16 on both sides, and ComplEx and RotatE in float32; large_rows: the legs by rows there. shares:
 what one of n GPUs has to do, but for the exchange: one GPU with an nth of the columns and n times the batch.
-[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %; _own;
+[n_gpus_over_one] is by what was trained (fb15k, complex, rotate, rescal, transr, 20m, 20m_fp16; _5 behind 5 %;
 _no_peer; _rows) and by the number of GPUs, [n_gpus_over_vanilla] on FB15k by that number; of two GPUs also [two_gpus_over_one_fb15k],
 [frugal_over_vanilla_two_gpus] and so on. [cache_over_none] is what a cache of 5 % of the large table gains GPUs that share
 columns, by their number. By rows on the large table, of two GPUs without peer access:
@@ -46,23 +44,20 @@ PARTS = ("fb15k", "rows", "models", "large", "large_rows", "shares")
 SHARES = (2, 4, 8)
 CACHED = ["--cache_ratio", "0.05"]
 ONE = {"one": CACHED, "one_all_cached": ["--cache_ratio", "1"], "one_on_device": ["--flush", "none"]}
-OWN, WHOLE = ["--bus_rows", "own"], ["--bus_rows", "whole"]
-SEVERAL = {"columns": ["--parallel", "dims", *CACHED, *OWN],
-           "columns_whole": ["--parallel", "dims", *CACHED, *WHOLE],
+SEVERAL = {"columns": ["--parallel", "dims", *CACHED],
            "columns_on_device": ["--parallel", "dims", "--flush", "none"],
            "columns_no_peer": ["--parallel", "dims", "--flush", "none", "--peer", "off"]}
 UNCACHED = ["--cache_ratio", "0"]
 # Legs by columns, the last one without a cache.
-OVER_THE_BUS = {"": OWN, "_whole": WHOLE, "_default": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
-STAGED = [*CACHED, "--host_write", "staged"]
+OVER_THE_BUS = {"": [], "_no_peer": ["--peer", "off"], "_uncached": UNCACHED}
+STAGED = [*CACHED, "--flush", "p2f"]
 SYNC = [*CACHED, "--flush", "sync"]
 BY_ROWS = {"rows": STAGED, "rows_sync": SYNC, "rows_no_peer": [*STAGED, "--peer", "off"],
            "rows_sync_no_peer": [*SYNC, "--peer", "off"],
-           "rows_meet": [*CACHED, "--host_write", "direct"],
-           "rows_meet_uncached": [*UNCACHED, "--host_write", "direct"],
-           "rows_meet_no_peer": [*CACHED, "--host_write", "direct", "--peer", "off"],
-           "rows_meet_uncached_no_peer": [*UNCACHED, "--host_write", "direct", "--peer", "off"]}
-FB15K_COLUMNS = ("columns", "columns_whole", "columns_on_device")
+           "rows_meet": CACHED, "rows_meet_uncached": UNCACHED,
+           "rows_meet_no_peer": [*CACHED, "--peer", "off"],
+           "rows_meet_uncached_no_peer": [*UNCACHED, "--peer", "off"]}
+FB15K_COLUMNS = ("columns", "columns_on_device")
 MEETING_NO_PEER = ("rows_meet_no_peer", "rows_meet_uncached_no_peer")
 INTERVALS = 5  # of a run; the first one does not count
 LIMIT_SECONDS = 240
@@ -92,7 +87,7 @@ def measure(flags, model, steps, threads, share=1):
     if done.returncode or not rates:
         return {"triples_per_second": None, "reason": done.stdout[-800:]}
     rate = sum(statistics.median(each[1:] or each) for each in rates.values())
-    said = [line for line in done.stdout.splitlines() if line.startswith(("--parallel", "--bus_rows", "host rows")) or
+    said = [line for line in done.stdout.splitlines() if line.startswith("--parallel") or
             "exchanged through" in line]
     parts = re.findall(r"(\w+): ([0-9.]+)", next(iter(re.findall(r".*sample: .*step: .*", done.stdout)[-1:]), ""))
     return {"steps_per_second": rate, "triples_per_second": rate * batch, "said": said, "last_interval": parts[:3],
@@ -115,21 +110,19 @@ def over(legs, ours, theirs):
 # What [n_gpus_over_one] has: its name, the part, the legs of several GPUs, those of one.
 COMPARED = [
     ("fb15k", "fb15k", FB15K_COLUMNS, tuple(ONE)),
-    ("fb15k_5", "fb15k", ("columns_whole",), ("one",)),
+    ("fb15k_5", "fb15k", ("columns",), ("one",)),
     ("fb15k_no_peer", "fb15k", ("columns_no_peer",), tuple(ONE)),
     ("complex", "models", ("ComplEx_columns",), ("ComplEx_one",)),
     ("rotate", "models", ("RotatE_columns",), ("RotatE_one",)),
     ("rescal", "models", ("RESCAL_rows",), ("RESCAL_one",)),
     ("transr", "models", ("TransR_rows",), ("TransR_one",)),
-    ("20m", "large", ("columns", "columns_whole", "columns_default"), ("one",)),
-    ("20m_default", "large", ("columns_default",), ("one",)),
-    ("20m_own", "large", ("columns",), ("one",)),
+    ("20m", "large", ("columns",), ("one",)),
     ("20m_no_peer", "large", ("columns_no_peer", *MEETING_NO_PEER), ("one",)),
-    ("20m_complex", "large", ("ComplEx_columns_whole",), ("ComplEx_one",)),
-    ("20m_rotate", "large", ("RotatE_columns_whole",), ("RotatE_one",)),
+    ("20m_complex", "large", ("ComplEx_columns",), ("ComplEx_one",)),
+    ("20m_rotate", "large", ("RotatE_columns",), ("RotatE_one",)),
     ("fb15k_rows", "fb15k", tuple(BY_ROWS), tuple(ONE)),
     ("20m_rows", "large", tuple(BY_ROWS), ("one",)),
-    ("20m_fp16", "large", ("columns_fp16", "columns_fp16_whole", "columns_fp16_default"), ("one_fp16",)),
+    ("20m_fp16", "large", ("columns_fp16",), ("one_fp16",)),
     ("20m_fp16_no_peer", "large", ("columns_fp16_no_peer",), ("one_fp16",)),
 ]
 
@@ -144,7 +137,7 @@ def ratios(report, counts):
     over_vanilla = {str(count): over(report.get("fb15k", {}), of(FB15K_COLUMNS, count), of(("vanilla",), count))
                     for count in counts}
     large = report.get("large", {})
-    cached = {str(count): over(large, of(("columns_default",), count), of(("columns_uncached",), count)) for count in counts}
+    cached = {str(count): over(large, of(("columns",), count), of(("columns_uncached",), count)) for count in counts}
     found = {"n_gpus_over_one": over_one, "n_gpus_over_vanilla": over_vanilla, "cache_over_none": cached}
     if 2 in counts:
         found |= {f"two_gpus_over_one_{name}": by_count["2"] for name, by_count in over_one.items()}
@@ -244,7 +237,7 @@ def run(path, gpus, counts, data_path, parts=PARTS, entities=20_000_000, only=("
             for model in ("ComplEx", "RotatE"):
                 legs.leg("large", f"{model}_one", [*large_graph, *CACHED], model, 4000)
                 for count in counts:
-                    legs.leg("large", f"{model}_columns_whole", [*large_graph, *SEVERAL["columns_whole"]], model, 4000, count)
+                    legs.leg("large", f"{model}_columns", [*large_graph, *SEVERAL["columns"]], model, 4000, count)
         if "models" in parts:
             for model, steps in (("ComplEx", 6000), ("RotatE", 2500)):
                 legs.leg("models", f"{model}_one", [*graph, *ONE["one_on_device"]], model, steps)

@@ -20,11 +20,8 @@ from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lfu")
-FLUSH_MODES = ("p2f", "sync", "none")
+FLUSH_MODES = ("p2f", "direct", "sync", "none")
 PARTITIONS = ("random", "relation", "metis")
-HOST_READS = ("auto", "uva", "copy")
-HOST_WRITES = ("auto", "direct", "staged")
-BUS_ROWS = ("auto", "own", "whole")
 LARGEST = 1e6  # of gamma and the like: float32 holds the square of a product of two numbers of this size
 PARALLELS = ("auto", "rows", "dims")
 PEERS = ("auto", "off")
@@ -50,11 +47,6 @@ def _on_gpu(config: TrainConfig) -> bool:
 
 def _ranks_by_rows(config: TrainConfig) -> bool:
     return config.device.ranks > 1 and config.device.parallel != "dims"
-
-
-def _shares_rows(config: TrainConfig) -> bool:
-    """Whether rows go through cache and engine."""
-    return config.uses_engine or config.device.ranks > 1
 
 
 def _gamma_matters(config: TrainConfig) -> bool:
@@ -92,7 +84,7 @@ _PROCESSES = When("it is of several processes, and this run has one", lambda con
 _PROCESSES_BY_ROWS = When("it is of several processes that train by rows, and this run has none", _ranks_by_rows)
 _GPUS = When("it is of several GPUs, and this run has none or one",
              lambda config: config.device.ranks > 1 and _on_gpu(config))
-_CACHE = When("rows are updated where they lie, and nothing is cached or flushed", _shares_rows)
+_CACHE = When("rows are updated where they lie, and nothing is cached or flushed", lambda config: config.uses_engine)
 _PENALTY = When("--regularization_coef is 0", lambda config: config.loss.regularization_coef > 0)
 _SCHEDULE = When("neither --lr_patience nor --lr_decay_at is given",
                  lambda config: bool(config.run.lr_patience or config.run.lr_decay_at))
@@ -412,22 +404,18 @@ class StoreConfig:
 
     cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
     by columns, no row for several by rows that meet, and elsewhere DEFAULT_CACHE_RATIO (training/cache_choice.py).
-    sampler_threads: 0 for as many as the cores of each process suggest. flush: p2f, sync, or none, which updates the
-    host table in place, and with a GPU keeps the whole table there; None chooses none for one process on the CPU, which
-    has nothing to cache, and with an auto cache for a GPU where the table fits, and otherwise goes by cores
-    (TrainConfig.flush_mode). host_read: how a GPU gets the rows that its
-    cache does not hold (store/host_read.py).
-    host_write: how new values of such rows come home: direct, stored into the host row by the step itself, or staged,
-    through staging and flush threads; auto is direct for one GPU, and for several where they can meet (TrainConfig.meets).
-    bus_rows: what each of several GPUs by columns moves over the bus, its own columns of every row, or whole rows, of which
-    it carries every n-th (store/carried_rows.py); auto goes by whether they reach each other (training/parallel.py).
-    flush_threads: None goes by ranks and cores (TrainConfig.flush_threads).
+    sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
+    p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
+    sync: by flush threads, all of a step's before the next one; none: the host table is updated in place, and with a
+    GPU the whole table lies there. auto is none on a GPU where the table fits, unless the cache was given a size
+    (training/cache_choice.py), and otherwise TrainConfig.flush. flush_threads: None goes by ranks and cores
+    (TrainConfig.flush_threads).
     """
 
     cache_ratio: Union[float, str] = option(
         AUTO, "share of the entity rows that a device caches; auto: as many as fit", changes=NEVER, type=cache_share,
         used=When(f"{_CACHE.words}, or --cache_size overrides it",
-                  lambda config: _shares_rows(config) and config.store.cache_size is None),
+                  lambda config: config.uses_engine and config.store.cache_size is None),
         metavar="auto|SHARE", dglke_loop=None)
     cache_size: Optional[int] = option(
         None, "bytes of entity rows that a device caches, for instance 8GiB; overrides --cache_ratio", changes=NEVER,
@@ -437,24 +425,13 @@ class StoreConfig:
     lookahead: int = option(10, "steps sampled ahead", changes=NEVER, metavar="STEPS", dglke_loop=None, level="rare")
     sampler_threads: int = option(0, "threads of each process that sample", changes=NEVER, metavar="N",
                                   default_words="by its cores", dglke_loop=None, level="rare")
-    flush: Optional[str] = option(
-        None, "p2f: in the background, by next use; sync: each step; none: rows are updated in place", changes=NEVER,
-        choices=FLUSH_MODES, dglke_loop=None, level="rare")
+    flush: str = option(
+        AUTO, "who writes rows back: threads by next use (p2f) or each step (sync), the GPU (direct), nobody (none)",
+        changes=NEVER, choices=(AUTO, *FLUSH_MODES), dglke_loop=None, level="rare")
     flush_threads: Optional[int] = option(
         None, "threads that flush", changes=NEVER, type=int, metavar="N", default_words="by processes and cores",
-        used=When("no thread of this run flushes", lambda config: (
-            _shares_rows(config) and config.flush_mode == "p2f" and not config.writes_host_rows)),
+        used=When("no thread of this run flushes", lambda config: config.flush in ("p2f", "sync")),
         dglke_loop=None, level="rare")
-    host_read: str = option(
-        "auto", "how a GPU reads rows that it does not cache: in place (uva) or by copies", changes=NEVER,
-        used=When("it is of GPUs that cache rows", lambda config: _on_gpu(config) and _shares_rows(config)),
-        choices=HOST_READS, dglke_loop=None, level="rare")
-    host_write: str = option(
-        "auto", "who stores new values of such rows: the step (direct) or flush threads (staged)", changes=NEVER,
-        used=_CACHE, choices=HOST_WRITES, dglke_loop=None, level="rare")
-    bus_rows: str = option(
-        AUTO, "what GPUs by columns move: own columns of every row, or every n-th row whole", changes=NEVER,
-        used=_GPUS, choices=BUS_ROWS, dglke_loop=None, level="rare")
 
     def cache_slots(self, rows: int, row_bytes: int) -> int:
         """Rows that a device's cache holds, of a table of `rows` rows of `row_bytes`."""
@@ -489,20 +466,25 @@ class TrainConfig:
         return self.batch.against_all or self.loss.optimizer != "row_adagrad"
 
     @property
-    def uses_engine(self) -> bool:
-        """Whether rows of one process go through cache and flush engine, rather than being updated where they lie, in
-        the host table or a GPU's. Several by rows always have an engine, on the CPU too (ranks/rank_tables.py)."""
-        if self.computes_on_device:
-            return False  # every step reads every row, or updates rows where they lie
-        return self.store.flush != "none" and (self.store.flush is not None or self.device.gpu[0] >= 0)
+    def flush(self) -> str:
+        """One of FLUSH_MODES: --flush, or what auto stands for where the table does not lie on a GPU as a whole.
+
+        Processes that leave the CPU no core for flush threads flush in each step, which was up to 5 % faster where it
+        was measured (docs/p2f.md). GPUs by rows that round halves share rows through flush threads.
+        """
+        device = self.device
+        if self.store.flush != AUTO or self.computes_on_device:
+            return "none" if self.computes_on_device else self.store.flush
+        if _on_gpu(self):
+            return "p2f" if _ranks_by_rows(self) and self.model.in_halves else "direct"
+        crowded = device.ranks >= len(os.sched_getaffinity(0))
+        return "none" if device.ranks == 1 else "sync" if crowded else "p2f"
 
     @property
-    def keeps_rows_apart(self) -> Optional[str]:
-        """The flag, as it was given, with which GPUs cannot carry rows for each other (--bus_rows whole); None if there is
-        none."""
-        flags = self.to_flags()
-        refused = (("peer", "off"), ("flush", "sync"), ("host_read", "copy"), ("host_write", "staged"))
-        return next((f"--{name} {value}" for name, value in refused if flags[name] == value), None)
+    def uses_engine(self) -> bool:
+        """Whether rows go through cache and flush engine, rather than being updated where they lie, in the host table
+        or a GPU's. Several ranks by rows always have an engine (ranks/rank_tables.py)."""
+        return self.flush != "none" or _ranks_by_rows(self)
 
     @property
     def weights_per_triple(self) -> int:
@@ -517,31 +499,9 @@ class TrainConfig:
         return self.store.flush_threads or by_cores
 
     @property
-    def flush_mode(self) -> str:
-        """How rows get home: --flush, or P2F. With processes that leave the CPU no core for flush threads they do so with
-        each step, which was up to 5 % faster where it was measured (docs/p2f.md)."""
-        device = self.device
-        crowded = device.gpu[0] < 0 and 1 < device.ranks >= len(os.sched_getaffinity(0))
-        return self.store.flush or ("sync" if crowded else "p2f")
-
-    @property
-    def writes_host_rows(self) -> bool:
-        """Whether a step stores new values into host rows itself, rather than handing them to flush threads."""
-        device, wanted = self.device, self.store.host_write
-        if wanted == "auto":
-            return device.gpu[0] >= 0 and (device.ranks == 1 or self._can_meet)
-        return wanted == "direct"
-
-    @property
     def meets(self) -> bool:
         """Whether the GPUs of ranks that train by rows meet in each step, so that none waits for flush threads."""
-        return self._can_meet and self.writes_host_rows
-
-    @property
-    def _can_meet(self) -> bool:
-        device, store = self.device, self.store
-        return (device.gpu[0] >= 0 and device.ranks > 1 and store.flush in (None, "p2f")
-                and store.host_read != "copy" and not self.model.in_halves)
+        return _ranks_by_rows(self) and self.flush == "direct"
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> "TrainConfig":
@@ -682,8 +642,9 @@ def check(config: TrainConfig) -> None:
     if config.model.is_own and config.evaluation.neg_sample_size_eval > 0:
         raise InputError("a model of your own is ranked against all entities; leave --neg_sample_size_eval out")
     _check_device(config.device)
-    _check_halves(config)
-    _check_bus_rows(config)
+    if config.store.flush == "direct" and not _on_gpu(config):
+        raise InputError("--flush direct is for GPUs, which store new values into the host table themselves; use "
+                         "--flush p2f on the CPU, or --gpu 0")
     share = config.store.cache_ratio
     if share != AUTO and not 0 <= share <= 1:
         raise InputError(f"--cache_ratio is {share}; give a share of the rows, at least 0 and at most 1, or auto")
@@ -702,26 +663,6 @@ def _check_model(model: ModelConfig) -> None:
         raise InputError(f"--init_scale is {model.init_scale}; give a number above 0 and at most {LARGEST:.0f}")
     if built_in:
         built_in.check_flags(model.hidden_dim, model.double_ent, model.double_rel)
-
-
-def _check_halves(config: TrainConfig) -> None:
-    """What rows in halves do not have."""
-    flag = f"--row_dtype {config.model.row_dtype}"
-    if not config.model.in_halves:
-        return
-    if config.device.gpu[0] >= 0 and config.store.host_read == "copy":
-        raise InputError(f"{flag} needs host rows that the GPU reads in place; leave --host_read copy out")
-
-
-def _check_bus_rows(config: TrainConfig) -> None:
-    """What rows that GPUs carry for each other do not have."""
-    if config.store.bus_rows != "whole":
-        return
-    if config.device.ranks == 1:
-        raise InputError("--bus_rows whole is for several GPUs, which move rows for each other; leave it out")
-    if flag := config.keeps_rows_apart:
-        raise InputError(f"--bus_rows whole does not go with {flag}: GPUs hand each other rows that they read and write in "
-                         "place; leave one of the two out")
 
 
 def _check_patience(config: TrainConfig) -> None:

@@ -10,7 +10,10 @@ _EVICTS = "use lfu, which keeps what was used most often, or static, which is fa
 # A flag, or a flag and one value -> what to use instead, the end of a sentence.
 REMOVED: Mapping[str, str] = {
     **{f"--cache_policy {name}": _EVICTS for name in ("lru", "epoch_lru", "epoch_lfu", "next_use")},
+    "--bus_rows": "GPUs that share out columns choose by table and machine; leave it out",
     "--deterministic": "runs are always deterministic; leave it out",
+    "--host_read": "GPUs read host rows in place; leave it out",
+    "--host_write": "use --flush direct for stores by the GPU itself, --flush p2f for flush threads",
     "--matmul bf16": "use tf32, which has more digits",
     "--row_dtype bf16": "use fp16, which has more digits",
     "--save_dtype bf16": "use fp16, which has more digits",

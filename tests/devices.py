@@ -218,7 +218,7 @@ class StreamsDevice(CudaDevice):
 
     idle, check = Device.idle, Device.check
     zeros, pinned, upload, share = Device.zeros, Device.pinned, Device.upload, Device.share
-    host_read, store, repeated = Device.host_read, Device.store, Device.repeated
+    register, store, repeated = Device.register, Device.store, Device.repeated
     storing, copy, fetch, current = Device.storing, Device.copy, Device.fetch, Device.current
 
 
@@ -240,7 +240,7 @@ class CallersStreams(CallersDevice, StreamsDevice):
             patch.setattr(torch.cuda, "current_stream", lambda _: self.callers)
             yield
 
-    zeros, share, host_read = Device.zeros, Device.share, Device.host_read
+    zeros, share, register = Device.zeros, Device.share, Device.register
 
 
 class _LateBranch(Branch):

@@ -50,7 +50,6 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   };
   read("ranks", engine_config.ranks);
   read("same_steps", engine_config.same_steps);
-  read("meets", engine_config.meets);
   read("lookahead", engine_config.lookahead);
   read("flush_threads", engine_config.flush_threads);
   read("max_rows_per_step", engine_config.max_rows_per_step);
@@ -61,13 +60,13 @@ void make_engine(EngineHandle* self, const Table& host_rows, std::int64_t dim, s
   read("staging_bytes", engine_config.staging_bytes);
   read("horizon", engine_config.horizon);
   read("poll_microseconds", engine_config.poll_microseconds);
-  std::string mode, value_path;
+  std::string mode;
   read("mode", mode);
-  read("value_path", value_path);
-  engine_config.mode = named<FlushMode>(
-      {{"p2f", FlushMode::kP2F}, {"sync", FlushMode::kSync}, {"off", FlushMode::kOff}}, mode, "flush mode");
-  engine_config.value_path =
-      named<ValuePath>({{"staging", ValuePath::kStaging}, {"host_row", ValuePath::kHostRow}}, value_path, "value path");
+  engine_config.mode = named<FlushMode>({{"direct", FlushMode::kDirect},
+                                         {"p2f", FlushMode::kP2F},
+                                         {"sync", FlushMode::kSync},
+                                         {"none", FlushMode::kOff}},
+                                        mode, "flush mode");
   if (host_rows.stride(1) != 1) throw std::invalid_argument("each host row must be contiguous");
   engine_config.layout = {dim, host_rows.stride(0), state, bindings::element_named(element)};
   engine_config.rounding = {seed, table};
@@ -336,9 +335,7 @@ void bind(nb::module_& module) {
       .def(
           "fail", [](RankPort& self, const std::string& sentence) { self.fail(sentence.c_str()); }, "sentence"_a)
       .def_prop_ro("rank", &RankPort::rank)
-      .def_prop_ro("ranks", &RankPort::ranks)
-      .def_prop_ro("reads_follow_stores", &RankPort::reads_follow_stores,
-                   "Whether no gate waits, because one rank stores values into host rows in its own order of work.");
+      .def_prop_ro("ranks", &RankPort::ranks);
 
   module.def(
       "attach_rank",

@@ -66,18 +66,6 @@ void gather(std::int64_t dim, const Rows& host, const std::optional<Rows>& cache
   kernel.run(kernel.most_rows, stream);
 }
 
-std::int64_t pack(std::int64_t dim, const Rows& host, const Vector<std::int64_t>& rows,
-                  const Vector<std::int32_t>& source, const Rows& packed,
-                  const nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& packed_row,
-                  std::int64_t state) {
-  const RowMemory memory = memory_of(dim, host, {}, {}, packed.shape(1), state);
-  const RowReads reads = reads_of(rows, source, packed);
-  require(packed_row.size() >= rows.size(), "packed_row must have a number for each row");
-  const nb::gil_scoped_release release;
-  check_reads(memory, {static_cast<std::int64_t>(host.shape(0)), std::numeric_limits<std::int32_t>::max(), 0}, reads);
-  return cpu::pack_host_rows(memory, reads, packed.data(), packed_row.data());
-}
-
 // Where the mean squares of `count` gradients are read.
 void set_squares(EntryGradients& entry, const Squares& squares, std::size_t count) {
   const bool of_ranks = squares.ndim() == 2;
@@ -293,11 +281,6 @@ void bind(nb::module_& module) {
       "for the rows from there alone, or 'all'. element: of the rows, fp32 or fp16, of which dim are a row; "
       "records are in float32. Runs where `records` lies. IndexError on the CPU for a plan that "
       "points outside.");
-  module.def(
-      "pack_host_rows", &pack, "dim"_a, "host"_a, "rows"_a, "source"_a, "packed"_a, "packed_row"_a,
-      "state"_a = 1,
-      "Copies the rows whose source is -1 to the front of `packed` (>= U, stride); packed_row[u] is where. Returns "
-      "how many. On the CPU: the way out for devices that cannot read host memory.");
   module.def(
       "update_tables", &update_tables, "updates"_a, "learning_rate"_a, "stream"_a = 0,
       "Row-wise Adagrad for the rows of a step, of one to three tables together. updates: for each table (dim, host, "

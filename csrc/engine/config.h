@@ -13,33 +13,26 @@
 
 namespace frugal {
 
+// How new values reach their host rows.
 enum class FlushMode : std::uint8_t {
-  kP2F,   // records land by next use; a step waits only for the rows that it reads
-  kSync,  // every record of a step lands before the next step
-  kOff,   // no caches, no queue, no flush threads but one that applies each step's records in order: the reference
-};
-
-// How a value leaves a device.
-enum class ValuePath : std::uint8_t {
-  kStaging,  // into the rank's staging; a flush thread copies it to the host row
-  kHostRow,  // the executor stores it straight into the host row; the flush worker only keeps the books. With one rank
-             // its own order of work then keeps reads behind stores: in kP2F no gate ever waits, and there are no flush
-             // workers. Nor with ranks that meet
+  kDirect,  // executors store them there, in their own order of work, which keeps reads behind stores: no gate waits,
+            // and there are no flush workers. Several ranks meet in each step: each executor waits, before it reads for
+            // a step, until all have done the step before, with the write-backs asked for by then and what is handed
+            // over, and the departures of the one before that; all gradients that they send in a step are applied by
+            // one of them (replicas/shared_rows.h)
+  kP2F,     // through staging and flush workers, by next use; a step waits only for the rows that it reads
+  kSync,    // the same, but every record of a step lands before the next step
+  kOff,     // no caches, no queue, no flush threads but one that applies each step's records in order: the reference
 };
 
 struct EngineConfig {
   int ranks = 1;
   bool same_steps = false;  // all ranks run the same steps, each on columns of its own of every row: rank 0 registers
-                            // the rows, one plan, by one cache policy, serves all. For kP2F with kHostRow
-  bool meets = false;       // each executor waits, before it reads for a step, until all have done the step before, with
-                            // the write-backs asked for by then and what is handed over, and the departures of the one
-                            // before that; all gradients that they send in a step are applied by one of them
-                            // (replicas/shared_rows.h). For kP2F with kHostRow
+                            // the rows, one plan, by one cache policy, serves all, and they do not meet. For kDirect
   int lookahead = 10;     // L >= 1: step t may be registered when its rank has published step t - L - 1
   int planner_threads = 0;  // that look up the rows of a step; 0: by the cores of the process
   int flush_threads = 2;    // F >= 1: one thread is one flush worker, the only writer of its rows
   FlushMode mode = FlushMode::kP2F;
-  ValuePath value_path = ValuePath::kStaging;
 
   RowLayout layout{};                       // of a host row and of a value in staging; gradients there are in floats
   std::int64_t rows = 0;                    // of the table

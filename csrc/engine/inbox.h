@@ -26,12 +26,10 @@ struct Operation {
   std::int32_t rank = 0;
   std::int64_t row = 0;
   std::int64_t due = 0;       // of a record, as known when it is planned
-  std::int64_t position = 0;  // of a value in the rank's staging; kInHostRow: the executor stores it there itself
+  std::int64_t position = 0;  // of a value in the rank's staging
   std::uint64_t sequence = 0;
   std::uint32_t first_source = 0, sources = 0;
 };
-
-inline constexpr std::int64_t kInHostRow = -1;
 
 // Everything that step `step` means for one flush worker. Operations of a row are in their order; write-backs come
 // before them.

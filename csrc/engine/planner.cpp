@@ -31,7 +31,7 @@ std::int64_t cache_slots(Segment& segment) {
 }
 
 // Whether a step must know which rows other ranks read in the next one.
-bool hands_over(Segment& segment) { return segment.shape().meets && segment.shape().in_flight_steps > 0; }
+bool hands_over(Segment& segment) { return segment.shape().meets() && segment.shape().in_flight_steps > 0; }
 
 }  // namespace
 
@@ -43,12 +43,11 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       given_(std::move(given)),
       plans_(segment_->shape().plans),
       caching_(!config.caches.empty() && config.mode != FlushMode::kOff),
-      keeps_values_in_staging_(config.value_path == ValuePath::kStaging),
-      keeps_records_(segment_->shape().workers > 0),
-      plans_as_found_(plans_ == 1 && caching_ && !keeps_records_ && !keeps_values_in_staging_),
-      settled_(!keeps_records_ && !keeps_values_in_staging_ && caching_ &&
+      keeps_records_(!segment_->shape().reads_follow_stores()),
+      plans_as_found_(plans_ == 1 && caching_ && !keeps_records_),
+      settled_(!keeps_records_ && caching_ &&
                std::ranges::all_of(config.caches, [](const auto& cache) { return cache->keeps_for_good(); })),
-      meets_(segment_->shape().meets),
+      meets_(segment_->shape().meets()),
       keeps_reused_(segment_->shape().keeps_reused),
       evicts_in_flight_(segment_->shape().evicts_in_flight),
       staging_floats_(segment_->shape().staging_floats),
@@ -56,7 +55,7 @@ Planner::Planner(const EngineConfig& config, std::shared_ptr<Segment> segment, s
       parts_(static_cast<std::size_t>(plans_)),
       in_flight_(cache_slots(*segment_) + 1, segment_->shape().max_rows,
                  plans_ == 1 ? segment_->shape().in_flight_steps : 0),
-      recent_(cache_slots(*segment_), plans_ > 1 && meets_ ? plans_ : 0, segment_->shape().max_rows,
+      recent_(cache_slots(*segment_), meets_ ? plans_ : 0, segment_->shape().max_rows,
               segment_->shape().in_flight_steps),
       sharing_{RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows),
                RowSharing(plans_ > 1 ? plans_ : 0, segment_->shape().max_rows)} {

@@ -156,7 +156,7 @@ class Planner {
   const std::shared_ptr<GivenRows> given_;
   const int plans_;  // ranks, or one for all
   // plans_as_found_: see RowLookup. settled_: nothing of what is found of a row depends on another one.
-  const bool caching_, keeps_values_in_staging_, keeps_records_, plans_as_found_, settled_, meets_;
+  const bool caching_, keeps_records_, plans_as_found_, settled_, meets_;
   const bool keeps_reused_, evicts_in_flight_;
   const std::int64_t staging_floats_, horizon_;
 

@@ -17,13 +17,13 @@ std::int64_t Planner::record_due(std::int64_t due) const {
 void Planner::write_back(Share& share, std::int32_t rank, std::int32_t place, std::int64_t due) {
   if (mutated(Mutation::kNoWriteBackRequest)) return;
   const Slot& held = slots_[static_cast<std::size_t>(place)];
-  const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
+  const std::int64_t position = keeps_records_ ? allocate(rank, config_.layout.stride) : 0;
   const WriteBack leaving{.row = held.row,
                           .after = held.since,
-                          .target = keeps_values_in_staging_ ? position % staging_floats_ : held.row,
+                          .target = keeps_records_ ? position % staging_floats_ : held.row,
                           .block = step_,
                           .slot = place - part(rank).first_place,
-                          .leave = keeps_values_in_staging_ ? RowDestination::kValue : RowDestination::kHostRow};
+                          .leave = keeps_records_ ? RowDestination::kValue : RowDestination::kHostRow};
   // All steps that lie a window back have run, so what waits for none later may leave at once; that is most.
   const bool may_leave = held.since <= step_ - segment_->shape().window;
   (may_leave ? share.leaving : share.waiting).push_back({leaving, due, position, rank});
@@ -58,12 +58,9 @@ void Planner::request(std::span<const Leaving> leaving) {
 void Planner::send_value(std::int32_t rank, std::int64_t index) {
   Part& mine = part(rank);
   const std::int64_t row = mine.rows[index];
-  const std::int64_t position = keeps_values_in_staging_ ? allocate(rank, config_.layout.stride) : kInHostRow;
-  if (keeps_values_in_staging_)
-    mine.plan(index, RowDestination::kValue, position % staging_floats_);
-  else
-    mine.plan(index, RowDestination::kHostRow, row);
-  if (!keeps_records_) return;
+  if (!keeps_records_) return mine.plan(index, RowDestination::kHostRow, row);
+  const std::int64_t position = allocate(rank, config_.layout.stride);
+  mine.plan(index, RowDestination::kValue, position % staging_floats_);
   ++mine.records;
   operations_of(row).operations.push_back(
       {.kind = Operation::Kind::kValue, .rank = rank, .row = row, .due = record_due(kNever), .position = position});

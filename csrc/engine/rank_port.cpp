@@ -52,7 +52,6 @@ void RankPort::check() const {
 }
 
 int RankPort::ranks() const { return segment_->shape().plans; }
-bool RankPort::reads_follow_stores() const { return segment_->shape().reads_follow_stores(); }
 
 void RankPort::count_from(std::int64_t step) { segment_->first_step().store(step, std::memory_order_relaxed); }
 

@@ -60,7 +60,6 @@ class RankPort {
 
   int rank() const { return rank_; }
   int ranks() const;  // that share values: 1 where all run the same steps, each on columns of its own
-  bool reads_follow_stores() const;  // SegmentShape::reads_follow_stores
 
   // Before the first step, which the engine counts as 0: its number in the run, the same one for all ranks. Only what
   // rows in halves are rounded by depends on it.

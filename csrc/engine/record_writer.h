@@ -28,7 +28,6 @@ class RecordWriter {
   std::int64_t value_bytes() const { return layout_.record_floats() * 4; }
 
   void write_value(std::int64_t row, int rank, std::int64_t position) const {
-    if (position == kInHostRow) return;
     std::memcpy(host_row(row), segment_->staged(rank, position), static_cast<std::size_t>(value_bytes()));
   }
 
@@ -54,7 +53,6 @@ class RecordWriter {
 
   // The first lines of what write_value will touch; the hardware follows from there.
   void prefetch(std::int64_t row, int rank, std::int64_t position) const {
-    if (position == kInHostRow) return;
     const float* from = segment_->staged(rank, position);
     const float* to = host_row(row);
     for (int line = 0; line < 4; ++line) {

@@ -46,19 +46,16 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   const bool one_plan = config.same_steps && config.ranks > 1;
   require(config.caches.empty() || static_cast<int>(config.caches.size()) == (one_plan ? 1 : config.ranks),
           "There must be one cache policy per rank, one for ranks that run the same steps, or none.");
-  require(!one_plan || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow),
-          "Ranks that run the same steps store values into host rows themselves, in mode p2f.");
-  require(!config.meets || (config.mode == FlushMode::kP2F && config.value_path == ValuePath::kHostRow &&
-                            config.in_flight_steps < kLateSteps),
-          "Ranks that meet store values into host rows themselves, in mode p2f, and after three steps at the latest.");
+  require(!one_plan || config.mode == FlushMode::kDirect,
+          "Ranks that run the same steps store values into host rows themselves, in mode direct.");
   SegmentShape shape{};
   shape.ranks = config.ranks;
   shape.plans = one_plan ? 1 : config.ranks;
   shape.lookahead = config.lookahead;
   shape.entries = config.entries;
   shape.mode = config.mode;
-  shape.value_path = config.value_path;
-  shape.meets = config.meets;
+  require(!shape.meets() || config.in_flight_steps < kLateSteps,
+          "Ranks that meet store values into host rows after three steps at the latest.");
   // Where reads follow stores nothing has to be watched: a record has landed when its step or write-back is published.
   shape.workers = shape.reads_follow_stores() ? 0 : config.mode == FlushMode::kOff ? 1 : config.flush_threads;
   shape.layout = config.layout;
@@ -71,7 +68,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
   // A drain looks at the plans of the last steps, too, whose values may have stayed in flight.
   shape.window = config.lookahead + 2 + (shape.keeps_reused ? shape.in_flight_steps : 0);
   shape.block_ring = 4 * shape.window;
-  const bool stages = !shape.reads_follow_stores() || shape.meets;
+  const bool stages = !shape.reads_follow_stores() || shape.meets();
   const std::int64_t default_floats = !stages ? 0 : 8 * shape.max_rows * config.layout.stride;
   const std::int64_t floats = config.staging_bytes ? config.staging_bytes / 4 : default_floats;
   shape.staging_floats = std::max<std::int64_t>(1, floats / config.layout.stride) * config.layout.stride;
@@ -82,7 +79,7 @@ SegmentShape SegmentShape::of(const EngineConfig& config) {
               "A cache policy has between 0 and 2^31 - 1 slots.");
       slots = std::max(slots, cache->slots());
     }
-  const std::int64_t more = (shape.meets ? kLateSteps + 1 : shape.in_flight_steps) * shape.max_rows;
+  const std::int64_t more = (shape.meets() ? kLateSteps + 1 : shape.in_flight_steps) * shape.max_rows;
   require(shape.plans * (slots + 1 + more) <= std::numeric_limits<std::int32_t>::max(),
           "The caches and the slots for values in flight have at most 2^31 - 1 slots.");
   // A plan asks a rank for at most one write-back per slot, or per row that any rank uses in the step. Requests of a

@@ -29,17 +29,12 @@ struct SegmentShape {
   RowLayout layout;
   std::int64_t rows, max_rows, in_flight_steps, staging_floats, window, block_ring, request_ring, poll_microseconds;
   FlushMode mode;
-  ValuePath value_path;
-  bool meets, keeps_reused, evicts_in_flight;
+  bool keeps_reused, evicts_in_flight;
 
   static SegmentShape of(const EngineConfig& config);  // throws std::invalid_argument with a sentence
 
-  // Ranks that share no value, one alone or each with columns of its own, and store values into host rows themselves:
-  // a rank's own order of work keeps its reads behind its stores, so that no read waits for a record; so do ranks that
-  // meet. There are no flush workers then, and nobody keeps books of records.
-  bool reads_follow_stores() const {
-    return (plans == 1 || meets) && value_path == ValuePath::kHostRow && mode == FlushMode::kP2F;
-  }
+  bool reads_follow_stores() const { return mode == FlushMode::kDirect; }
+  bool meets() const { return reads_follow_stores() && plans > 1; }
   bool same_steps() const { return plans < ranks; }
   PlanFields plan() const { return PlanFields::of(max_rows, evicts_in_flight); }
 };

@@ -19,13 +19,13 @@ HostRegistration::HostRegistration(void* address, std::size_t bytes)
     cuda_check(cudaHostRegister(address_ + offset, size, cudaHostRegisterMapped | cudaHostRegisterPortable),
                "cudaHostRegister",
                gibibytes(offset) + " of a table of " + gibibytes(bytes) + " were registered and are released again; " +
-                   memlock_limit_sentence() + "; --host_read copy does without");
+                   memlock_limit_sentence());
     void* mapped = nullptr;
     const cudaError_t status = cudaHostGetDevicePointer(&mapped, address_ + offset, 0);
     if (status != cudaSuccess || mapped != address_ + offset) {
       cudaHostUnregister(address_ + offset);
       cuda_check(status, "cudaHostGetDevicePointer");
-      throw DeviceError("this device sees registered host memory at another address; use --host_read copy");
+      throw DeviceError("this device sees registered host memory at another address");
     }
   };
   all_or_nothing(bytes, kRegistrationChunk, add, [&](std::size_t offset) { cudaHostUnregister(address_ + offset); });

@@ -19,9 +19,7 @@ void CachedRows::announce(std::int64_t step, std::span<const std::int64_t> rows,
 void CachedRows::serve_write_backs(std::int64_t step) {
   for (auto write_backs = port_.write_backs(step); !write_backs.empty(); write_backs = port_.write_backs(step)) {
     for (const WriteBack& leaving : write_backs) {
-      float* const to =
-          leaving.leave == RowDestination::kValue ? port_.staging().data() + leaving.target : table_.row(leaving.row);
-      std::copy_n(slot(leaving.slot), layout().record_floats(), to);
+      std::copy_n(slot(leaving.slot), layout().record_floats(), port_.staging().data() + leaving.target);
     }
     port_.publish_write_backs(static_cast<std::int64_t>(write_backs.size()));
   }
@@ -45,16 +43,14 @@ void CachedRows::begin(std::int64_t step) {
       case RowDestination::kValue:
         destination_[u] = staging + plan_.target[u];
         break;
-      case RowDestination::kHostRow:
-        destination_[u] = table_.row(plan_.rows[u]);
-        break;
       case RowDestination::kGradient:
         destination_[u] = nullptr;
         gradient_[u] = staging + plan_.target[u];
         break;
+      case RowDestination::kHostRow:
       case RowDestination::kInFlight:
       case RowDestination::kHandedOver:
-        throw std::logic_error("The CPU has no slots for values in flight.");
+        throw std::logic_error("Rows on the CPU leave through staging.");
     }
   }
 }

@@ -73,7 +73,7 @@ class Stress {
     shape.slots = pick<std::int64_t>({0, 1, 8, rows_});
     shape.reject = pick({0.0, 0.3, 0.9});
     shape.mode = random_() % 10 == 0 ? FlushMode::kSync : FlushMode::kP2F;
-    shape.value_path = random_() % 3 == 0 ? ValuePath::kHostRow : ValuePath::kStaging;
+    if (shape.ranks == 1 && random_() % 3 == 0) shape.mode = FlushMode::kDirect;
     shape.horizon = static_cast<int>(random_() % static_cast<unsigned>(shape.lookahead));
     return shape;
   }

@@ -55,7 +55,7 @@ def main(argv):
     from ..training.memory.memory_plan import DEVICE, plan_memory
 
     from ..training.matmul_choice import choose_matmul
-    from ..training.parallel import choose_bus_rows, settle
+    from ..training.parallel import settle
     from ..training.trainer import several_ranks
 
     several = several_ranks(config)
@@ -63,7 +63,7 @@ def main(argv):
     if several:
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
-    config = choose_cache(choose_bus_rows(config, size.entities), size)
+    config = choose_cache(config, size)
     plan = plan_memory(config, size)
     assumed = _assumed(config, plan.available[DEVICE])
     if own.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence
 
-from ..config import CACHE_POLICIES, FLUSH_MODES, HOST_READS
+from ..config import AUTO, CACHE_POLICIES, FLUSH_MODES
 
 
 @dataclass(frozen=True)
@@ -13,37 +13,35 @@ class CacheConfig:
 
     cache_ratio: share of the rows that the device keeps, 0 to 1. cache_policy: one of config.CACHE_POLICIES; static
     keeps hot_ids, lfu needs no knowledge; without either the policy is lfu. hot_ids: row ids by expected use,
-    most used first. lookahead: lookups that may be announced beyond the running one. flush: "p2f", "sync", or "none":
-    on the CPU the table in place, on a GPU all of it in the GPU's memory. flush_threads: for updates on their way home.
-    host_read: "uva", "copy" or "auto", see docs/store.md. direct: whether a GPU stores updates into host rows itself.
-    max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if not given, and a larger
-    one makes a larger engine. ranks: processes of this machine that train the table together, on the CPU; they need
-    max_rows.
+    most used first. lookahead: lookups that may be announced beyond the running one. flush: who stores updates into
+    host memory: "direct", the GPU itself; "p2f" or "sync", flush threads; "none": on the CPU the table is updated in
+    place, on a GPU all of it lies in the GPU's memory; "auto": direct on a GPU, p2f on the CPU. flush_threads: for
+    updates on their way home. max_rows: distinct rows of one lookup at most; one and a half times the first lookup's if
+    not given, and a larger one makes a larger engine. ranks: processes of this machine that train the table together,
+    on the CPU; they need max_rows.
     """
 
     cache_ratio: float = 0.05
     cache_policy: Optional[str] = None
     hot_ids: Optional[Sequence[int]] = None
     lookahead: int = 10
-    flush: str = "p2f"
+    flush: str = AUTO
     flush_threads: int = 2
-    host_read: str = "auto"
-    direct: bool = True
     max_rows: Optional[int] = None
     ranks: int = 1
 
     def __post_init__(self):
         if not 0 <= self.cache_ratio <= 1:
             raise ValueError(f"cache_ratio is a share from 0 to 1, not {self.cache_ratio}")
-        for name, value, known in (("cache_policy", self.policy, CACHE_POLICIES), ("flush", self.flush, FLUSH_MODES),
-                                   ("host_read", self.host_read, HOST_READS)):
+        for name, value, known in (("cache_policy", self.policy, CACHE_POLICIES),
+                                   ("flush", self.flush, (AUTO, *FLUSH_MODES))):
             if value not in known:
                 raise ValueError(f"there is no {name} called {value!r}; there are {', '.join(known)}")
         if self.policy == "static" and self.hot_ids is None:
             raise ValueError("cache_policy='static' needs hot_ids, the ids that are used most; take 'lfu' without them")
-        if self.ranks > 1 and (self.max_rows is None or self.flush == "none"):
-            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and a flush that is "
-                             "not 'none'")
+        if self.ranks > 1 and (self.max_rows is None or self.flush in ("none", "direct")):
+            raise ValueError("several ranks need max_rows, the most distinct rows of one lookup, and flush='p2f' or "
+                             "'sync'")
         for name in ("lookahead", "flush_threads", "ranks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")

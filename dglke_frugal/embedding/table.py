@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from .. import _native, available_memory
+from ..config import AUTO
 from ..errors import InputError
 from ..optim import RowOptimizer
 from ..store.executor import EngineExecutor, Executor, TableExecutor
@@ -148,7 +149,10 @@ class Table:
     def _work_on(self, device: object) -> None:
         on_cpu = device == torch.device("cpu")
         self._device, self._device_at_work, self._max_rows = device, None, 0
-        self._config = self._cache or CacheConfig(flush="none" if on_cpu else "p2f")
+        self._config = self._cache or CacheConfig(flush="none" if on_cpu else AUTO)
+        if on_cpu and self._config.flush == "direct":
+            raise ValueError("flush='direct' is for a table on a GPU, which stores updates itself; use 'p2f' on the "
+                             "CPU")
         self._in_place = self._config.flush == "none" and on_cpu
 
     def __deepcopy__(self, memo: Dict) -> "Table":
@@ -427,7 +431,7 @@ class Table:
     def _flush_config(self) -> FlushConfig:
         config, rows, staging = self._config, self.rows, 0
         slots = min(rows.rows, int(rows.rows * config.cache_ratio))
-        direct = config.direct and config.flush == "p2f" and self._device != torch.device("cpu")
+        by_default = "p2f" if self._device == torch.device("cpu") else "direct"
         if config.ranks > 1:
             self._max_rows = min(rows.rows, config.max_rows)
             # Gradients and write-backs of a step; twice that, because what belongs together does not wrap around.
@@ -435,9 +439,8 @@ class Table:
             staging = records * rows.stride * 4
         return FlushConfig(
             max_rows_per_step=self._max_rows, entries=1, ranks=config.ranks, max_gradients_per_step=self._max_rows,
-            mode=config.flush, lookahead=config.lookahead, flush_threads=config.flush_threads, slots=slots,
-            policy=config.policy, value_path="host_row" if direct else "staging", host_read=config.host_read,
-            staging_bytes=staging)
+            mode=by_default if config.flush == AUTO else config.flush, lookahead=config.lookahead,
+            flush_threads=config.flush_threads, slots=slots, policy=config.policy, staging_bytes=staging)
 
     def _hot_rows(self):
         """Of each rank."""

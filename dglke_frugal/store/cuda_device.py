@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 from collections import deque
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, Optional, Set
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from .. import _native
 from ..errors import InputError
 from .device import NOTHING, Branch, Device, Event, Repeated
 from .device_memory import CudaMemory
-from .host_read import open_reader
 
 EVENTS = 64  # events of a stream, used in turn
 _current = threading.local()  # .stream: of the device whose stream is torch's current one in this thread
@@ -90,6 +89,7 @@ class CudaDevice(Device):
         self._beside, self._behind = (torch.cuda.Stream(self.torch_device, priority=level) for level in (-1, 0))
         self.stream = self._stream.number
         self._memory = CudaMemory(self.torch_device)
+        self._registered: Set[int] = set()  # addresses of tables
         self._maps_host_memory = bool(devices[index]["reads_host_by_same_address"])
         self._graphs = graphs
         self._graph_memory = torch.cuda.graph_pool_handle()  # for all: those with tensors run one by one and leave none
@@ -164,15 +164,12 @@ class CudaDevice(Device):
     def share(self, array):
         return self._memory.share(array)
 
-    def host_read(self, table, max_rows, wanted):
+    def register(self, table):
         if not self._maps_host_memory:
-            if wanted == "uva":
-                raise InputError("--host_read uva is not possible: the device does not address host memory as the host "
-                                 "does; use --host_read copy")
-            wanted = "copy"
-        _, chosen = open_reader(table, max_rows, self._memory, wanted)  # registers the table for the device's lifetime
-        print(chosen.reason, flush=True)
-        return chosen.mode
+            raise _native.DeviceError("the device does not address host memory as the host does")
+        if table.address not in self._registered:
+            self._memory.share(table.records)
+            self._registered.add(table.address)
 
     def store(self, counter, value):
         self.storing(counter, value)(1, self.stream)

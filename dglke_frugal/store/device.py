@@ -144,12 +144,8 @@ class Device:
         """Host memory that kernels then read and write in place. Raises _native.DeviceError if the system refuses."""
         return array
 
-    def host_read(self, table: _native.HostTable, max_rows: int, wanted: str) -> str:
-        """"uva" or "copy": how rows of `table`, at most max_rows a step, come here if `wanted` is asked for.
-
-        Raises InputError if "uva" is asked for and refused.
-        """
-        return "copy" if wanted == "copy" else "uva"
+    def register(self, table: _native.HostTable) -> None:
+        """`share` the rows of a table, once for as long as there is the device. Raises _native.DeviceError."""
 
     def store(self, counter: np.ndarray, value: torch.Tensor) -> None:
         """In submitted work: counter (1,) uint64, in registered memory, = value once all work before it is visible.

@@ -27,7 +27,6 @@ class CallersDevice(CudaDevice):
         if current is not None:
             torch.cuda.set_device(current)
         self._callers: Dict[int, Stream] = {}  # by number
-        self._chosen: Dict[int, str] = {}
         self._shared: List[_native.HostRegistration] = []
 
     def _enter(self, stream):
@@ -51,19 +50,9 @@ class CallersDevice(CudaDevice):
         """Give back what `share` registered, when nothing is under way."""
         self._shared.clear()
 
-    def host_read(self, table, max_rows, wanted):
-        """Asked once per table: what was registered stays so."""
-        key = table.address
-        if key not in self._chosen:
-            with self.current():
-                if not self._maps_host_memory:
-                    self._chosen[key] = super().host_read(table, max_rows, wanted)
-                else:
-                    from .host_read import open_reader
-
-                    _, chosen = open_reader(table, max_rows, self._memory, wanted)
-                    self._chosen[key] = chosen.mode
-        return self._chosen[key]
+    def register(self, table):
+        with self.current():
+            super().register(table)
 
     def zeros(self, *shape, dtype=np.float32):
         with self.current():

@@ -20,19 +20,18 @@ class FlushConfig:
 
     max_rows_per_step: distinct rows of one rank in one step, at most. entries: 2 for entities (positives, negatives), 1
     for relations. ranks: processes that train together; with same_steps each has a table of its own, with its columns
-    of every row, and all run the same steps by one plan (value_path must be "host_row"). max_gradients_per_step: that
-    one of several ranks sends, at most. mode: "p2f", "sync" or "off" (in order, without caches). lookahead: steps that
-    may be registered beyond the one that runs. slots: rows that the cache of a rank holds. value_path: "staging" (a
-    flush thread copies values to the host row) or "host_row" (the step stores them there itself; with one rank no gate
-    then waits). host_read: how a device gets the rows that its cache does not hold, see store/host_read.py.
-    staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send gradients and need room for all
-    that a step can send. horizon: steps that a plan looks ahead, for keeps_reused.
-    poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in slots
-    behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if one of the
-    next steps uses its row again, which costs the planner a look at each row of a step. evicts_in_flight: what a cache puts out
-    leaves from such a slot, too, with the step that puts it out. meets: the ranks' devices meet in each step
-    (meeting_rows.py), instead of waiting at gates; value_path is then "host_row", mode "p2f" and host_read "uva".
-    carried: ranks with same_steps carry whole rows for each other (carried_rows.py), and their tables are parts of one.
+    of every row, and all run the same steps by one plan (mode must be "direct"). max_gradients_per_step: that one of
+    several ranks sends, at most. mode: how new values reach host rows: "direct" (the step on a device stores them there
+    itself, and no gate waits; several ranks with other steps then meet in each step, see meeting_rows.py), "p2f" or
+    "sync" (flush threads copy them there from staging, by next use, or all before the next step), "none" (one thread,
+    in order, without caches). lookahead: steps that may be registered beyond the one that runs. slots: rows that the
+    cache of a rank holds. staging_bytes: of a rank, 0 for a size that suits one rank alone; several ranks send
+    gradients and need room for all that a step can send. horizon: steps that a plan looks ahead, for keeps_reused.
+    poll_microseconds: above 0 where a device advances the counters. in_flight_steps: steps whose values may wait in
+    slots behind the cache on their way to host rows (csrc/engine/config.h). keeps_reused: such a value stays there if
+    one of the next steps uses its row again, which costs the planner a look at each row of a step. evicts_in_flight:
+    what a cache puts out leaves from such a slot, too, with the step that puts it out. carried: ranks with same_steps
+    carry whole rows for each other (carried_rows.py), and their tables are parts of one.
     """
 
     max_rows_per_step: int
@@ -44,8 +43,6 @@ class FlushConfig:
     flush_threads: int = 2
     slots: int = 0
     policy: str = "static"
-    value_path: str = "staging"
-    host_read: str = "auto"
     staging_bytes: int = 0
     same_steps: bool = False
     horizon: int = 0
@@ -53,16 +50,19 @@ class FlushConfig:
     in_flight_steps: int = 0
     keeps_reused: bool = False
     evicts_in_flight: bool = False
-    meets: bool = False
     carried: bool = False
+
+    @property
+    def meets(self) -> bool:
+        """Whether the ranks' devices meet in each step (meeting_rows.py), instead of waiting at gates."""
+        return self.mode == "direct" and self.ranks > 1 and not self.same_steps
 
 
 @dataclass(frozen=True)
 class StoreAddress:
     """Where another process of this machine finds a store's table and engine; valid while the first process lives.
 
-    state: floats of optimizer state of a row. slots: of each rank's cache. flushing: as the store was made, with what
-    the first process chose for its device as host_read, "uva" or "copy".
+    state: floats of optimizer state of a row. slots: of each rank's cache. flushing: as the store was made.
     """
 
     table: str

@@ -21,13 +21,13 @@ class RankRows:
         steps: where its steps find them: DeviceRows with a device, else pointers (csrc/store/cached_rows.h).
         device: the store.device.Device that these are on, None for the CPU.
         flushes: whether rows are updated in steps alone: behind an engine, and in replicas.
-        address: for the processes of other ranks.
+        address: for the processes of other ranks, where there is an engine.
     """
 
     flushes = True
 
     steps: Any
-    address: StoreAddress
+    address: Optional[StoreAddress] = None
 
     def _make_steps(self, table: _native.HostTable, port: _native.RankPort, slots: int, config: FlushConfig, device,
                     rounding: Optional[Rounding] = None, exchange=None) -> None:
@@ -133,12 +133,12 @@ class FlushedRows(RankRows):
             from .engine_rows import POLL_MICROSECONDS, STEPS_IN_FLIGHT
 
             lookahead, poll = lookahead + STEPS_IN_FLIGHT, POLL_MICROSECONDS
-            in_flight = 0 if config.host_read == "copy" else STEPS_ON_DEVICE  # copies find all values at home
+            in_flight = STEPS_ON_DEVICE
         keeps = config.keeps_reused and in_flight > 0
         evicts = in_flight > 0 and config.policy != "static" and not (config.carried or config.meets)
         horizon = min(in_flight, config.lookahead - 1) * keeps
         caches = []
-        if config.slots and config.mode != "off":
+        if config.slots and config.mode != "none":
             caches = [make_policy(config.policy, config.slots, table.rows, hot_rows[rank] if hot_rows else None)
                       for rank in range(1 if config.same_steps else config.ranks)]
         for_engine = replace(config, lookahead=lookahead, poll_microseconds=poll, in_flight_steps=in_flight,
@@ -150,9 +150,8 @@ class FlushedRows(RankRows):
         slots = tuple(cache.slots for cache in caches) or (0,)
         slots *= config.ranks // len(slots)
         self._make_steps(table, self._engine.port(0), slots[0], config, device, rounding, exchange)
-        host_read = config.host_read if device is None else self.steps.host_read
         self.address = StoreAddress(table.path, table.rows, table.dim, table.state_floats, self._engine.segment_path,
-                                    slots, replace(config, host_read=host_read))
+                                    slots, config)
 
     def statistics(self):
         return self._engine.statistics()

@@ -21,7 +21,7 @@ from typing import Callable, Dict, Optional
 
 from .. import _native
 from .device import Device
-from .engine_rows import DirectWriteRows, MappedRows
+from .engine_rows import DirectWriteRows, EngineRows
 from .plan_kernels import HANDED_OVER
 
 ENTRIES = 2  # of a step
@@ -60,7 +60,7 @@ class MeetingRows(DirectWriteRows):
         super().gather(plan, records)
 
     def _serve(self, write_backs):
-        MappedRows._serve(self, write_backs)  # behind what the step before has handed over; such rows are read late
+        EngineRows._serve(self, write_backs)  # behind what the step before has handed over; such rows are read late
 
     def update(self, plan, records, entries, used=None) -> Optional[tuple]:
         offsets = [offset for _, offset, *_ in entries]

@@ -12,11 +12,11 @@ from typing import Sequence
 import numpy as np
 
 from .. import _native
-from .._native import (gather_rows, pack_host_rows, prepare_arrival, prepare_gather, prepare_publish, prepare_return,
+from .._native import (gather_rows, prepare_arrival, prepare_gather, prepare_publish, prepare_return,
                        prepare_set_aside, prepare_update, segment_sums, write_back_rows)
 
 __all__ = ["FROM_HOST", "TO_CACHE", "TO_VALUE", "TO_GRADIENT", "TO_HOST_ROW", "IN_FLIGHT", "HANDED_OVER",
-           "WRITE_BACK", "as_bytes", "gather_rows", "pack_host_rows", "prepare_arrival", "prepare_gather",
+           "WRITE_BACK", "as_bytes", "gather_rows", "prepare_arrival", "prepare_gather",
            "prepare_publish", "prepare_return", "prepare_set_aside", "prepare_update", "segment_sums", "update_tables",
            "with_squares", "write_back_rows"]
 

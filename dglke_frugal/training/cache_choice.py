@@ -32,7 +32,7 @@ def choose_cache(config: TrainConfig, graph: GraphSize) -> TrainConfig:
         return config
     ranked = config.evaluation.valid or config.evaluation.test
     room = free - SPARE_BYTES - (RANKING_BYTES if ranked else 0)
-    if store.flush is None:
+    if store.flush == AUTO:
         resident = replace(config, store=replace(store, flush="none"))
         if device_bytes_needed(resident, graph) <= room:
             return resident

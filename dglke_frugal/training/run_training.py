@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from .. import _native
-from ..config import AUTO, TrainConfig
+from ..config import TrainConfig
 from ..data import KnowledgeGraph, load_graph
 from ..data.name_maps import name_map_bytes
 from ..errors import InputError
@@ -19,29 +19,25 @@ from ..files import finish_replacing, is_being_replaced
 from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
-from .columns.column_config import carries_rows
 from .final_state import last_state
 from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
 from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
-from .parallel import choose_bus_rows, measured_bus_rows
 from .training_run import TrainingRun
 
 
-def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
-                 measure_bus: Optional[Callable] = None) -> Path:
-    """As train, with the run that make_run(config, graph, folder) returns. measure_bus: as parallel.measured_bus_rows takes
-    it, where there is a bus."""
+def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
+    """As train, with the run that make_run(config, graph, folder) returns."""
     if not resume:
-        return _carry_out(config, None, make_run, measure_bus)
+        return _carry_out(config, None, make_run)
     if not is_being_replaced(resume) and is_finished(resume, config):
         return resume  # without a lock, which a folder that is only read has none of
     with alone(resume):
         finish_replacing(resume)
         if not is_finished(resume, config):
             _check_saves(config, resume)
-            _carry_out(config, resume, make_run, measure_bus)
+            _carry_out(config, resume, make_run)
     return resume
 
 
@@ -52,8 +48,7 @@ def _check_saves(config: TrainConfig, folder: Path) -> None:
                          "stand; leave it out, or start a new run from its rows with --init_from")
 
 
-def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"],
-               measure_bus: Optional[Callable]) -> Path:
+def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[..., "TrainingRun"]) -> Path:
     began = time.perf_counter()
     if resume:
         check_flags(config, last_state(resume))
@@ -66,14 +61,10 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
-    settled = choose_bus_rows(config, graph.n_entities)
-    chosen, plan = _with_cache(settled, graph, resume)
-    bus = None
-    if measure_bus is not None and config.store.bus_rows == AUTO and carries_rows(chosen):
-        bus = measured_bus_rows(chosen, graph.n_entities, measure_bus)
-        settled = replace(settled, store=replace(settled.store, bus_rows=bus["bus_rows"]))
-        chosen, plan = _with_cache(settled, graph, resume)
-    if chosen != settled:
+    chosen = choose_cache(config, graph_size(graph))
+    plan = plan_memory(chosen, graph_size(graph), resume)
+    plan.check()
+    if chosen != config:
         print(cache_line(chosen, graph_size(graph)), flush=True)
     folder = resume or create_run_folder(config)
     say_if_two_formulas(config.model.model_name, config.model.score_rule)
@@ -90,8 +81,6 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
-        if bus:
-            run.summary["bus"] = bus
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST),
                            planned_device_bytes=plan.bytes(DEVICE))
         run.seconds["initialization"] = time.perf_counter() - began
@@ -112,14 +101,6 @@ def open_warm_start(config: TrainConfig, resume: Optional[Path]):
     from .warm_start import WarmStart  # here, because few runs need what reads other runs
 
     return WarmStart(config)
-
-
-def _with_cache(config: TrainConfig, graph: KnowledgeGraph, resume: Optional[Path]):
-    """(configuration, memory plan) with the cache that it will have. InputError if this machine has too little for it."""
-    chosen = choose_cache(config, graph_size(graph))
-    plan = plan_memory(chosen, graph_size(graph), resume)
-    plan.check()
-    return chosen, plan
 
 
 def open_device(config: TrainConfig, rank: int = 0):

@@ -26,11 +26,10 @@ def entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[
     if not config.uses_engine:
         return None
     store, rows = config.store, min(n_entities, config.batch.most_entities)
-    return FlushConfig(max_rows_per_step=rows, mode=config.flush_mode, keeps_reused=rows_come_again(n_entities, rows),
+    return FlushConfig(max_rows_per_step=rows, mode=config.flush, keeps_reused=rows_come_again(n_entities, rows),
                        lookahead=store.lookahead, flush_threads=config.flush_threads,
                        slots=store.cache_slots(n_entities, row_bytes(dim, config.model.row_dtype)),
-                       policy=store.cache_policy, host_read=store.host_read,
-                       value_path="host_row" if config.writes_host_rows else "staging")
+                       policy=store.cache_policy)
 
 
 def entity_rounding(config: TrainConfig, columns=()) -> Optional[Rounding]:

@@ -17,8 +17,8 @@ IN_PLACE = CacheConfig(flush="none")
 caches = st.builds(
     CacheConfig, cache_ratio=st.sampled_from([0.0, 0.1, 0.5, 1.0]), lookahead=st.integers(1, 6),
     cache_policy=st.sampled_from([None, "static", "lfu"]),
-    hot_ids=st.just(tuple(range(ROWS))), flush=st.sampled_from(["p2f", "sync", "none"]),
-    flush_threads=st.integers(1, 3), direct=st.booleans(), host_read=st.sampled_from(["auto", "copy"]))
+    hot_ids=st.just(tuple(range(ROWS))), flush=st.sampled_from(["auto", "p2f", "sync", "none"]),
+    flush_threads=st.integers(1, 3))
 some_ids = st.lists(st.integers(0, ROWS - 1), max_size=12).map(torch.tensor).map(torch.Tensor.long)
 actions = st.one_of(
     st.tuples(st.just("train"), some_ids), st.tuples(st.just("train"), some_ids),
@@ -108,8 +108,7 @@ def test_a_device_gives_the_bits_of_a_plain_loop(name):
            ahead=st.sampled_from([0, 1, 3, 8]))
     def every_setting(optimizer, cache, program, ahead):
         if "ahead" in name or name == "late":  # nothing runs there that flush threads could wait for
-            cache = CacheConfig(**{**vars(cache), "flush": "none" if cache.flush == "none" else "p2f", "direct": True,
-                                   "host_read": "auto"})
+            cache = CacheConfig(**{**vars(cache), "flush": "none" if cache.flush == "none" else "direct"})
         module = make(optimizer, cache=cache, device="cuda" if name == "cuda" else make_device(name))
         run(module, PlainTable(module.weight, optimizer), program, ahead)
 
@@ -146,7 +145,7 @@ def test_streams_keep_the_order_of_lookups_with_the_host_ahead(cache, streams, c
 @pytest.mark.parametrize("dim", [1, 3, 31, 32, 33, 128])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda each: type(each).__name__)
 def test_rows_of_any_length_with_ids_that_occur_very_often(optimizer, dim, device):
-    for cache in (IN_PLACE, CacheConfig(cache_ratio=0.2), CacheConfig(cache_ratio=0.2, direct=False)):
+    for cache in (IN_PLACE, CacheConfig(cache_ratio=0.2), CacheConfig(cache_ratio=0.2, flush="p2f")):
         module = make(optimizer, 1000, dim, device=device, cache=cache)
         plain = PlainTable(module.weight, optimizer)
         random = np.random.default_rng(dim)
@@ -349,7 +348,9 @@ def test_nan_is_found_if_asked_for(bag):
     (lambda: Embedding(4, 4, torch.optim.SGD), "no parameters"),
     (lambda: Embedding(4, 4, optim.SGD(1), padding_idx=4), "outside the table"),
     (lambda: Embedding(4, 4, optim.SGD(1), device="meta"), "'cpu' or 'cuda'"),
-    (lambda: CacheConfig(cache_ratio=2), "0 to 1"), (lambda: CacheConfig(flush="later"), "p2f, sync, none"),
+    (lambda: CacheConfig(cache_ratio=2), "0 to 1"),
+    (lambda: CacheConfig(flush="later"), "auto, p2f, direct, sync, none"),
+    (lambda: make(cache=CacheConfig(flush="direct")), "use 'p2f' on the CPU"),
     (lambda: CacheConfig(cache_policy="static"), "hot_ids"), (lambda: CacheConfig(lookahead=0), "at least 1"),
     (lambda: optim.SGD(-1), "at least 0"), (lambda: optim.Adagrad(1, eps=0), "above 0"),
     (lambda: make()(torch.tensor([1.0])), "int64 or int32"),

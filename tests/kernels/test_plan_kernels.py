@@ -5,8 +5,8 @@ import pytest
 
 from dglke_frugal import _native
 from dglke_frugal.store.plan_kernels import (
-    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_GRADIENT, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
-    pack_host_rows, prepare_publish, prepare_return, prepare_set_aside, segment_sums, update_tables, write_back_rows,
+    FROM_HOST, IN_FLIGHT, TO_CACHE, TO_HOST_ROW, TO_VALUE, WRITE_BACK, as_bytes, gather_rows,
+    prepare_publish, prepare_return, prepare_set_aside, segment_sums, update_tables, write_back_rows,
 )
 
 DIMS = [1, 7, 50, 127, 400, 1000]
@@ -90,21 +90,6 @@ def test_gather_reads_cache_slots_and_host_rows(machine, dim):
     cache, plan = random_cache(table, rng), Plan(table, rng)
     records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
     gather_rows(dim, machine.shared(table), machine.put(cache), machine.put(plan.rows), machine.put(plan.source),
-                records, machine.stream)
-    np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
-
-
-@pytest.mark.parametrize("dim", DIMS)
-def test_packed_host_rows_give_the_same_records(machine, dim):
-    rng = np.random.default_rng(dim)
-    table = random_table(dim, rng)
-    cache, plan = random_cache(table, rng), Plan(table, rng)
-    packed = np.zeros((len(plan.rows), table.stride), np.float32)
-    packed_row = np.empty(len(plan.rows), np.int64)
-    misses = pack_host_rows(dim, table.records, plan.rows, plan.source, packed, packed_row)
-    assert misses == np.count_nonzero(plan.source == FROM_HOST)
-    records = machine.put(np.zeros((len(plan.rows), table.stride), np.float32))
-    gather_rows(dim, machine.put(packed), machine.put(cache), machine.put(packed_row), machine.put(plan.source),
                 records, machine.stream)
     np.testing.assert_array_equal(machine.get(records)[:, : dim + 1], read(table, cache, plan)[:, : dim + 1])
 

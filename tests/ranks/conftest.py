@@ -28,7 +28,6 @@ from dglke_frugal.training.training_run import step_config
 FLAGS = ["--dataset", "small", "--format", "raw_udd_hrt", "--data_files", "train.txt", "valid.txt", "test.txt",
          "--model_name", "TransE_l2", "--hidden_dim", "12", "--batch_size", "60", "--neg_sample_size", "20", "--gamma",
          "8", "--lr", "0.1", "--seed", "3", "-rc", "1e-4", "--checkpoint_interval", "1000000", "--log_interval", "10",
-         "--flush", "p2f",  # also where there is no core to flush on
          "--matmul", "fp32"]  # for GPUs, whose tables are then the CPU's
 
 # Run by every process that has this folder on its path, before anything else: what a rank suffers in a test.
@@ -43,6 +42,13 @@ def suffer(self, step):
     {what}
     begin(self, step)
 Tables.begin = suffer
+"""
+
+
+# Run by every process before anything else: ranks with columns carry rows for each other, however small the table is.
+CARRIES = """
+import dglke_frugal.training.columns.column_tables as column_tables
+column_tables.carries_rows = lambda config, entities: True
 """
 
 
@@ -76,7 +82,8 @@ class Ranks:
         self._count += 1
         parent = self.folder / f"runs-{self._count}"
         model = given[given.index("--model_name") + 1] if "--model_name" in given else "TransE_l2"
-        return ([*FLAGS, "--data_path", str(self.data), "--save_path", str(parent), *map(str, given)],
+        on_cpu = [] if "--gpu" in given else ["--flush", "p2f"]  # also where there is no core to flush on
+        return ([*FLAGS, *on_cpu, "--data_path", str(self.data), "--save_path", str(parent), *map(str, given)],
                 parent / f"{model}_small_0")
 
     def start(self, arguments, suffering="pass", first="pass", module=("dglke_frugal", "train"),

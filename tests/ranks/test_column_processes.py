@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ranks.columns_oracle import ColumnsOracle
-from ranks.conftest import Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
+from ranks.conftest import CARRIES, Ranks, assert_gone, assert_same, followers, in_floats, trained, wait_for
 from shared_memory import nothing_left
 
 from dglke_frugal import _native
@@ -67,31 +67,31 @@ def test_delays_validations_and_a_resumed_run_change_nothing(columns):
     given = ["--eval_percent", 0.05, "--checkpoint_interval", 7]
     folder, output = columns.run(*DIMS, *given, "--max_step", 9, "--valid", "--eval_interval", 4, suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
-    settings = ["--lookahead", 3, "--cache_ratio", 0.4, "--host_write", "staged", "--flush_threads", 3]
+    settings = ["--lookahead", 3, "--cache_ratio", 0.4]
     _, output = columns.run("--max_step", 17, "--test", *settings, resume=folder)
     assert_same(trained(folder), expected)
     assert "[0]Test average MRR" in output
 
 
-CARRY = ["--bus_rows", "whole", "--cache_ratio", 0.2]
+CACHED = ["--cache_ratio", 0.2]
 
 
 @pytest.mark.parametrize("given", [[], ["--row_dtype", "fp16"]])
 def test_rows_that_ranks_carry_for_each_other_are_those_that_each_moves_itself(columns, given):
     """Also those that are evicted, late, validated, saved, and gone on with in the other way."""
     expected = trained(columns.run(*DIMS, *given, "--max_step", 17)[0])
-    folder, output = columns.run(*DIMS, *given, *CARRY, "--cache_policy", "lfu", "--max_step", 9, "--valid",
-                                 "--eval_interval", 4, "--eval_percent", 0.05, suffering=DELAYS)
+    folder, output = columns.run(*DIMS, *given, *CACHED, "--cache_policy", "lfu", "--max_step", 9, "--valid",
+                                 "--eval_interval", 4, "--eval_percent", 0.05, suffering=DELAYS, first=CARRIES)
     assert output.count("[0]Valid average MRR") == 2
-    columns.run("--max_step", 13, "--bus_rows", "own", resume=folder)
-    columns.run("--max_step", 17, *CARRY, "--cache_policy", "static", "--lookahead", 3, resume=folder)
+    columns.run("--max_step", 13, resume=folder)
+    columns.run("--max_step", 17, "--cache_policy", "static", "--lookahead", 3, resume=folder, first=CARRIES)
     assert_same(trained(folder), expected)
 
 
 def test_three_ranks_carry_rows_of_a_model_of_two_halves(columns):
     given = ["--gpu", 0, 0, 0, "--parallel", "dims", "--model_name", "ComplEx", "-adv", "--max_step", 11]
     expected = trained(columns.run(*given)[0])
-    assert_same(trained(columns.run(*given, *CARRY, suffering=DELAYS)[0]), expected)
+    assert_same(trained(columns.run(*given, *CACHED, suffering=DELAYS, first=CARRIES)[0]), expected)
 
 
 def oracle(columns, ranks, *given, steps):
@@ -129,7 +129,7 @@ def test_halves_are_saved_and_gone_on_with(columns, tmp_path):
     folder, output = columns.run(*given, "--max_step", 9, "--valid", "--eval_interval", 4, "--eval_percent", 0.05,
                                  suffering=DELAYS)
     assert output.count("[0]Valid average MRR") == 2
-    columns.run("--max_step", 17, "--lookahead", 3, "--host_write", "staged", resume=folder)
+    columns.run("--max_step", 17, "--lookahead", 3, resume=folder)
     assert_same(trained(folder), expected)
     folder, _ = columns.run(*given, "--max_step", 9, "--checkpoint_interval", 0, "--save_dtype", "fp16")
     assert np.load(folder / "small_TransE_l2_entity.npy").dtype == np.float16
@@ -171,8 +171,7 @@ def test_a_rank_multiplies_as_it_is_told(monkeypatch):
     (["--model_name", "RESCAL"], "does not go with RESCAL"), (["--hidden_dim", 13], "a --hidden_dim that 2 divides"),
     (["--rel_part"], "leave --partition and --rel_part out"),
     (["--flush", "sync"], "leave --flush sync out"),
-    (["--bus_rows", "whole", "--host_write", "staged"], "does not go with --host_write staged"),
-    (["--bus_rows", "whole", "--peer", "off"], "does not go with --peer off")])
+    (["--flush", "p2f"], "leave --flush p2f out")])
 def test_what_cannot_be_split_is_refused(columns, given, sentence):
     arguments, _ = columns.arguments(*given, *DIMS)
     if "RESCAL" not in given:
@@ -193,10 +192,10 @@ def test_another_mode_than_that_of_the_checkpoint_is_refused(columns):
 def running(columns):
     """Starts three ranks that have begun to train: process, folder, ids of the others."""
 
-    def start(*given, suffering="pass"):
+    def start(*given, suffering="pass", first="pass"):
         arguments, folder = columns.arguments("--gpu", 0, 0, 0, "--parallel", "dims", "--max_step", 1_000_000,
                                               "--log_interval", 20, *given)
-        process = columns.start(arguments, suffering=suffering)
+        process = columns.start(arguments, suffering=suffering, first=first)
         wait_for(process, "[proc 1][Train](20/")
         return process, folder, followers(process.pid)
 
@@ -211,9 +210,9 @@ def last_line(process, others):
     return output.splitlines()[-1]
 
 
-@pytest.mark.parametrize("given", [[], CARRY])
-def test_a_rank_that_is_killed_stops_all(running, given):
-    process, _, others = running(*given)
+@pytest.mark.parametrize("first", ["pass", CARRIES])
+def test_a_rank_that_is_killed_stops_all(running, first):
+    process, _, others = running(*CACHED, first=first)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 
@@ -264,9 +263,10 @@ def test_gpus_compute_the_cpus_tables(columns, model, element, gpus):
              "--row_dtype", element]
     expected = trained(columns.run(*given)[0])
     columns.use_gpus()
-    for more in ([], ["--flush", "none"], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2], CARRY,
-                 [*CARRY, "--cache_policy", "lfu", "--cuda_graphs", "off"]):
+    for more in ([], ["--flush", "none"], ["--peer", "off", "--cache_ratio", 0, "--lookahead", 2]):
         assert_same(trained(columns.run(*given, *more)[0]), expected)
+    for more in (CACHED, [*CACHED, "--cache_policy", "lfu", "--cuda_graphs", "off"]):
+        assert_same(trained(columns.run(*given, *more, first=CARRIES)[0]), expected)
 
 
 @pytest.mark.cuda
@@ -281,15 +281,16 @@ def test_gpus_round_products_as_asked(columns, matmul, bound, gpus):
     for name, array in exact.items():
         assert np.mean(np.abs(found[name] - array) <= bound * np.abs(array).max()) >= 0.999, name
     on_devices, uncached = ["--flush", "none"], ["--cache_ratio", 0]
-    for more in (on_devices, [*on_devices, "--peer", "off"], [*uncached, "--peer", "off"], CARRY):
+    for more in (on_devices, [*on_devices, "--peer", "off"], [*uncached, "--peer", "off"]):
         assert_same(trained(columns.run(*given, "--matmul", matmul, *more)[0]), found)
+    assert_same(trained(columns.run(*given, "--matmul", matmul, *CACHED, first=CARRIES)[0]), found)
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("given", [[], CARRY])
-def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, given):
+@pytest.mark.parametrize("first", ["pass", CARRIES])
+def test_a_rank_with_a_gpu_that_is_killed_stops_all(columns, running, first):
     columns.use_gpus()
-    process, _, others = running(*given)
+    process, _, others = running(*CACHED, first=first)
     os.kill(others[2], signal.SIGKILL)
     assert re.search("Rank 2 .*has ended", last_line(process, others))
 

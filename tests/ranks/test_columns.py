@@ -193,8 +193,8 @@ def test_tables_are_those_of_plain_loops(model, ranks):
     assert_same(trained(config, ranks), oracle_arrays(config, ranks))
 
 
-SETTINGS = [{"slots": 20, "value_path": "host_row"}, {"slots": 0, "value_path": "host_row", "host_read": "copy"},
-            {"slots": 60, "policy": "lfu", "lookahead": 1}, {"slots": 90, "mode": "sync", "flush_threads": 1}]
+SETTINGS = [{"mode": "direct", **more} for more in (
+    {"slots": 20}, {"slots": 0}, {"slots": 60, "policy": "lfu", "lookahead": 1}, {"slots": 90})]
 
 
 @pytest.mark.parametrize("flush", SETTINGS)
@@ -204,7 +204,7 @@ def test_no_setting_and_no_delay_changes_a_bit(flush, loss):
     assert_same(trained(config, 3, flush, device="queued", delay=0.002), oracle_arrays(config, 3))
 
 
-CARRIED = {"value_path": "host_row", "carried": True}
+CARRIED = {"mode": "direct", "carried": True}
 
 
 @pytest.mark.parametrize("device", ["cpu", "queued", "late departures"])
@@ -238,11 +238,11 @@ def test_columns_begin_within_blocks_of_noise(monkeypatch, model, dim, ranks):
     monkeypatch.setattr("ranks.test_columns.DIM", dim)
     monkeypatch.setattr("ranks.test_columns.STEPS", 3)
     config = step_config(model)
-    assert_same(trained(config, ranks, {"slots": 20, "value_path": "host_row"}, element="fp16"),
+    assert_same(trained(config, ranks, {"slots": 20, "mode": "direct"}, element="fp16"),
                 oracle_arrays(config, ranks, "fp16"))
 
 
-@pytest.mark.parametrize("flush", [None, *(flush for flush in SETTINGS if "host_read" not in flush)])
+@pytest.mark.parametrize("flush", [None, *SETTINGS])
 def test_no_setting_and_no_delay_changes_a_bit_of_halves(flush):
     config = step_config("ComplEx", adversarial=True)
     assert_same(trained(config, 3, flush, device="queued", delay=0.002, element="fp16"),

@@ -15,11 +15,11 @@ from dglke_frugal import _native
 STEPS = 30
 DELAYS = "time.sleep(random.Random(rank * 1000 + step).expovariate(300))"
 SETTINGS = {
-    2: [["--cache_ratio", 0.3, "--cache_policy", "lfu", "--host_read", "copy", "--flush", "sync"],
-        ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--host_write", "staged"],
+    2: [["--cache_ratio", 0.3, "--cache_policy", "lfu", "--flush", "sync"],
+        ["--cache_ratio", 0, "--lookahead", 1, "--flush_threads", 1, "--flush", "p2f"],
         ["--cache_ratio", 0.1, "--cache_policy", "lfu"]],
-    4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--host_write", "staged"],
-        ["--flush", "none", "--host_read", "copy"]],
+    4: [["--cache_ratio", 1, "--lookahead", 25, "--flush_threads", 3, "--flush", "p2f"],
+        ["--flush", "none"]],
 }
 
 
@@ -83,7 +83,7 @@ def test_devices_that_meet_change_nothing(gpu_ranks, count):
     reports = json.loads((folder / "result.json").read_text())["ranks"]
     assert all(report["gradients"] > 0 for report in reports)
     gpu_ranks.run("--max_step", STEPS - 4, "--cache_ratio", 0, resume=folder)
-    gpu_ranks.run("--max_step", STEPS, "--host_write", "staged", resume=folder)
+    gpu_ranks.run("--max_step", STEPS, "--flush", "p2f", resume=folder)
     assert_same(trained(folder), expected)
 
 
@@ -92,7 +92,7 @@ def test_devices_that_meet_change_nothing(gpu_ranks, count):
 def test_a_gpu_for_each_rank(gpu_ranks):
     flags = ["--max_step", STEPS, "--cache_ratio", 0.1]
     expected = trained(gpu_ranks.run("--num_proc", 4, *flags)[0])
-    for more in ([], ["--peer", "off"], ["--host_write", "staged"], ["--host_write", "staged", "--peer", "off"]):
+    for more in ([], ["--peer", "off"], ["--flush", "p2f"], ["--flush", "p2f", "--peer", "off"]):
         assert_same(trained(gpu_ranks.run("--num_proc", 4, "--gpu", 0, 1, *flags, *more)[0]), expected)
 
 
@@ -106,7 +106,7 @@ def test_matrices_are_near_the_cpus_and_no_setting_changes_a_bit(gpu_ranks, give
     for name, array in expected.items():
         np.testing.assert_allclose(array, on_cpu[name], rtol=2e-3, atol=2e-4, err_msg=name)
     folder, _ = gpu_ranks.run("--gpu", 0, 0, *flags[:-1], STEPS - 9, "--cache_ratio", 0.1, "--peer", "off", suffering=DELAYS)
-    gpu_ranks.run("--max_step", STEPS, "--host_write", "staged", resume=folder)
+    gpu_ranks.run("--max_step", STEPS, "--flush", "p2f", resume=folder)
     assert_same(trained(folder), expected)
 
 
@@ -154,7 +154,7 @@ def last_line(process, others):
 
 
 @on_both
-@pytest.mark.parametrize("given", [[], ["--host_write", "staged"]], ids=" ".join)
+@pytest.mark.parametrize("given", [[], ["--flush", "p2f"]], ids=" ".join)
 def test_a_rank_that_is_killed_stops_all(running, given):
     process, others = running(given=given)
     os.kill(others[2], signal.SIGKILL)

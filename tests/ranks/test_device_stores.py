@@ -8,7 +8,6 @@ from devices import STREAMS, FailingDevice, QueuedDevice, make_device
 from ranks.thread_ranks import (STEPS, ThreadRanks, assert_same, run_oracle, samplers, step_config,
                                 trained_by_threads)
 
-from dglke_frugal.errors import InputError
 from dglke_frugal.store.replicated_rows import FactorRows
 from dglke_frugal.training.step.step_config import KERNEL_MODELS
 
@@ -47,20 +46,19 @@ def expected():
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("host_read", ["uva", "copy"])
 @pytest.mark.parametrize("flush, slots", [
     ({"lookahead": 1, "flush_threads": 1}, 0),
-    ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),
+    ({"lookahead": 2, "flush_threads": 3}, 5),
     ({"lookahead": 10, "policy": "lfu"}, 30),
     ({"mode": "sync", "lookahead": 3}, 90),
-    ({"mode": "off"}, 0),
+    ({"mode": "none"}, 0),
 ], ids=str)
-def test_no_setting_changes_a_bit(expected, ranks, host_read, flush, slots):
-    arrays, _ = on_devices(step_config(), ranks, {**flush, "host_read": host_read}, entity_slots=slots)
+def test_no_setting_changes_a_bit(expected, ranks, flush, slots):
+    arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots)
     assert_same(arrays, expected[ranks])
 
 
-MEETING = {"meets": True, "value_path": "host_row", "host_read": "uva"}
+MEETING = {"mode": "direct"}
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -71,16 +69,6 @@ def test_devices_that_meet_need_no_flush_threads(ranks, flush, slots, delay):
     arrays, statistics = on_devices(step_config(), ranks, {**flush, **MEETING}, entity_slots=slots, delay=delay)
     assert_same(arrays, run_oracle(step_config(), ranks))
     assert all(rank["gradients_sent"] > 0 and rank["gate_stall_nanoseconds"] == 0 for rank in statistics)
-
-
-def test_devices_that_cannot_read_host_rows_do_not_meet():
-    class Refusing(QueuedDevice):
-        def host_read(self, table, max_rows, wanted):
-            assert wanted == "uva"
-            raise InputError("--host_read uva is not possible: the system refuses")
-
-    with pytest.raises(InputError, match="use --host_read copy, .* since that is refused: .* the system refuses"):
-        ThreadRanks(step_config(), 2, MEETING, make_device=Refusing)
 
 
 @pytest.mark.parametrize("slots, policy", [(0, "static"), (10, "lfu")])
@@ -146,17 +134,16 @@ def test_ranks_whose_last_batches_differ_in_length(model, rule):
 
 
 @pytest.mark.parametrize("flush, slots", [({"lookahead": 1, "flush_threads": 1}, 0), ({"policy": "lfu"}, 30),
-                                          ({"lookahead": 2, "flush_threads": 3, "value_path": "host_row"}, 5),
-                                          ({"mode": "sync", "lookahead": 3}, 90), ({"mode": "off"}, 0)], ids=str)
+                                          ({"lookahead": 2, "flush_threads": 3}, 5),
+                                          ({"mode": "sync", "lookahead": 3}, 90), ({"mode": "none"}, 0)], ids=str)
 def test_rows_in_halves_equal_the_oracle(flush, slots):
     for ranks in (2, 4):
         arrays, _ = on_devices(step_config(), ranks, flush, entity_slots=slots, element="fp16", delay=0.001)
         assert_same(arrays, run_oracle(step_config(), ranks, element="fp16"))
 
 
-@pytest.mark.parametrize("host_read", ["uva", "copy"])
-def test_delays_of_ranks_change_nothing(expected, host_read):
-    arrays, _ = on_devices(step_config(), 4, {"lookahead": 3, "host_read": host_read}, delay=0.002)
+def test_delays_of_ranks_change_nothing(expected):
+    arrays, _ = on_devices(step_config(), 4, {"lookahead": 3}, delay=0.002)
     assert_same(arrays, expected[4])
 
 

@@ -3,11 +3,13 @@ import os
 from dataclasses import replace
 
 import pytest
-from ranks.conftest import Ranks
+from ranks.conftest import CARRIES
 
+from dglke_frugal import _native
 from dglke_frugal.config import TrainConfig, check
 from dglke_frugal.errors import InputError
-from dglke_frugal.training import parallel, run_training
+from dglke_frugal.training import parallel
+from dglke_frugal.training.columns.column_config import carries_rows
 
 SLOWER = "on the CPU was slower"
 
@@ -38,20 +40,46 @@ def test_more_ranks_than_can_meet_are_refused(given, sentence):
 
 
 @pytest.mark.parametrize("cores, processes, flush, expected",
-                         [(2, 2, None, "sync"), (2, 4, None, "sync"), (8, 4, None, "p2f"), (2, 1, None, "p2f"),
+                         [(2, 2, "auto", "sync"), (2, 4, "auto", "sync"), (8, 4, "auto", "p2f"), (2, 1, "auto", "none"),
                           (2, 2, "p2f", "p2f"), (8, 4, "sync", "sync"), (2, 2, "none", "none")])
 def test_processes_that_take_all_cores_flush_with_each_step(monkeypatch, cores, processes, flush, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     given = config(num_proc=processes)
     given = replace(given, store=replace(given.store, flush=flush))
-    assert given.flush_mode == expected
+    assert given.flush == expected
     said = [line for line in said_of(given)[1] if line.startswith("--flush sync")]
-    assert len(said) == (flush is None and expected == "sync")
+    assert len(said) == (flush == "auto" and expected == "sync")
 
 
-def test_gpus_flush_by_p2f_whatever_the_cores(monkeypatch):
+@pytest.mark.parametrize("given, expected", [
+    ({"gpu": [0]}, "direct"), ({"gpu": [0, 1]}, "direct"), ({"gpu": [0], "row_dtype": "fp16"}, "direct"),
+    ({"gpu": [0, 1], "row_dtype": "fp16", "parallel": "dims"}, "direct"),
+    ({"gpu": [0, 1], "row_dtype": "fp16", "parallel": "rows"}, "p2f"), ({"gpu": [0, 1], "flush": "sync"}, "sync"),
+], ids=str)
+def test_gpus_write_rows_back_themselves_whatever_the_cores(monkeypatch, given, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert config(gpu=(0, 1)).flush_mode == "p2f"
+    assert config(**given).flush == expected
+
+
+@pytest.mark.parametrize("given, sentence", [
+    ({"gpu": [0, 1], "parallel": "rows", "row_dtype": "fp16", "flush": "direct"},
+     "--flush direct does not go with --row_dtype fp16 on several GPUs that train by rows; use --flush p2f"),
+    *(({"gpu": [0, 1], "parallel": "dims", "flush": flush},
+       f"--parallel dims has nothing for flush threads to do: leave --flush {flush} out; or use --parallel rows")
+      for flush in ("p2f", "sync"))], ids=str)
+def test_ways_of_flushing_that_cannot_be_are_refused(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        said_of(config(**given))
+
+
+def test_flush_threads_are_of_gpus_that_train_by_rows(two_that_reach_each_other):
+    chosen, lines = said_of(config(gpu=[0, 1], flush="p2f"))
+    assert chosen == "rows" and "leave --flush p2f out" in lines[0]
+
+
+def test_the_cpu_has_nothing_that_writes_rows_back_itself():
+    with pytest.raises(InputError, match="--flush direct is for GPUs, .*; use --flush p2f on the CPU, or --gpu 0"):
+        check(config(flush="direct"))
 
 
 def test_one_process_is_told_nothing_of_threads():
@@ -81,26 +109,24 @@ def test_what_is_known_of_columns_depends_on_link_and_cache():
 
 def test_a_run_says_that_gpus_carry_rows_for_each_other(ranks):
     ranks.gpu = "devices.Device()"
-    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--bus_rows", "whole", "--max_step", 2)
+    _, output = ranks.run("--gpu", 0, 0, "--parallel", "dims", "--cache_ratio", 0.2, "--max_step", 2, first=CARRIES)
     (line,) = [line for line in output.splitlines() if line.startswith("scores are exchanged through ")]
     assert "carry whole rows for each other" in line and "times as many triples/s as one" in line
 
 
 @pytest.mark.parametrize("given, expected",
-                         [({}, "whole"), ({"bus_rows": "own"}, "own"), ({"parallel": "rows"}, "own"), ({"gpu": [0, 0]}, "own"),
-                          ({"gpu": [0]}, "own"), ({"peer": "off"}, "own"), ({"host_read": "copy"}, "own"),
-                          ({"host_write": "staged"}, "own"), ({"gpu": [0, 2]}, "own")], ids=str)
+                         [({}, True), ({"gpu": [0, 0]}, False), ({"peer": "off"}, False), ({"flush": "none"}, False),
+                          ({"gpu": [0, 2]}, False), ({"row_dtype": "fp16"}, True)], ids=str)
 def test_rows_of_large_tables_cross_the_bus_whole_where_gpus_reach_each_other(two_that_reach_each_other, given, expected):
     asked = config(**{"gpu": [0, 1], "parallel": "dims", **given})
-    assert parallel.choose_bus_rows(asked, 10**6).store.bus_rows == expected
-    if "bus_rows" not in given:
-        assert parallel.choose_bus_rows(asked, 10**4).store.bus_rows == "own"
+    assert carries_rows(asked, 10**6) == expected
+    assert not carries_rows(asked, 10**4)
 
 
 @pytest.fixture
 def two_that_reach_each_other(monkeypatch):
     """GPUs 0 and 1, but no other."""
-    monkeypatch.setattr(parallel._native, "reach_each_other", lambda one, other: max(one, other) < 2)
+    monkeypatch.setattr(_native, "reach_each_other", lambda one, other: max(one, other) < 2)
 
 
 @pytest.mark.parametrize("given, chosen, said", [
@@ -115,77 +141,6 @@ def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, 
     assert parallel.settle(found, lines.append) == found  # as of a run that is gone on with
 
 
-def test_rows_are_carried_by_gpus_with_columns_alone():
-    with pytest.raises(InputError, match="--bus_rows whole is for several GPUs that share out columns"):
-        said_of(config(gpu=[0, 1], parallel="rows", bus_rows="whole"))
-    with pytest.raises(InputError, match="--bus_rows whole is for several GPUs, which"):
-        check(config(gpu=[0], bus_rows="whole"))
-    for contradiction in ({"peer": "off"}, {"flush": "sync"}, {"host_read": "copy"}, {"host_write": "staged"}):
-        with pytest.raises(InputError, match=f"does not go with --{next(iter(contradiction))}"):
-            check(config(gpu=[0, 1], bus_rows="whole", **contradiction))
-
-
 def test_columns_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="needs GPUs"):
         said_of(config(num_proc=2, parallel="dims"))
-
-
-def measured(own_us, whole_us, **given):
-    lines, asked = [], []
-
-    def measure(*size):
-        asked.append(size)
-        return own_us * 1e-6, whole_us * 1e-6
-
-    whole = parallel.choose_bus_rows(config(gpu=[0, 1], parallel="dims", bus_rows="whole", **given), 10**6)
-    return parallel.measured_bus_rows(whole, 10**6, measure, lines.append), lines, asked
-
-
-@pytest.mark.parametrize("whole_us, expected", [(50, "whole"), (99, "whole"), (101, "own"), (200, "own")])
-def test_rows_cross_the_bus_as_it_takes_them_faster(whole_us, expected):
-    found, (line,), (size,) = measured(100, whole_us)
-    assert found == {"bus_rows": expected, "own_us": pytest.approx(100), "whole_us": pytest.approx(whole_us)}
-    assert line == (f"--bus_rows {expected}: rows of 896 bytes, as each GPU has them, took 100 us of this bus, and as many "
-                    f"bytes of whole rows {whole_us}")
-    assert size == (224, 2, 10**6 * 2 * 896)
-
-
-def test_the_bus_is_measured_with_rows_of_their_length():
-    *_, (size,) = measured(100, 50, row_dtype="fp16", hidden_dim=400)
-    assert size[0] * 4 == 512  # 200 halves, the state, whole lines
-
-
-def test_each_gpu_moves_its_own_rows_where_nothing_can_be_measured():
-    def refuse(*_):
-        raise parallel._native.DeviceError("no host memory can be registered")
-
-    lines = []
-    whole = config(gpu=[0, 1], parallel="dims", bus_rows="whole")
-    assert parallel.measured_bus_rows(whole, 10**6, refuse, lines.append) == {"bus_rows": "own"}
-    assert lines == ["--bus_rows own: nothing could be measured: no host memory can be registered"]
-
-
-class Begun(Exception):
-    """A run that was about to be made."""
-
-
-@pytest.mark.parametrize("given, whole_us, expected", [([], 50, "whole"), ([], 200, "own"), (["--bus_rows", "whole"], 200, "whole"),
-                                                       (["--bus_rows", "own"], 50, "own")], ids=str)
-def test_a_run_measures_the_bus_unless_it_is_told(two_that_reach_each_other, small, tmp_path, monkeypatch, given, whole_us,
-                                                  expected):
-    monkeypatch.setattr(parallel, "SMALL_TABLE", 0)
-    asked, begun = [], []
-
-    def measure(*size):
-        asked.append(size)
-        return 100e-6, whole_us * 1e-6
-
-    def make_run(chosen, *_):
-        begun.append(chosen)
-        raise Begun
-
-    asking = Ranks(small, tmp_path).config("--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05, "--hidden_dim", 64, *given)
-    asking = replace(asking, store=replace(asking.store, flush=None))
-    with pytest.raises(Begun):
-        run_training.run_training(asking, None, make_run, measure)
-    assert begun[0].store.bus_rows == expected and len(asked) == (not given)

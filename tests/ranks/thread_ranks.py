@@ -78,7 +78,7 @@ class ThreadRanks:
                 self._replicate(name, values)
                 continue
             exchanges = [None] * ranks
-            if flush.get("meets"):
+            if flush.get("mode") == "direct":
                 floats = MeetingRows.exchanged_floats(48)
                 segment = shared_segment(ranks, floats, 1, 4)
                 exchanges = [_native.Exchange(segment, rank, ranks, floats, 1, 4) for rank in range(ranks)]

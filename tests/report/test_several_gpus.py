@@ -24,8 +24,8 @@ def test_the_best_of_several_gpus_over_the_best_of_one_by_their_number():
 
 
 def test_what_a_cache_gains_is_over_none_and_by_the_number_of_gpus():
-    report = {"large": {"columns_default_2": leg(6.0), "columns_whole_2": leg(9.0), "columns_uncached_2": leg(4.0),
-                        "columns_default_4": leg(8.0)}}
+    report = {"large": {"columns_2": leg(6.0), "columns_fp16_2": leg(9.0), "columns_uncached_2": leg(4.0),
+                        "columns_4": leg(8.0)}}
     assert ratios(report, [2, 4])["cache_over_none"] == {"2": 1.5, "4": None}
 
 

@@ -11,7 +11,8 @@ from dglke_frugal.config import CACHE_POLICIES
 from dglke_frugal.store import EmbeddingStore, FlushConfig
 from dglke_frugal.store.device import no_op
 from dglke_frugal.store.device_rows import STEPS_ON_DEVICE, Plan
-from dglke_frugal._native import EngineError
+from dglke_frugal._native import DeviceError, EngineError
+from dglke_frugal.errors import InputError
 from dglke_frugal.store.plan_kernels import update_tables
 from dglke_frugal.store.stalls import Stalls
 
@@ -136,16 +137,14 @@ def expected():
     return expected_tables(STEPS)
 
 
-@pytest.mark.parametrize("host_read", ["uva", "copy"])
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
-def test_no_setting_changes_a_bit(expected, queued_device, policy, host_read):
-    ways = itertools.cycle(itertools.product(("p2f", "p2f", "sync"), ("staging", "host_row", "staging")))
-    for (slots, lookahead), (mode, path) in zip(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10)), ways):
-        store = make_store(queued_device, mode=mode, lookahead=lookahead, slots=slots, policy=policy, value_path=path,
-                           host_read=host_read)
+def test_no_setting_changes_a_bit(expected, queued_device, policy):
+    modes = itertools.cycle(("p2f", "direct", "sync"))
+    for (slots, lookahead), mode in zip(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10)), modes):
+        store = make_store(queued_device, mode=mode, lookahead=lookahead, slots=slots, policy=policy)
         tables = train(store, queued_device, STEPS, lookahead, drain_at=(STEPS // 2,))
         for found, wanted in zip(tables, expected):
-            np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead} {mode} {path}")
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead} {mode}")
 
 
 @pytest.mark.parametrize("seconds", [0, 3e-4])
@@ -153,7 +152,7 @@ def test_no_setting_changes_a_bit(expected, queued_device, policy, host_read):
 def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
     """Where departures are late, each step needs rows of steps before that are not at home, and evicts others."""
     device = QueuedDevice(departure_seconds=seconds)
-    store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, value_path="host_row")
+    store = make_store(device, lookahead=4, slots=ROWS // 10, policy=policy, mode="direct")
     for found, wanted in zip(train(store, device, STEPS, 4, drain_at=range(STEPS // 3, STEPS, 7)), expected):
         np.testing.assert_array_equal(found, wanted)
 
@@ -163,7 +162,7 @@ def test_rows_that_go_home_beside_the_next_steps(expected, policy, seconds):
 def test_streams_wait_for_each_other_where_they_must(expected, policy, kind):
     for slots, lookahead in ((0, 4), (ROWS // 40, 1), (ROWS // 10, 10), (ROWS, 4)):
         device = make_device(kind)
-        store = make_store(device, lookahead=lookahead, slots=slots, policy=policy, value_path="host_row")
+        store = make_store(device, lookahead=lookahead, slots=slots, policy=policy, mode="direct")
         for found, wanted in zip(train(store, device, STEPS, lookahead, drain_at=(STEPS // 3,)), expected):
             np.testing.assert_array_equal(found, wanted, err_msg=f"{slots} {lookahead}")
 
@@ -173,7 +172,7 @@ def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
     """Also of rows that the next steps, which are planned already, read on the device."""
     expected = EmbeddingStore(ROWS, DIM, LEARNING_RATE)
     expected.init_uniform(0.5, 1, 0)
-    store = make_store(queued_device, value_path="host_row", lookahead=4, slots=slots, policy="lfu")
+    store = make_store(queued_device, mode="direct", lookahead=4, slots=slots, policy="lfu")
     stepper = Stepper(store, queued_device)
     for step in range(FIRST, FIRST + 4):
         stepper.announce(step)
@@ -188,30 +187,13 @@ def test_every_drain_finds_the_newest_values_at_home(queued_device, slots):
     store.close()
 
 
-class Copying(QueuedDevice):
-    """A device for which copies are the faster way."""
-
-    def host_read(self, table, max_rows, wanted):
-        return "copy"
-
-
-@pytest.mark.parametrize("policy", CACHE_POLICIES)
-def test_values_that_would_stay_go_home_where_rows_are_copied(expected, policy):
-    """The planner does not know that each step's values are at home before the next one."""
-    device = Copying()
-    store = make_store(device, lookahead=10, slots=ROWS // 10, policy=policy, value_path="host_row")
-    assert store.steps.host_read == "copy"
-    for found, wanted in zip(train(store, device, STEPS, 10, drain_at=range(STEPS // 3, STEPS, 7)), expected):
-        np.testing.assert_array_equal(found, wanted)
-
-
 def test_rows_that_are_used_again_stay_on_the_device(queued_device):
     """By a plain count over the workload: without a cache a row goes home unless one of the next three steps uses it."""
     used = [set(np.concatenate([ids for ids, _ in workload(step)]).tolist()) for step in range(FIRST, FIRST + STEPS)]
     again = sum(len(rows & set().union(*used[step + 1 : step + 4])) for step, rows in enumerate(used))
     counts = {}
     for keeps in (False, True):
-        store = make_store(queued_device, value_path="host_row", lookahead=4, keeps_reused=keeps)
+        store = make_store(queued_device, mode="direct", lookahead=4, keeps_reused=keeps)
         statistics, close = store.statistics, store.close
         store.close = lambda: counts.update({keeps: statistics()["ranks"][0]}) or close()
         train(store, queued_device, STEPS, 4)
@@ -223,22 +205,6 @@ def test_rows_that_are_used_again_stay_on_the_device(queued_device):
     assert before <= found == counts[False]["in_flight_reads"] < every
 
 
-def test_copies_are_counted_as_they_are(queued_device):
-    """With --host_read copy no value is found on its way home, and none stays."""
-    store = make_store(queued_device, value_path="host_row", lookahead=4, host_read="copy")
-    statistics, close, counts = store.statistics, store.close, {}
-    store.close = lambda: counts.update(statistics()["ranks"][0]) or close()
-    train(store, queued_device, STEPS, 4)
-    every = sum(len(set(np.concatenate([ids for ids, _ in workload(FIRST + step)]).tolist())) for step in range(STEPS))
-    assert (counts["in_flight_reads"], counts["host_reads"], counts["values_sent"]) == (0, every, every)
-
-
-def test_values_that_go_straight_home_are_waited_for_in_sync_mode(expected, queued_device):
-    store = make_store(queued_device, mode="sync", lookahead=3, slots=10, policy="lfu", value_path="host_row")
-    for found, wanted in zip(train(store, queued_device, STEPS, 3), expected):
-        np.testing.assert_array_equal(found, wanted)
-
-
 def test_a_table_that_lies_on_the_device(expected, queued_device):
     store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, device=queued_device)
     store.init_uniform(0.5, 1, 0)
@@ -248,9 +214,8 @@ def test_a_table_that_lies_on_the_device(expected, queued_device):
 
 def test_start_values_are_there_before_a_device_has_the_table():
     class Registering(QueuedDevice):
-        def host_read(self, table, max_rows, wanted):
+        def register(self, table):
             self.found = np.array(table.embeddings)
-            return super().host_read(table, max_rows, wanted)
 
     queued = Registering()
     store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, flushing=FlushConfig(MAX_ROWS), device=queued,
@@ -258,6 +223,17 @@ def test_start_values_are_there_before_a_device_has_the_table():
     assert (queued.found != 0).any()
     np.testing.assert_array_equal(store.embeddings, queued.found)
     store.close()
+
+
+@pytest.mark.parametrize("mode", ["p2f", "direct"])
+def test_a_device_that_cannot_read_host_rows_is_refused_with_what_to_do(mode):
+    class Refusing(QueuedDevice):
+        def register(self, table):
+            raise DeviceError("cudaHostRegister failed: out of memory")
+
+    with pytest.raises(InputError, match="cannot read the table in host memory: cudaHostRegister failed: out of memory"
+                                         "; raise the limit of locked memory .ulimit -l.* or use --flush none"):
+        make_store(Refusing(), mode=mode)
 
 
 def test_a_drain_before_the_first_step_leaves_the_table_alone(device):
@@ -320,7 +296,7 @@ def test_the_host_runs_ahead_of_the_device():
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
     device, release, seconds = QueuedDevice(), threading.Event(), 0.2
-    store = make_store(device, value_path="host_row", lookahead=3)
+    store = make_store(device, mode="direct", lookahead=3)
     stepper = Stepper(store, device)
     stepper.announce(FIRST)
     stepper.run(FIRST)
@@ -338,7 +314,7 @@ def test_a_wait_is_a_stall_if_the_device_has_nothing_to_do(busy):
 
 def test_the_host_runs_ahead_where_values_are_stored_into_host_rows():
     device = QueuedDevice()
-    store = make_store(device, value_path="host_row", lookahead=3)
+    store = make_store(device, mode="direct", lookahead=3)
     stepper = Stepper(store, device)
     release = threading.Event()
     device.submit(release.wait)

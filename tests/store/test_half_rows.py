@@ -134,22 +134,22 @@ def expected():
 
 @pytest.mark.parametrize("policy", CACHE_POLICIES)
 def test_no_setting_changes_a_bit(expected, policy):
-    others = list(itertools.product((1, 3), (("p2f", "staging"), ("sync", "host_row"))))
+    others = list(itertools.product((1, 3), ("p2f", "sync")))
     before = _native.num_threads()
     try:
         for i, (slots, lookahead) in enumerate(itertools.product((0, 1, ROWS // 20, ROWS), (1, 10))):
             # Both lookaheads meet all of them, and a cache does with some policy.
-            threads, (mode, path) = others[(i + i // 4 + CACHE_POLICIES.index(policy)) % len(others)]
+            threads, mode = others[(i + i // 4 + CACHE_POLICIES.index(policy)) % len(others)]
             _native.set_num_threads(threads)
             store = EmbeddingStore(ROWS, DIM, LEARNING_RATE, hot_rows=[np.arange(ROWS)],
                                    rounding=Rounding("fp16", 9, 0),
                                    flushing=FlushConfig(60, mode=mode, lookahead=lookahead, flush_threads=threads,
-                                                        slots=slots, policy=policy, value_path=path))
+                                                        slots=slots, policy=policy))
             store.init_uniform(0.5, 1, 0)
             found = train(store, lookahead)
             store.close()
             for one, other in zip(found, expected):
-                np.testing.assert_array_equal(one, other, err_msg=f"{slots} {lookahead} {threads} {mode} {path}")
+                np.testing.assert_array_equal(one, other, err_msg=f"{slots} {lookahead} {threads} {mode}")
     finally:
         _native.set_num_threads(before)
 

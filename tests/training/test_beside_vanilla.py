@@ -25,8 +25,8 @@ FLAGS = ["--dataset", "FB15k", "--hidden_dim", "400", "--batch_size", "256", "--
          "--max_step", str(STEPS), "--no_save_emb"]
 MODELS = {"TransE_l2": ["--gamma", "19.9", "--lr", "0.25", "-rc", "1e-9"],
           "ComplEx": ["--gamma", "143", "--lr", "0.1", "-rc", "2e-6"]}
-SETTINGS = [["--cache_ratio", "0"], ["--cache_policy", "lfu", "--host_write", "staged"], ["--lookahead", "1"],
-            ["--flush", "sync"], ["--host_read", "copy"], ["--flush", "none"]]
+SETTINGS = [["--cache_ratio", "0"], ["--cache_policy", "lfu", "--flush", "p2f"], ["--lookahead", "1"],
+            ["--flush", "sync"], ["--flush", "none"]]
 
 
 @dataclass

@@ -52,7 +52,7 @@ def test_gpus_that_have_rows_and_meet_cache_none(monkeypatch):
     assert cache_line(config, SIZE) == "the device caches 0 of 1000000 entity rows"
 
 
-@pytest.mark.parametrize("flags", [{"gpu": [-1], "flush": "p2f"}, {"gpu": [0, 1], "host_write": "staged"},
+@pytest.mark.parametrize("flags", [{"gpu": [-1], "flush": "p2f"}, {"gpu": [0, 1], "flush": "p2f"},
                                    {"gpu": [0, 1], "flush": "sync"}, {"cache_ratio": 0.05},
                                    {"cache_size": 10**6}, {"flush": "none"}], ids=str)
 def test_nothing_is_chosen_for_several_ranks_the_cpu_and_what_was_asked_for(monkeypatch, flags):

@@ -10,6 +10,7 @@ from dglke_frugal.cli import flags as cli_flags
 from dglke_frugal.config import TrainConfig
 from dglke_frugal.store import carried_rows
 from dglke_frugal.store.device_rows import BYTES_PER_COPY, STEPS_ON_DEVICE
+from dglke_frugal.training.memory import memory_plan
 from dglke_frugal.training.memory.memory_plan import GraphSize, device_bytes_needed, entity_row_bytes
 from dglke_frugal.store.row_bytes import row_bytes
 from dglke_frugal.training.step.device_kernels import KernelGradients
@@ -63,10 +64,12 @@ def test_a_step_s_buffers_are_what_is_planned(runs, monkeypatch, model, flags, e
     assert device.bytes + gpu_alone[0] + going_home == pytest.approx(planned(config), rel=0.05)
 
 
-def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs):
+def test_room_for_rows_that_gpus_carry_for_each_other_is_planned(runs, monkeypatch):
     """Of a rank: records of two shapes of steps instead of one."""
     ranks = ["--model_name", "TransE_l2", "--gpu", 0, 1, "--parallel", "dims", "--cache_ratio", 0.05]
-    own, whole = (planned(configured(runs, *ranks, "--bus_rows", rows)) for rows in ("own", "whole"))
+    own = planned(configured(runs, *ranks))
+    monkeypatch.setattr(memory_plan, "carries_rows", lambda config, entities: True)
+    whole = planned(configured(runs, *ranks))
     rows = min(1649, 2 * 128 + 128)  # of both ranks' joined batch: heads, tails, negatives
     assert whole - own == (carried_rows.SHAPES - 1) * STEPS_ON_DEVICE * rows * row_bytes(32)  # half the columns
 
@@ -82,7 +85,7 @@ def test_what_torch_has_allocated_on_a_gpu_is_what_is_planned(runs, flags, model
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    config = configured(runs, "--model_name", model, "--hidden_dim", 400, "--batch_size", 1024, "--host_read", "uva",
-                        "--neg_sample_size", 256, "--row_dtype", element, *flags)  # not what a busy machine's probe finds
+    config = configured(runs, "--model_name", model, "--hidden_dim", 400, "--batch_size", 1024,
+                        "--neg_sample_size", 256, "--row_dtype", element, *flags)
     train(config, None, device=CudaDevice(0))
     assert torch.cuda.max_memory_allocated() - before == pytest.approx(planned(config), rel=0.05)

@@ -69,7 +69,8 @@ def assert_same_log(folder, expected):
         np.testing.assert_allclose([value for _, value in ours], [value for _, value in theirs], rtol=1e-5)
 
 
-@pytest.mark.parametrize("flags, departures", [(["--flush", "none"], 0), (["--flush", "p2f", "--cache_ratio", 0.05, "--host_write", "direct"], 48)],
+@pytest.mark.parametrize("flags, departures", [(["--flush", "none"], 0),
+                                               (["--flush", "direct", "--cache_ratio", 0.05], 48)],
                          ids=str)
 def test_a_step_departs_only_if_rows_do(on_device, flags, departures):
     """Calls for departures take the host's time."""
@@ -89,25 +90,18 @@ def test_no_setting_changes_a_bit(on_device, runs, kind):
     folder = on_device(kind, "--flush", "none")
     assert_same(folder, runs(*STEPS))
     expected = tables(folder)
-    for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("p2f", "sync")):
+    for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("direct", "p2f", "sync")):
         flags = ["--cache_ratio", ratio, "--lookahead", lookahead, "--flush", flush]
         assert tables(on_device(kind, *flags)) == expected, flags
-    ways = (
-        ("lfu", "uva", "direct"),
-        ("lfu", "copy", "staged"),
-        ("static", "copy", "direct"),
-        ("static", "uva", "staged"),
-    )
-    for policy, host_read, host_write in ways:
-        flags = ["--cache_policy", policy, "--host_read", host_read, "--host_write", host_write, "--flush", "p2f",
-                 "--cache_ratio", 0.02]
+    for flush in ("direct", "p2f"):
+        flags = ["--cache_policy", "lfu", "--flush", flush, "--cache_ratio", 0.02]
         assert tables(on_device(kind, *flags)) == expected, flags
 
 
 @pytest.mark.cuda
 def test_graphs_leave_the_numbers_alone(on_device):
     rotate = ["--model_name", "RotatE", "-de", "-adv"]
-    for flags in (["--flush", "p2f"], ["--flush", "p2f", "--host_read", "copy"], rotate):
+    for flags in (["--flush", "direct"], ["--flush", "p2f"], rotate):
         assert tables(on_device("cuda-no-graphs", *flags)) == tables(on_device("cuda", *flags)), flags
 
 
@@ -117,10 +111,10 @@ def test_no_setting_changes_a_bit_of_products_on_tensor_cores(on_device, matmul)
     """Other bits than those of float32, but the same wherever rows lie."""
     expected = tables(on_device("cuda", "--matmul", matmul, "--flush", "none"))
     assert expected != tables(on_device("cuda", "--flush", "none"))
-    for ratio, lookahead, write in itertools.product((0, 0.05, 1), (1, 10), ("direct", "staged")):
-        flags = ["--flush", "p2f", "--cache_ratio", ratio, "--lookahead", lookahead, "--host_write", write]
+    for ratio, lookahead, flush in itertools.product((0, 0.05, 1), (1, 10), ("direct", "p2f")):
+        flags = ["--flush", flush, "--cache_ratio", ratio, "--lookahead", lookahead]
         assert tables(on_device("cuda", "--matmul", matmul, *flags)) == expected, flags
-    assert tables(on_device("cuda-no-graphs", "--matmul", matmul, "--flush", "p2f")) == expected
+    assert tables(on_device("cuda-no-graphs", "--matmul", matmul, "--flush", "direct")) == expected
 
 
 @pytest.mark.cuda
@@ -150,7 +144,7 @@ def test_edge_importance_and_the_rest_of_an_epoch(on_device, runs, kind):
     """11397 triples are seven batches of 1450 and one of 1247."""
     flags = ["--has_edge_importance", "--data_files", "train_weighted.txt", "valid_weighted.txt", "test_weighted.txt",
              "--batch_size", 1450, "--neg_sample_size", 29]
-    for store in (["--flush", "p2f", "--host_write", "direct"], ["--flush", "none"]):
+    for store in (["--flush", "direct"], ["--flush", "none"]):
         assert_same(on_device(kind, *flags, *store), runs(*STEPS, *flags))
 
 
@@ -163,7 +157,7 @@ def test_products_of_torch_are_near_the_cpus_own_step(on_device, runs, monkeypat
     assert_near(on_device(kind, *flags, "--flush", "p2f", "--cache_ratio", 0.1), runs(*STEPS, *flags))
 
 
-@pytest.mark.parametrize("store", [["--flush", "p2f", "--host_write", "direct"], ["--flush", "none"]])
+@pytest.mark.parametrize("store", [["--flush", "direct"], ["--flush", "none"]])
 def test_a_run_says_how_long_its_host_has_waited_for_the_device(on_device, runs, store):
     shares = logged(on_device("queued", *store), "train/device_wait_share")
     assert [step for step, _ in shares] == [20, 40, 48] and all(0 < share < 1 for _, share in shares)
@@ -251,14 +245,13 @@ def test_a_gpu_that_is_lost_ends_the_run_with_the_checkpoint_to_go_on_from(runs)
     assert tables(runs.resume(folder)) == expected
 
 
-def test_how_rows_cross_the_bus_is_what_the_flags_say():
-    def flushing(**flags):
-        return entity_flushing(TrainConfig.from_flags(flags), 1000, 20)
+def test_how_rows_get_to_host_memory_is_what_the_flags_say():
+    def mode(**flags):
+        found = entity_flushing(TrainConfig.from_flags(flags), 1000, 20)
+        return found and found.mode
 
-    assert flushing(gpu=[0], host_read="copy").host_read == "copy"
-    paths = [flushing(gpu=[0]), flushing(gpu=[0], host_write="staged"), flushing(flush="p2f"),
-             flushing(flush="p2f", host_write="direct"), flushing(gpu=[0, 1]), flushing(gpu=[0, 1], host_write="staged"),
-             flushing(gpu=[0, 1], flush="sync"), flushing(gpu=[0, 1], host_read="copy"),
-             flushing(gpu=[0, 1], row_dtype="fp16"), flushing(flush="p2f", num_proc=2)]
-    direct = [True, False, False, True, True, *[False] * 5]
-    assert [config.value_path for config in paths] == ["host_row" if each else "staging" for each in direct]
+    assert mode(gpu=[0]) == mode(gpu=[0], flush="direct") == mode(gpu=[0], row_dtype="fp16") == "direct"
+    assert mode(gpu=[0, 1]) == "direct"
+    assert mode(gpu=[0], flush="p2f") == mode(gpu=[0, 1], row_dtype="fp16") == mode(flush="p2f") == "p2f"
+    assert mode(gpu=[0], flush="sync") == "sync"
+    assert mode() is mode(gpu=[0], flush="none") is None

@@ -43,10 +43,10 @@ def test_no_setting_of_the_store_changes_a_bit(runs, monkeypatch, model):
 def test_a_device_gives_the_same_tables(runs, kind):
     flags = ["--row_dtype", "fp16", "--model_name", "ComplEx", *STEPS]
     expected = tables(runs(*flags))
-    stores = [["--flush", "none"], ["--flush", "p2f", "--cache_ratio", 0.05, "--host_write", "direct"],
-              ["--flush", "p2f", "--cache_ratio", 0.1, "--cache_policy", "lfu", "--host_write", "direct"]]
+    stores = [["--flush", "none"], ["--flush", "direct", "--cache_ratio", 0.05],
+              ["--flush", "direct", "--cache_ratio", 0.1, "--cache_policy", "lfu"]]
     if kind not in STREAMS:  # those are for rows that wait at no gate
-        stores.append(["--flush", "sync", "--cache_ratio", 0.3, "--host_write", "staged"])
+        stores.append(["--flush", "sync", "--cache_ratio", 0.3])
     for store in stores:
         assert tables(on_device(runs, kind, *flags, *store)) == expected, store
 
@@ -56,7 +56,7 @@ def test_torch_computes_with_rows_in_halves(runs, model):
     flags = ["--row_dtype", "fp16", "--model_name", model, *MODELS[model], *STEPS]
     expected = runs(*flags)
     folders = [on_device(runs, "cpu", *flags, *store)
-               for store in (["--flush", "none"], ["--flush", "p2f", "--cache_ratio", 0.1, "--host_write", "direct"])]
+               for store in (["--flush", "none"], ["--flush", "direct", "--cache_ratio", 0.1])]
     assert tables(folders[0]) == tables(folders[1])
     for path in sorted(expected.glob("*.npy")):
         wanted, found = np.load(path), np.load(folders[0] / path.name)
@@ -67,7 +67,7 @@ def test_torch_computes_with_rows_in_halves(runs, model):
 
 @pytest.mark.parametrize("device", [None, "queued"])
 def test_a_run_goes_on_with_the_rows_that_it_had(runs, device):
-    flags = ["--row_dtype", "fp16", "--flush", "p2f", "--cache_ratio", 0.1, "--host_write", "direct"]
+    flags = ["--row_dtype", "fp16", "--flush", "direct", "--cache_ratio", 0.1]
 
     def run(*more, resume=None):
         if device:
@@ -129,8 +129,6 @@ def test_the_best_rows_are_taken_and_others_are_started_from(runs):
 
 
 @pytest.mark.parametrize("flags, sentence", [
-    (["--gpu", "0", "1", "--host_read", "copy"], "leave --host_read copy out"),
-    (["--gpu", "0", "--host_read", "copy"], "leave --host_read copy out"),
     (["--trainer", "dglke"], "--row_dtype fp16 cannot be used with --trainer dglke"),
     (["--backend", "vanilla"], "--row_dtype fp16 cannot be used with --backend vanilla"),
 ])

@@ -98,17 +98,6 @@ void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int6
   });
 }
 
-std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, float* packed, std::int64_t* packed_row) {
-  std::int64_t misses = 0;
-  for (std::int64_t u = 0; u < reads.count; ++u) packed_row[u] = reads.source[u] == kFromHost ? misses++ : 0;
-  default_pool().parallel_for(reads.count, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t u = begin; u < end; ++u)
-      if (reads.source[u] == kFromHost)
-        std::copy_n(source_of(memory, reads, u), memory.record_floats(), packed + packed_row[u] * memory.stride);
-  });
-  return misses;
-}
-
 void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares) {
   for (std::int64_t i = 0; i < rows; ++i) squares[i] = mean_square(values + i * stride, dim);
 }

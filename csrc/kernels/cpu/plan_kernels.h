@@ -32,12 +32,6 @@ void set_aside(const RowMemory& memory, const RowEvictions& evictions, const std
 // Copies the records of evicted rows from their slots to staging or to their host rows.
 void write_back(const RowMemory& memory, const WriteBack* write_backs, std::int64_t count);
 
-// The fallback where a device cannot read host memory itself: copies the rows that come from host into `packed` (up to
-// reads.count records), one after the other, and sets packed_row[u] to where row u lies there (0 for cached rows).
-// Returns how many. Then gather with host_rows = the device's copy of `packed` and rows = packed_row gives what it
-// would have given.
-std::int64_t pack_host_rows(const RowMemory& memory, const RowReads& reads, float* packed, std::int64_t* packed_row);
-
 // squares[i] = mean square of row i of values (rows, dim), `stride` floats apart.
 void mean_squares(const float* values, std::int64_t stride, std::int64_t rows, std::int64_t dim, float* squares);
 

@@ -39,7 +39,6 @@ inline EngineConfig engine_config(const Shape& shape, const RowLayout& layout, f
   config.lookahead = shape.lookahead;
   config.flush_threads = shape.flush_threads;
   config.mode = shape.mode;
-  config.value_path = shape.value_path;
   config.layout = layout;
   config.rows = shape.rows;
   config.host_rows = table;

@@ -206,7 +206,7 @@ Rows train(const Setting& setting, const std::vector<std::vector<std::int64_t>>&
   config.horizon = setting.horizon;
   config.keeps_reused = setting.keeps_reused;
   config.evicts_in_flight = setting.evicts_in_flight;
-  config.value_path = ValuePath::kHostRow;
+  config.mode = FlushMode::kDirect;
   config.in_flight_steps = kInFlight;
   config.layout = layout;
   config.rows = setting.rows;

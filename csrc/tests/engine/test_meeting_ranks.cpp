@@ -48,9 +48,8 @@ Plans random_plans(int ranks, bool cached, std::uint64_t seed) {
   std::vector<float> table(static_cast<std::size_t>(rows * layout.stride));
   EngineConfig config;
   config.ranks = ranks;
-  config.meets = true;
   config.lookahead = lookahead;
-  config.value_path = ValuePath::kHostRow;
+  config.mode = FlushMode::kDirect;
   config.in_flight_steps = kInFlight;
   config.layout = layout;
   config.rows = rows;

@@ -62,10 +62,10 @@ EngineConfig config_of(std::vector<float>& table, std::shared_ptr<CachePolicy> p
 
 // given: rows are registered where they lie, each step's in memory of its own, which must be let go once it is planned.
 std::vector<Plan> plans_of(const std::vector<Rows>& steps, std::shared_ptr<CachePolicy> policy, int threads,
-                           ValuePath path = ValuePath::kHostRow, bool given = false) {
+                           FlushMode mode = FlushMode::kDirect, bool given = false) {
   std::vector<float> table = host_table();
   EngineConfig config = config_of(table, policy, threads);
-  config.value_path = path;
+  config.mode = mode;
   Engine engine(config);
   RankPort& port = engine.port(0);
   std::vector<Plan> plans(steps.size());
@@ -139,7 +139,7 @@ TEST(PlannerThreads, RowsThatAreGivenArePlannedAsThoseThatAreCopied) {
       [] { return make_lfu_policy(kRows, 5000); }};
   for (const auto& policy : policies)
     for (const int threads : {1, 3})
-      EXPECT_TRUE(plans_of(steps, policy(), threads, ValuePath::kHostRow, true) == plans_of(steps, policy(), 1));
+      EXPECT_TRUE(plans_of(steps, policy(), threads, FlushMode::kDirect, true) == plans_of(steps, policy(), 1));
 }
 
 TEST(PlannerThreads, AGivenListThatIsNoneStopsTheEngine) {
@@ -188,8 +188,8 @@ TEST(PlannerThreads, PlansDoNotDependOnTheirNumber) {
       }
     }
     // Values that leave through staging, a static cache too: nothing is planned by threads there.
-    const auto staged = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 1, ValuePath::kStaging);
-    const auto of_threads = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 3, ValuePath::kStaging);
+    const auto staged = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 1, FlushMode::kP2F);
+    const auto of_threads = plans_of(steps, std::make_shared<StaticHotSet>(hot_rows()), 3, FlushMode::kP2F);
     for (int s = 0; s < kSteps; ++s) EXPECT_TRUE(staged[s].source == of_threads[s].source);
   }
 }

@@ -50,8 +50,7 @@ Plans plans_of(const Steps& steps, int threads) {
   std::vector<float> table(static_cast<std::size_t>(kRows * RowLayout::for_dim(1).stride));
   EngineConfig config;
   config.ranks = ranks;
-  config.meets = true;
-  config.value_path = ValuePath::kHostRow;
+  config.mode = FlushMode::kDirect;
   config.layout = RowLayout::for_dim(1);
   config.rows = kRows;
   config.host_rows = table.data();

@@ -22,7 +22,7 @@ Shape random_shape(unsigned seed) {
   shape.slots = pick({0, 1, 4, shape.rows});
   shape.skewed = random() % 3 != 0;
   shape.steps = 80;
-  shape.value_path = ValuePath::kHostRow;
+  shape.mode = FlushMode::kDirect;
   shape.horizon = static_cast<int>(random() % static_cast<unsigned>(shape.lookahead));
   return shape;
 }
@@ -195,7 +195,7 @@ TEST(SameSteps, NeedsStoresIntoHostRowsAndOnePolicy) {
   const auto update = std::make_shared<RowAdagradUpdate>(0.1f);
   std::vector<float> table = initial_table(shape, RowLayout::for_dim(shape.dim));
   EngineConfig config = config_of(shape, 2, table, update);
-  config.value_path = ValuePath::kStaging;
+  config.mode = FlushMode::kP2F;
   EXPECT_THROW(Engine{config}, std::invalid_argument);
   config = config_of(shape, 2, table, update);
   config.mode = FlushMode::kSync;

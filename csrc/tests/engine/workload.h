@@ -34,7 +34,6 @@ struct Shape {
   std::int64_t slots = 4;  // of each rank's cache
   double reject = 0.3;
   FlushMode mode = FlushMode::kP2F;
-  ValuePath value_path = ValuePath::kStaging;
   std::int64_t staging_bytes = 0;
   int horizon = 0;
   unsigned seed = 0;

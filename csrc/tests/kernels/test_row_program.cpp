@@ -106,15 +106,6 @@ TEST_P(PlanKernelsTest, DoesWhatThePlanSays) {
 
   const RowMemory memory{dim, layout.stride, host.data(), cache.data(), staging.data()};
   cpu::gather(memory, {rows.data(), source.data(), kUsed}, records.data());
-  std::vector<float> packed(kUsed * layout.stride), again(kUsed * layout.stride);
-  std::vector<std::int64_t> packed_row(kUsed);
-  const auto misses =
-      cpu::pack_host_rows(memory, {rows.data(), source.data(), kUsed}, packed.data(), packed_row.data());
-  EXPECT_EQ(misses, std::count(source.begin(), source.end(), kFromHost));
-  RowMemory packed_memory = memory;
-  packed_memory.host_rows = packed.data();
-  cpu::gather(packed_memory, {packed_row.data(), source.data(), kUsed}, again.data());
-  EXPECT_EQ(records, again);
 
   cpu::update(memory, {leave.data(), target.data(), kUsed}, records.data(), gradients, optimizer.learning_rate);
   EXPECT_EQ(host, host_expected);

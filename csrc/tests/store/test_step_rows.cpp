@@ -66,7 +66,6 @@ std::vector<float> train(StepRows& rows, int lookahead) {
 
 struct Setting {
   FlushMode mode;
-  ValuePath path;
   int lookahead, flush_threads;
   std::int64_t slots;
 };
@@ -84,7 +83,6 @@ TEST_P(CachedRowsTest, IsTheTableItselfToTheBit) {
   config.lookahead = setting.lookahead;
   config.flush_threads = setting.flush_threads;
   config.mode = setting.mode;
-  config.value_path = setting.path;
   config.layout = table.layout();
   config.rows = kRows;
   config.host_rows = table.data();
@@ -100,12 +98,10 @@ TEST_P(CachedRowsTest, IsTheTableItselfToTheBit) {
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const auto mode : {FlushMode::kP2F, FlushMode::kSync, FlushMode::kOff})
-    for (const auto path : {ValuePath::kStaging, ValuePath::kHostRow})
-      for (const int lookahead : {1, 10, 200})
-        for (const int threads : {1, 3})
-          for (const std::int64_t slots : {0, 4, 60})
-            if (mode != FlushMode::kOff || (slots == 0 && path == ValuePath::kStaging))
-              all.push_back({mode, path, lookahead, threads, slots});
+    for (const int lookahead : {1, 10, 200})
+      for (const int threads : {1, 3})
+        for (const std::int64_t slots : {0, 4, 60})
+          if (mode != FlushMode::kOff || slots == 0) all.push_back({mode, lookahead, threads, slots});
   return all;
 }
 

@@ -13,6 +13,9 @@ from typing import Dict, List, Optional, Tuple
 from ... import _native
 from ...config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
 from ...models import built_in_model, find_model
+from ...store.flush_config import SMALL_TABLE
+from ...store.row_bytes import row_bytes
+from ..start_values import table_dims
 from ..step.step_config import StepConfig
 
 STEPS_AHEAD = 8  # that one rank's host may be ahead of another's, whose devices wait for each other in each step
@@ -68,8 +71,8 @@ def refusal(config: TrainConfig) -> Optional[str]:
     halves = 2 if described.complex_rows else 1  # the other models' double their rows
     if model.hidden_dim % (halves * ranks):
         return f"needs a --hidden_dim that {halves * ranks} divides"
-    if config.store.flush == "sync":
-        return "has nothing to flush between ranks: leave --flush sync out"
+    if config.store.flush in ("p2f", "sync"):
+        return f"has nothing for flush threads to do: leave --flush {config.store.flush} out"
     return None
 
 
@@ -93,9 +96,27 @@ def own_config(config: TrainConfig, rank: int = 0) -> TrainConfig:
         device=replace(config.device, gpu=(config.device.gpu_of(rank),), num_proc=1, parallel="rows"))
 
 
-def carries_rows(config: TrainConfig) -> bool:
-    """Whether ranks carry entity rows over the bus for each other (store/carried_rows.py)."""
-    return config.store.bus_rows == "whole" and own_config(config).uses_engine
+def carries_rows(config: TrainConfig, entities: int) -> bool:
+    """Whether ranks carry the rows of so many entities over the bus for each other (store/carried_rows.py).
+
+    What a bus takes of a large table is rows, on many machines, more than bytes. Of a small one it takes bytes, and
+    rows that nobody hands on are faster (docs/gpus.md).
+    """
+    large = entities * row_bytes(table_dims(config).entity, config.model.row_dtype) > SMALL_TABLE
+    return large and own_config(config).uses_engine and own_gpus(config) and reach_each_other(config)
+
+
+def own_gpus(config: TrainConfig) -> bool:
+    """Whether each rank has a GPU for itself."""
+    device = config.device
+    return len({device.gpu_of(rank) for rank in range(device.ranks)}) == device.ranks
+
+
+def reach_each_other(config: TrainConfig) -> bool:
+    """Whether the GPUs reach each other's memory, and may."""
+    device = config.device
+    return device.peer != "off" and all(
+        _native.reach_each_other(one, other) for one in device.gpu for other in device.gpu)
 
 
 def own_step(whole: StepConfig, ranks: int) -> StepConfig:

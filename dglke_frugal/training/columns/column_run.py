@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...store.carried_rows import CarriedRows
 from ...store.shared_segment import SharedSegment
 from ..batches.sampler import BatchRing, JoinedSampler, Sampler, SamplerConfig
 from ..batches.subsampling import triple_weights
@@ -14,7 +15,7 @@ from ..ranks.step_exchange import StepExchange, segment_bytes
 from ..step.make_step import make_step
 from ..tables import hot_entities
 from ..step.step_config import step_config
-from .column_config import STEPS_AHEAD, carries_rows, joined_batch_size, own_config, own_step
+from .column_config import STEPS_AHEAD, joined_batch_size, own_config, own_step
 from .column_tables import ColumnTables, attach_slices, split_tables
 from .exchange_size import ExchangeSize
 
@@ -115,7 +116,8 @@ class ColumnLeaderRun(ColumnRun, LeaderRun):
         self._segment.close()
         way = "peer access" if self.tables.exchange.peer else "host memory"
         self.summary["parallel"] = {"mode": "dims", "exchange": way}
-        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine, carries_rows(self.config))
+        gain = known_gain(self.tables.exchange.peer, not own_config(self.config).uses_engine,
+                          isinstance(self.tables.entity.steps, CarriedRows))
         print(f"scores are exchanged through {way}; {gain}", flush=True)
 
 
@@ -123,7 +125,7 @@ class ColumnFollowerRun(ColumnRun, FollowerRun):
     """Another rank than 0."""
 
     def _make_tables(self) -> ColumnTables:
-        return attach_slices(self.config, self._hello["tables"], self.rank, self._hot_entities(), self.device)
+        return attach_slices(self.config, self._hello["tables"], self.rank, self.device)
 
     def _open_ring(self, sampler):
         return BatchRing(self._hello["batches"])

@@ -17,11 +17,11 @@ import numpy as np
 from ... import _native
 from ...config import TrainConfig
 from ...errors import InputError
-from ...store import EmbeddingStore, FlushConfig
+from ...store import EmbeddingStore
 from ...store.carried_rows import CarriedRows
 from ...store.embedding_store import read_rows
 from ...store.flush_config import StoreAddress
-from ...store.half_embeddings import embeddings_of, stored_embeddings
+from ...store.half_embeddings import Rounding, embeddings_of, stored_embeddings
 from ..ranks.peers import Peers
 from ..ranks.rank_tables import RankTables
 from ..ranks.step_exchange import StepExchange, agree
@@ -93,9 +93,9 @@ class ColumnTables(RankTables):
     """
 
     def __init__(self, dims, stores: Dict[str, EmbeddingStore], slices: Dict[str, List[_native.HostTable]],
-                 columns: Dict[str, Columns], shares_plans: bool):
+                 columns: Dict[str, Columns]):
         super().__init__(dims, stores["entity"], stores["relation"])
-        self.slices, self._columns, self._shares_plans = slices, columns, shares_plans
+        self.slices, self._columns = slices, columns
         self.exchange: Optional[StepExchange] = None
 
     def connect(self, peers: Peers) -> None:
@@ -104,7 +104,7 @@ class ColumnTables(RankTables):
         if not isinstance(rows, CarriedRows):
             return
         if not exchange.reaches:
-            raise InputError("--bus_rows whole needs GPUs that reach each other's memory, and these do not; leave it out")
+            raise InputError("these GPUs do not open each other's memory, although they reach it; use --peer off")
         rows.connect(exchange.native, agree(peers, rows.handle))
 
     def drain(self) -> None:
@@ -121,7 +121,7 @@ class ColumnTables(RankTables):
         """Where other ranks find their slices, and the engine that plans for all, if there is one."""
         found = {name: {"rows": tables[0].rows, "paths": [table.path for table in tables]}
                  for name, tables in self.slices.items()}
-        if self._shares_plans:
+        if self.entity.address is not None:
             found["entity"]["store"] = self.entity.address.to_json()
         return found
 
@@ -173,46 +173,17 @@ def _allocate(rows: int, dim: int, element: str, parts: int = 1) -> _native.Host
         raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
 
 
-def _make(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], rank: int, hot_entities, device,
-          address: Optional[StoreAddress] = None) -> ColumnTables:
-    """slices: of each table those that the rank knows, its own first. address: where another rank plans for all."""
-    alone, lr = own_config(config, rank), config.loss.lr
-    entity, relation = slices["entity"][0], slices["relation"][0]
-    flushing, columns = _entity_flushing(config, entity.rows, entity.dim), _columns(config)
-    rounding = entity_rounding(config, columns["entity"].ranges(rank))
-
-    def entities(host_read: str) -> EmbeddingStore:
-        if address is not None:
-            mine = replace(address, flushing=replace(address.flushing, host_read=host_read))
-            return EmbeddingStore.attach(mine, rank, lr, device, entity, rounding)
-        return EmbeddingStore(entity.rows, entity.dim, lr, table=entity, hot_rows=[hot_entities], device=device,
-                              flushing=flushing and replace(flushing, host_read=host_read), rounding=rounding)
-
-    stores = {
-        "entity": _read_in_place(entities, "uva" if not flushing or rounding or flushing.carried else flushing.host_read),
-        "relation": EmbeddingStore(relation.rows, relation.dim, lr, table=relation, device=device),
-    }
-    return ColumnTables(table_dims(alone), stores, slices, columns, bool(flushing and flushing.same_steps))
+def _with_entities(config: TrainConfig, slices: Dict[str, List[_native.HostTable]], entity: EmbeddingStore, rank: int,
+                   device) -> ColumnTables:
+    """slices: of each table those that the rank knows, its own first. entity: the store of its slice of entities."""
+    relation = slices["relation"][0]
+    stores = {"entity": entity, "relation": EmbeddingStore(relation.rows, relation.dim, config.loss.lr, table=relation,
+                                                           device=device)}
+    return ColumnTables(table_dims(own_config(config, rank)), stores, slices, _columns(config))
 
 
-def _entity_flushing(config: TrainConfig, n_entities: int, dim: int) -> Optional[FlushConfig]:
-    """Of one rank alone, or of all by one plan where ranks store values into host rows themselves."""
-    flushing = entity_flushing(own_config(config), n_entities, dim)
-    if flushing is None or flushing.value_path != "host_row" or flushing.mode != "p2f":
-        return flushing
-    return replace(flushing, ranks=config.device.ranks, same_steps=True, carried=carries_rows(config))
-
-
-def _read_in_place(make: Callable[[str], EmbeddingStore], wanted: str) -> EmbeddingStore:
-    """With --host_read auto rows are read in place wherever that is possible: rows that are copied make the host wait
-    for its device in each step, and so for all devices."""
-    if wanted != "auto":
-        return make(wanted)
-    try:
-        return make("uva")
-    except InputError as refused:
-        print(f"{refused}; host rows are copied", flush=True)
-        return make("copy")
+def _rounding(config: TrainConfig, rank: int) -> Optional[Rounding]:
+    return entity_rounding(config, _columns(config)["entity"].ranges(rank))
 
 
 def _columns(config: TrainConfig) -> Dict[str, Columns]:
@@ -222,11 +193,6 @@ def _columns(config: TrainConfig) -> Dict[str, Columns]:
 
 def _elements(config: TrainConfig) -> Dict[str, str]:
     return {"entity": config.model.row_dtype, "relation": "fp32"}
-
-
-def _is_carried(config: TrainConfig, name: str) -> bool:
-    """Whether the slices of a table are parts of one mapping."""
-    return name == "entity" and carries_rows(config)
 
 
 def _split(rows: int, columns: Columns, element: str, carried: bool) -> List[_native.HostTable]:
@@ -245,19 +211,32 @@ def _attach(path: str, rows: int, columns: Columns, element: str, part: Optional
 def split_tables(config: TrainConfig, rows: Dict[str, int], seed: int, hot_entities, device) -> ColumnTables:
     """Rank 0: allocate and fill the slices of all ranks with the start values of whole tables. Raises InputError."""
     columns, starts, elements = _columns(config), start_values(config, rows, seed), _elements(config)
+    carried = carries_rows(config, rows["entity"])
     slices: Dict[str, List[_native.HostTable]] = {}
     for name, split in columns.items():
-        slices[name] = _split(rows[name], split, elements[name], _is_carried(config, name))
+        slices[name] = _split(rows[name], split, elements[name], carried and name == "entity")
         for rank, table in enumerate(slices[name]):
             starts[name].fill(table, split.dim, split.ranges(rank))
-    return _make(config, slices, 0, hot_entities, device)
+    table = slices["entity"][0]
+    flushing = entity_flushing(own_config(config), table.rows, table.dim)
+    if flushing is not None:
+        flushing = replace(flushing, ranks=config.device.ranks, same_steps=True, carried=carried)
+    entity = EmbeddingStore(table.rows, table.dim, config.loss.lr, table=table, hot_rows=[hot_entities], device=device,
+                            flushing=flushing, rounding=_rounding(config, 0))
+    return _with_entities(config, slices, entity, 0, device)
 
 
-def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, hot_entities, device) -> ColumnTables:
+def attach_slices(config: TrainConfig, addresses: Dict[str, dict], rank: int, device) -> ColumnTables:
     """Another rank: its slices of what rank 0 has made. Raises RuntimeError if that one has ended."""
-    elements = _elements(config)
+    elements, store = _elements(config), addresses["entity"].get("store")
+    address = store and StoreAddress.from_json(store)  # of the engine that plans for all, if there is one
+    carried = address is not None and address.flushing.carried
     slices = {name: [_attach(addresses[name]["paths"][rank], addresses[name]["rows"], split, elements[name],
-                             rank if _is_carried(config, name) else None)]
+                             rank if carried and name == "entity" else None)]
               for name, split in _columns(config).items()}
-    store = addresses["entity"].get("store")
-    return _make(config, slices, rank, hot_entities, device, store and StoreAddress.from_json(store))
+    table, lr, rounding = slices["entity"][0], config.loss.lr, _rounding(config, rank)
+    if address is None:
+        entity = EmbeddingStore(table.rows, table.dim, lr, table=table, device=device, rounding=rounding)
+    else:
+        entity = EmbeddingStore.attach(address, rank, lr, device, table, rounding)
+    return _with_entities(config, slices, entity, rank, device)

@@ -55,7 +55,7 @@ def _check_summed(config: TrainConfig) -> None:
         raise InputError(f"{flag} keeps rows in float32 so far; leave --row_dtype {model.row_dtype} out")
     if device.ranks > 1:
         raise InputError(f"{flag} trains in one process so far; leave --num_proc out and give one --gpu")
-    if store.flush not in (None, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
+    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != AUTO:
         raise InputError(f"{flag} updates rows where they lie, so nothing is cached or flushed so far; leave --flush, "
                          "--cache_size and --cache_ratio out")
 
@@ -91,7 +91,7 @@ def check_full_softmax(config: TrainConfig) -> None:
     if config.batch.neg_deg_sample:
         raise InputError("--neg_deg_sample has nothing to add to --neg_sample_size all; leave it out")
     store = config.store
-    if store.flush not in (None, "none") or store.cache_size is not None or store.cache_ratio != "auto":
+    if store.flush not in (AUTO, "none") or store.cache_size is not None or store.cache_ratio != "auto":
         raise InputError("--neg_sample_size all reads the whole table in every step, so nothing is cached or flushed; "
                          "leave --flush, --cache_size and --cache_ratio out")
     if loss.regularizer == "n3" and not built_in_model(model).complex_rows:

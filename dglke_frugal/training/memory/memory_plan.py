@@ -13,7 +13,7 @@ from ...models import Model, RowDims, TorchModel, find_model
 from ...evaluation.candidates import DRAWN_TOGETHER, GATHERED_BYTES
 from ...store.flush_config import rows_come_again
 from ...store.row_bytes import FLOAT, row_bytes
-from ..columns.column_config import own_config
+from ..columns.column_config import carries_rows, own_config
 from ..folder.run_folder import CHECKPOINTS
 from ..full_softmax.flash_shape import flash_floats, flash_fits
 from ..full_softmax.tiles import DEVICE_TILE_FLOATS, HOST_TILE_FLOATS, ROUNDED_MATMUL, tile_rows, updates_at_once
@@ -160,9 +160,15 @@ def entity_row_bytes(config: TrainConfig) -> int:
 
 def _column_parts(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]]:
     """Of ranks that have some columns each: what one of them takes with its own, for all of them."""
-    ranks = config.device.ranks
-    parts = _parts_of(own_config(config), graph)
+    ranks, own = config.device.ranks, own_config(config)
+    parts = _parts_of(own, graph)
     dims = table_dims(config)
+    if carries_rows(config, graph.entities):
+        from ...store.carried_rows import SHAPES  # with torch, which runs on the CPU do without
+        from ...store.device_rows import STEPS_ON_DEVICE
+
+        records = min(graph.entities, own.batch.most_entities) * row_bytes(table_dims(own).entity)
+        parts[DEVICE]["training step"] += STEPS_ON_DEVICE * (SHAPES - 1) * records
     for name in parts[HOST].keys() - {"triples"}:
         parts[HOST][name] *= ranks
     gpus = [config.device.gpu_of(rank) for rank in range(ranks)]
@@ -213,9 +219,9 @@ def _parts_of(config: TrainConfig, graph: GraphSize) -> Dict[str, Dict[str, int]
         packed = 28 * positives + 8 * negatives + 16 * distinct
         host["batches ahead"] += (SAMPLED_AHEAD + config.store.lookahead) * packed
     on_gpu, ranks = config.device.gpu[0] >= 0, config.device.ranks
-    slots = 0 if config.store.flush == "none" else config.store.cache_slots(graph.entities, row)
-    if config.uses_engine or ranks > 1:
-        staging = 0 if config.writes_host_rows or ranks > 1 else 8 * distinct * row  # of eight steps
+    slots = 0 if config.flush == "none" else config.store.cache_slots(graph.entities, row)
+    if config.uses_engine:
+        staging = 0 if config.flush == "direct" or ranks > 1 else 8 * distinct * row  # of eight steps
         policy = config.store.cache_policy
         cell = 4 if policy == "static" else 8  # csrc/engine/row_cells.h
         cell += 4 * rows_come_again(graph.entities, distinct)  # csrc/engine/upcoming_rows.h

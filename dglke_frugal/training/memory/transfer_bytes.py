@@ -28,8 +28,7 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
     layout: of its batches. entities: distinct ones of a step at most; entity_row: bytes of one's row in the cache.
     records: (rows, floats of an embedding) of each table whose rows a step computes with in memory of its own.
     """
-    from ...store.carried_rows import SHAPES  # with torch, which runs on the CPU do without
-    from ...store.device_rows import STEPS_ON_DEVICE
+    from ...store.device_rows import STEPS_ON_DEVICE  # with torch, which runs on the CPU do without
     from ...store.plans_ahead import PLANS_AHEAD
 
     arriving = layout.bytes + sum(rows * row_bytes(dim, optimizer=config.loss.optimizer) for rows, dim in records)
@@ -38,6 +37,4 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
         arriving += PLAN_BYTES * entities
         ahead = PLANS_AHEAD * PLAN_BYTES * entities
         in_flight = entities * entity_row
-        if config.store.bus_rows == "whole":  # where ranks carry rows for each other, room is there for all shapes
-            in_flight += (SHAPES - 1) * entities * row_bytes(records[0][1])
     return STEPS_ON_DEVICE * (arriving + in_flight) + ahead

@@ -88,12 +88,10 @@ def host_tables(config: TrainConfig, graph: KnowledgeGraph, partition: EdgeParti
     dims, store = table_dims(config), config.store
     rows, dtype = 3 * config.batch.most_edges, config.model.row_dtype  # heads, tails and negatives
     used = min(graph.n_entities, rows)
-    slots = 0 if store.flush == "none" else store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype))
+    slots = 0 if config.flush == "none" else store.cache_slots(graph.n_entities, row_bytes(dims.entity, dtype))
     flushing = FlushConfig(
-        used, 2, partition.ranks, rows, mode={"none": "off"}.get(config.flush_mode, config.flush_mode),
-        lookahead=store.lookahead, flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
-        host_read="uva" if config.meets else store.host_read, meets=config.meets,
-        value_path="host_row" if config.writes_host_rows else "staging",
+        used, 2, partition.ranks, rows, mode=config.flush, lookahead=store.lookahead,
+        flush_threads=config.flush_threads, slots=slots, policy=store.cache_policy,
         staging_bytes=rank_staging_bytes(used, rows, slots, dims.entity, dtype, partition.ranks))
     meeting = _meeting(config, used, 0, device)
     relations = config.model.relation_rows(graph.n_relations)

@@ -9,10 +9,9 @@ import threading
 import time
 import traceback
 from dataclasses import replace
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Optional, Sequence
 
 from ... import _native
 from ..._native import EngineError
@@ -43,8 +42,7 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         config = settle(config)
         leader, _ = run_classes(config)
         device = open_device(config)
-        return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers),
-                            _measure_bus(device))
+        return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))
     except (EngineError, RankError, DeviceFailure) as error:
         if DIVERGED in str(error):  # which is no fault of another rank, whichever met it first
             raise InputError(str(error)) from None
@@ -52,15 +50,6 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
         raise (DeviceLost(1) if isinstance(error, DeviceFailure) else SystemExit(processes.exit_code())) from None
     finally:
         processes.close()
-
-
-def _measure_bus(device) -> Optional[Callable]:
-    """How to measure the bus of a GPU; None of other devices."""
-    if device is None or device.torch_device.type != "cuda":
-        return None
-    from ...store.bus_probe import bus_seconds  # here, because it imports torch
-
-    return partial(bus_seconds, device)
 
 
 def run_classes(config: TrainConfig):
