@@ -35,6 +35,7 @@ def transfer_bytes(config: TrainConfig, layout: _native.StepBlock, entities: int
     in_flight = ahead = 0
     if config.uses_engine:
         arriving += PLAN_BYTES * entities
+    if config.flush == "direct":
         ahead = PLANS_AHEAD * PLAN_BYTES * entities
         in_flight = entities * entity_row
     return STEPS_ON_DEVICE * (arriving + in_flight) + ahead
