@@ -294,9 +294,9 @@ class EvaluationConfig:
 class DeviceConfig:
     """What the run computes on.
 
-    matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs:
+    matmul: precision of matrix products on a GPU; auto goes by model and GPU (resolve.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, else at random. parallel: what ranks share out, see training/parallel.py. peer: whether devices may
+        rel_part, else at random. parallel: what ranks share out, see resolve.py. peer: whether devices may
         reach each other's memory.
     """
 
@@ -403,12 +403,12 @@ class StoreConfig:
     """How rows move between the host table and what computes with them. Never changes a bit of the result.
 
     cache_size (bytes) overrides cache_ratio (share of the rows). auto is what a GPU has room for, also one of several
-    by columns, no row for several by rows that meet, and elsewhere DEFAULT_CACHE_RATIO (training/cache_choice.py).
+    by columns, no row for several by rows that meet, and elsewhere DEFAULT_CACHE_RATIO (resolve.py).
     sampler_threads: 0 for as many as the cores of each process suggest. flush: how new values reach the host table.
     p2f: by P2F's flush threads, in the background; direct: the GPU stores them there itself, beside the next steps;
     sync: by flush threads, all of a step's before the next one; none: the host table is updated in place, and with a
     GPU the whole table lies there. auto is none on a GPU where the table fits, unless the cache was given a size
-    (training/cache_choice.py), and otherwise TrainConfig.flush. flush_threads: None goes by ranks and cores
+    (resolve.py), and otherwise TrainConfig.flush. flush_threads: None goes by ranks and cores
     (TrainConfig.flush_threads).
     """
 

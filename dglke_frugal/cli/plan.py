@@ -6,13 +6,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
-from ..config import AUTO, DEFAULT_CACHE_RATIO, TrainConfig
+from ..config import DEFAULT_CACHE_RATIO, TrainConfig
 from ..errors import InputError
 from . import flags
 from .errors import reports_input_errors
 from .train import configuration
+
+if TYPE_CHECKING:  # imported where it is needed, since it takes its time
+    from ..resolve import ExecutionPlan
 
 # Entities, relations, triples, and those of the larger one of validation and test set, of the data sets with names.
 KNOWN_SIZES = {
@@ -51,37 +54,27 @@ def main(argv):
         return
     own, rest = _own_flags().parse_known_args(argv)
     _, config = configuration(rest)
-    from ..training.cache_choice import choose_cache
-    from ..training.memory.memory_plan import DEVICE, plan_memory
+    from ..resolve import resolve, resolve_workers
 
-    from ..training.matmul_choice import choose_matmul
-    from ..training.parallel import settle
-    from ..training.trainer import several_ranks
-
-    several = several_ranks(config)
-    config = choose_matmul(config)
-    if several:
-        config = settle(config, say=lambda sentence: None)
-    size = _size(own, config)
-    config = choose_cache(config, size)
-    plan = plan_memory(config, size)
-    assumed = _assumed(config, plan.available[DEVICE])
+    config, reasons = resolve_workers(config)
+    plan = resolve(config, _size(own, config), reasons=reasons)
+    assumed = _assumed(plan)
     if own.json:
-        print(json.dumps({**plan.to_dict(), "assumed": assumed}, indent=2))
+        print(json.dumps({**plan.memory.to_dict(), "execution": plan.to_dict(), "assumed": assumed}, indent=2))
     else:
-        print("\n".join([*plan.lines(), *filter(None, [assumed])]))
+        print("\n".join([*plan.lines(), *plan.memory.lines(), *filter(None, [assumed])]))
     sys.stdout.flush()
-    plan.check()
+    plan.memory.check()
 
 
-def _assumed(config: TrainConfig, device_bytes) -> Optional[str]:
+def _assumed(plan: ExecutionPlan) -> Optional[str]:
     """A sentence on what is not known of a GPU, if it cannot be asked; None if it can, or there is none in the plan."""
-    gpu, store = config.device.gpu[0], config.store
-    if gpu < 0 or device_bytes is not None:
+    gpu = plan.config.device.gpu[0]
+    if gpu < 0 or plan.memory.available["device"] is not None:
         return None
-    chosen = store.cache_ratio != AUTO or store.cache_size is not None or not config.uses_engine
-    cache = "" if chosen else (f", and a cache of {DEFAULT_CACHE_RATIO:.0%} of the entities is assumed, which "
-                               "--cache_ratio and --cache_size set")
+    cache = "" if "cache" not in plan.reasons else (
+        f", and a cache of {DEFAULT_CACHE_RATIO:.0%} of the entities is assumed, which --cache_ratio and --cache_size "
+        "set")
     return f"GPU {gpu} cannot be asked here how much memory it has: nothing says whether it has as much{cache}"
 
 

@@ -16,13 +16,13 @@ from ..data import KnowledgeGraph, load_graph
 from ..data.name_maps import name_map_bytes
 from ..errors import InputError
 from ..files import finish_replacing, is_being_replaced
+from ..resolve import resolve
 from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
-from .cache_choice import cache_line, choose_cache
 from .final_state import last_state
 from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
-from .memory.memory_plan import DEVICE, HOST, GraphSize, plan_memory
+from .memory.memory_plan import DEVICE, HOST, GraphSize
 from .overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from .training_run import TrainingRun
 
@@ -61,28 +61,27 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
-    chosen = choose_cache(config, graph_size(graph))
-    plan = plan_memory(chosen, graph_size(graph), resume)
-    plan.check()
-    if chosen != config:
-        print(cache_line(chosen, graph_size(graph)), flush=True)
+    plan = resolve(config, graph_size(graph), resume)
+    plan.memory.check()
+    for line in plan.log_lines():
+        print(line, flush=True)
     folder = resume or create_run_folder(config)
     say_if_two_formulas(config.model.model_name, config.model.score_rule)
     with contextlib.ExitStack() as stack:
         if not resume:
             stack.enter_context(alone(folder))
             write_flags(folder, config)
-        run = stack.enter_context(make_run(chosen, graph, folder))
+        run = stack.enter_context(make_run(plan.config, graph, folder))
         if resume:
             run.restore()
             write_flags(folder, config)
         run.keep_names()
-        lines = start_lines(chosen, graph, facts, run.step_triples, folder, warm_start is not None)
+        lines = start_lines(plan.config, graph, facts, run.step_triples, folder, warm_start is not None)
         print("\n".join(lines), flush=True)
         if warm_start:
             run.summary["init_from"] = warm_start.fill(run.tables, graph, run.own_model)
-        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST),
-                           planned_device_bytes=plan.bytes(DEVICE))
+        run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.memory.bytes(HOST),
+                           planned_device_bytes=plan.memory.bytes(DEVICE))
         run.seconds["initialization"] = time.perf_counter() - began
         print(f"Total initialize time {run.seconds['initialization']:.3f} seconds", flush=True)
         began = time.perf_counter()

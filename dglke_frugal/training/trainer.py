@@ -8,11 +8,11 @@ from typing import Optional, Sequence
 
 from ..config import TrainConfig
 from ..errors import shortages_as_input_errors
+from ..resolve import resolve_workers
 from .available_threads import check_threads, threads_of_run, torchrun_number
 from .full_softmax.config import check_full_softmax
 from .full_softmax.run import FullSoftmaxRun
 from .log.tracker import MakeTracker
-from .matmul_choice import choose_matmul
 from .run_training import open_device, run_training, thread_count
 from .training_run import TrainingRun
 
@@ -34,12 +34,12 @@ def train(config: TrainConfig, resume: Optional[Path] = None, device=None,
 
             check_own_model(config)
         check_full_softmax(config)
-        config = choose_matmul(config)
         check_threads(threads_of_run(config, thread_count(config)))
         if several_ranks(config):
             from .ranks.train_ranks import train_ranks  # here, because most runs are of one process
 
             return train_ranks(config, resume, trackers)
+        config, _ = resolve_workers(config)
         run_class = FullSoftmaxRun if config.batch.against_all else TrainingRun
         make_run = partial(run_class, device=device or open_device(config), trackers=trackers)
         return run_training(config, resume, make_run)

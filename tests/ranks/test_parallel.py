@@ -8,8 +8,10 @@ from ranks.conftest import CARRIES
 from dglke_frugal import _native
 from dglke_frugal.config import TrainConfig, check
 from dglke_frugal.errors import InputError
+from dglke_frugal.resolve import resolve, resolve_workers
 from dglke_frugal.training import parallel
 from dglke_frugal.training.columns.column_config import carries_rows
+from dglke_frugal.training.memory.memory_plan import GraphSize
 
 SLOWER = "on the CPU was slower"
 
@@ -18,15 +20,12 @@ def config(**given):
     return TrainConfig.from_flags({"model_name": "TransE_l2", "dataset": "FB15k", "hidden_dim": 400, **given})
 
 
-def said_of(given):
-    lines = []
-    return parallel.settle(given, lines.append).device.parallel, lines
-
-
 @pytest.mark.parametrize("mode", ["auto", "rows"])
-def test_several_processes_on_the_cpu_are_told_of_threads(mode):
-    chosen, (line, *_) = said_of(config(num_proc=48, parallel=mode))
-    assert chosen == "rows" and line.startswith("--num_proc 48 " + SLOWER)
+def test_processes_on_the_cpu_train_by_rows(mode):
+    found, _ = resolve_workers(config(num_proc=48, parallel=mode))
+    assert found.device.parallel == "rows"
+    line = parallel.slow_processes(48)
+    assert line.startswith("--num_proc 48 " + SLOWER)
     assert "leave --num_proc out" in line and "OMP_NUM_THREADS=48" in line
 
 
@@ -36,7 +35,7 @@ def test_several_processes_on_the_cpu_are_told_of_threads(mode):
     ({"gpu": [0, 1, 2], "num_proc": 9}, "9 ranks are more than the 8 that meet on one machine; use fewer with --num_proc")])
 def test_more_ranks_than_can_meet_are_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
-        parallel.settle(config(**given), print)
+        resolve_workers(config(**given))
 
 
 @pytest.mark.parametrize("cores, processes, flush, expected",
@@ -47,8 +46,10 @@ def test_processes_that_take_all_cores_flush_with_each_step(monkeypatch, cores, 
     given = config(num_proc=processes)
     given = replace(given, store=replace(given.store, flush=flush))
     assert given.flush == expected
-    said = [line for line in said_of(given)[1] if line.startswith("--flush sync")]
-    assert len(said) == (flush == "auto" and expected == "sync")
+    plan = resolve(resolve_workers(given)[0], GraphSize(100, 10, 1000))
+    assert plan.config.store.flush == expected and ("flush" in plan.reasons) == (flush == "auto")
+    said = [line for line in plan.log_lines() if line.startswith(f"--flush {expected}: ")]
+    assert len(said) == (flush == "auto" and processes > 1)
 
 
 @pytest.mark.parametrize("given, expected", [
@@ -69,21 +70,17 @@ def test_gpus_write_rows_back_themselves_whatever_the_cores(monkeypatch, given, 
       for flush in ("p2f", "sync"))], ids=str)
 def test_ways_of_flushing_that_cannot_be_are_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
-        said_of(config(**given))
+        resolve_workers(config(**given))
 
 
 def test_flush_threads_are_of_gpus_that_train_by_rows(two_that_reach_each_other):
-    chosen, lines = said_of(config(gpu=[0, 1], flush="p2f"))
-    assert chosen == "rows" and "leave --flush p2f out" in lines[0]
+    found, reasons = resolve_workers(config(gpu=[0, 1], flush="p2f"))
+    assert found.device.parallel == "rows" and "leave --flush p2f out" in reasons["parallel"]
 
 
 def test_the_cpu_has_nothing_that_writes_rows_back_itself():
     with pytest.raises(InputError, match="--flush direct is for GPUs, .*; use --flush p2f on the CPU, or --gpu 0"):
         check(config(flush="direct"))
-
-
-def test_one_process_is_told_nothing_of_threads():
-    assert said_of(config())[1] == []
 
 
 def test_a_run_of_several_processes_says_so_once(ranks):
@@ -134,13 +131,12 @@ def two_that_reach_each_other(monkeypatch):
     ({"peer": "off"}, "rows", "have relations for themselves"), ({"model_name": "RESCAL"}, "rows", "does not go with RESCAL"),
     ({"partition": "relation"}, "rows", "leave --partition and --rel_part out")], ids=str)
 def test_relations_are_divided_where_gpus_share_them(two_that_reach_each_other, given, chosen, said):
-    lines = []
-    found = parallel.settle(config(**{"gpu": [0, 1], "rel_part": True, **given}), lines.append)
-    assert found.device.parallel == chosen and said in lines[0]
+    found, reasons = resolve_workers(config(**{"gpu": [0, 1], "rel_part": True, **given}))
+    assert found.device.parallel == chosen and said in reasons["parallel"]
     assert found.device.edge_partition == ("relation" if chosen == "rows" else "random")
-    assert parallel.settle(found, lines.append) == found  # as of a run that is gone on with
+    assert resolve_workers(found) == (found, {})  # as of a run that is gone on with
 
 
 def test_columns_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="needs GPUs"):
-        said_of(config(num_proc=2, parallel="dims"))
+        resolve_workers(config(num_proc=2, parallel="dims"))

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from training.conftest import logged, tables
 
+from dglke_frugal.training.folder.run_folder import FLAGS_FILE
+
 EVERYTHING = [
     "--max_step",
     250,
@@ -247,3 +249,9 @@ def test_a_terminal_shows_a_bar(runs):
     assert process.returncode == 0
     assert re.search(rb"training: .*/3000 \[.*<.*loss=.*triples/s=.*hits=.*stall=", shown)
     assert len(re.findall(r"^\[proc 0\]\[Train\] 1000 steps take", out, re.M)) == 3
+
+
+def test_a_run_keeps_the_precision_that_was_resolved(runs):
+    """So that it goes on with the same products on another machine."""
+    folder = runs("--max_step", 2, "--matmul", "auto")
+    assert "matmul: fp32" in (folder / FLAGS_FILE).read_text().splitlines()

@@ -368,6 +368,9 @@ def _remedy(place: str, config: TrainConfig, graph: GraphSize, available: int) -
 
 
 def _device_remedy(config: TrainConfig, graph: GraphSize, available: int) -> str:
+    if config.computes_on_device:
+        return (f"--optimizer {config.loss.optimizer} needs the whole table there: use a smaller --hidden_dim, or "
+                "--optimizer row_adagrad, which caches rows")
     if config.store.flush == "none":
         return "leave --flush none out, and as many rows are cached as fit"
 

@@ -18,8 +18,9 @@ from ..._native import EngineError
 from ...config import TrainConfig
 from ...divergence import DIVERGED
 from ...errors import DeviceLost, InputError, shortages_as_input_errors
+from ...resolve import resolve_workers
 from ..log.tracker import MakeTracker
-from ..parallel import settle
+from ..parallel import slow_processes
 from ..run_training import load, open_device, run_training, thread_count
 from .launch import find_processes
 from .peers import Follower, RankError
@@ -39,7 +40,11 @@ def train_ranks(config: TrainConfig, resume: Optional[Path], trackers: Sequence[
     try:
         if processes.rank > 0:
             raise SystemExit(follow(processes.connect(), processes.rank))
-        config = settle(config)
+        config, reasons = resolve_workers(config)
+        if config.device.gpu[0] < 0:
+            print(slow_processes(config.device.ranks), flush=True)
+        elif "parallel" in reasons:
+            print(f"--parallel {config.device.parallel}: {reasons['parallel']}", flush=True)
         leader, _ = run_classes(config)
         device = open_device(config)
         return run_training(config, resume, lambda *arguments: leader(*arguments, processes, device, trackers))

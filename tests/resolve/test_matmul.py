@@ -1,16 +1,16 @@
 """What --matmul auto, the default, stands for."""
 import pytest
 
+from dglke_frugal import _native
 from dglke_frugal.config import TrainConfig
-from dglke_frugal.training import matmul_choice
-from dglke_frugal.training.folder.run_folder import FLAGS_FILE
+from dglke_frugal.resolve import resolve_workers
 
 GPUS = [{"capability": (9, 0)}, {"capability": (8, 0)}, {"capability": (7, 5)}]
 
 
 @pytest.fixture
 def gpus(monkeypatch):
-    monkeypatch.setattr(matmul_choice._native, "cuda_devices", lambda with_free_memory: (GPUS, ""))
+    monkeypatch.setattr(_native, "cuda_devices", lambda with_free_memory: (GPUS, ""))
 
 
 @pytest.mark.parametrize("flags, expected", [
@@ -22,10 +22,5 @@ def gpus(monkeypatch):
     ({"gpu": [0], "model_name": "my.models:Own"}, "fp32"), ({"gpu": [0], "neg_sample_size": "all"}, "fp32")], ids=str)
 def test_products_go_to_tensor_cores_where_there_are_both(gpus, flags, expected):
     config = TrainConfig.from_flags({"model_name": "TransE_l2", "hidden_dim": 400, **flags})
-    assert matmul_choice.choose_matmul(config).device.matmul == expected
-
-
-def test_a_run_keeps_what_was_chosen(gpus, runs):
-    """So that it goes on with the same products on another machine."""
-    folder = runs("--max_step", 2, "--matmul", "auto")
-    assert "matmul: fp32" in (folder / FLAGS_FILE).read_text().splitlines()
+    resolved, reasons = resolve_workers(config)
+    assert resolved.device.matmul == expected and ("matmul" in reasons) == ("matmul" not in flags)
