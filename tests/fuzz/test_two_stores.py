@@ -26,6 +26,7 @@ class Weighted(TorchModel, torch.nn.Module):
 BUILT_IN = ("TransE_l1", "TransE_l2", "DistMult", "ComplEx", "RESCAL", "RotatE", "SimplE", "TransR")
 LOSSES = ([], ["-adv"], ["--loss_genre", "Hinge"], ["--loss_genre", "Logistic", "-pw"], ["--loss_genre", "BCE"],
           ["--loss_genre", "Hinge", "-pw"], ["--loss_genre", "Softmax"])
+ON_CPU = [mode for mode in FLUSH_MODES if mode != "direct"]
 
 
 def write_graph(folder, rng):
@@ -77,7 +78,7 @@ def random_store(rng, caches):
     threads = str(rng.integers(1, 5))
     if not caches:
         return flags, threads
-    flags += ["--cache_policy", pick(rng, CACHE_POLICIES), "--flush", pick(rng, FLUSH_MODES)]
+    flags += ["--cache_policy", pick(rng, CACHE_POLICIES), "--flush", pick(rng, ON_CPU)]
     flags += pick(rng, (["--cache_ratio", round(rng.random(), 2)], ["--cache_ratio", pick(rng, (0, 1))],
                         ["--cache_size", f"{rng.integers(1, 64)}KiB"]))
     if rng.random() < 0.5:

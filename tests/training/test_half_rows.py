@@ -67,7 +67,7 @@ def test_torch_computes_with_rows_in_halves(runs, model):
 
 @pytest.mark.parametrize("device", [None, "queued"])
 def test_a_run_goes_on_with_the_rows_that_it_had(runs, device):
-    flags = ["--row_dtype", "fp16", "--flush", "direct", "--cache_ratio", 0.1]
+    flags = ["--row_dtype", "fp16", "--flush", "direct" if device else "p2f", "--cache_ratio", 0.1]
 
     def run(*more, resume=None):
         if device:
