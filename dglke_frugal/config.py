@@ -426,7 +426,7 @@ class StoreConfig:
     sampler_threads: int = option(0, "threads of each process that sample", changes=NEVER, metavar="N",
                                   default_words="by its cores", dglke_loop=None, level="rare")
     flush: str = option(
-        AUTO, "who writes rows back: threads by next use (p2f) or each step (sync), the GPU (direct), nobody (none)",
+        AUTO, "who writes rows back: threads (p2f; sync: each step), the GPU (direct), nobody (none)",
         changes=NEVER, choices=(AUTO, *FLUSH_MODES), dglke_loop=None, level="rare")
     flush_threads: Optional[int] = option(
         None, "threads that flush", changes=NEVER, type=int, metavar="N", default_words="by processes and cores",
