@@ -216,7 +216,8 @@ def _cache(config: TrainConfig, graph: GraphSize, room: Optional[int]) -> Tuple[
     if room is None:
         unknown = config.device.gpu[0] >= 0 and config.device.ranks == 1
         return {"cache_ratio": DEFAULT_CACHE_RATIO}, (
-            "this GPU cannot be asked here how much memory it has" if unknown else "the default here")
+            "this GPU cannot be asked here how much memory it has" if unknown else
+            f"{DEFAULT_CACHE_RATIO:.0%}, where no GPU's memory decides")
 
     def with_size(size: int) -> TrainConfig:
         return replace(config, store=replace(config.store, cache_size=size))
