@@ -19,6 +19,12 @@ constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
+constexpr int kGroups = 4;   // of a warp's lanes, which share the occurrences of a hot row
+constexpr int kGroupColumns = kWarpLanes / kGroups, kHotColumns = kWarps * kGroupColumns;  // of a warp, of a block
+constexpr int kHot = kGroups * kAhead;  // a row with more occurrences is hot
+constexpr int kHeld = 1024;             // occurrences of a hot row that are looked up at once
+constexpr std::int64_t kHotShares = 8;
+static_assert(kHot <= kThreads);
 
 // The tables' rows count through: those of table t from first_row[t] on.
 struct Updates {
@@ -29,8 +35,10 @@ struct Updates {
   int tables;
   std::int64_t shares;  // of rows with many occurrences: every shares-th row is one's
   int slices;           // blocks of a share, each with kThreads columns of its rows
+  int hot_slices;       // blocks of one of kHotShares shares of the hot rows, each with kHotColumns columns
 
   FRUGAL_EVERYWHERE std::int64_t many_blocks() const { return shares * slices; }
+  FRUGAL_EVERYWHERE std::int64_t hot_blocks() const { return kHotShares * hot_slices; }
 };
 
 struct RowOfTable {
@@ -262,6 +270,22 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
 }
 
+// Whether warps share a row's occurrences, too: a thread for each column would wait for one after the other.
+__device__ bool is_hot(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences) {
+  return occurrences.count > kHot && s.writes.leave[u] != RowDestination::kGradient;
+}
+
+// Adds the squares that lie in shared memory, of the occurrences from number `first` on, of which those below
+// `of_first` are of the first entry.
+__device__ void add_squares(const float* squares, int there, int turn, float& state, float& after_first) {
+  int i = 0;
+#pragma unroll 8
+  for (; i < turn; ++i) state += squares[i];
+  if (turn > 0) after_first = state;
+#pragma unroll 8
+  for (; i < there; ++i) state += squares[i];
+}
+
 // As update_row_alone, by a block for each slice, a thread for each column.
 template <bool kHalves>
 __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int slice, int slices, float negative_rate) {
@@ -295,25 +319,20 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
     }
     return;
   }
+  look_up(0);  // all of them, since the row is not hot
   float state = record[dim], after_first = state;
-  for (int first = 0; first < count; first += kThreads) {
-    const int there = look_up(first);
-    const int turn = occurrences.of_first - first < there ? occurrences.of_first - first : there;
-    int i = 0;
-#pragma unroll 8
-    for (; i < turn; ++i) state += squares[i];
-    if (turn > 0) after_first = state;
-#pragma unroll 8
-    for (; i < there; ++i) state += squares[i];
-  }
+  add_squares(squares, count, occurrences.of_first, state, after_first);
   const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
   for (std::int64_t start = slice * kThreads; start < dim; start += slices * kThreads) {
     const std::int64_t column = start + threadIdx.x;
-    const bool mine = column < dim;
-    float value = mine ? record[column] : 0.0f;
-    const std::uint32_t noise = mine && rounds ? s.rounding.of(u).at(s.rounding.by.columns.of(column)) : 0;
-    const auto move = [&](int i, int end, const Divisor& deviation) {
-      for (; mine && i < end; i += kAhead) {
+    if (column >= dim) continue;
+    float value = record[column];
+    const std::uint32_t noise = rounds ? s.rounding.of(u).at(s.rounding.by.columns.of(column)) : 0;
+#pragma unroll 1  // one body for both entries, so that the kernel has less code
+    for (int entry = 0; entry < kMaxEntries; ++entry) {
+      const int end = entry == 0 ? occurrences.of_first : count;
+      const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
+      for (int i = entry == 0 ? 0 : occurrences.of_first; i < end; i += kAhead) {
         float step[kAhead];
 #pragma unroll
         for (int k = 0; k < kAhead; ++k)  // 0 beyond the last one
@@ -328,15 +347,7 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
             value += any_quotient(negative_rate * gradients[k][column], deviation.value);
         }
       }
-    };
-    for (int first = 0; first < count; first += kThreads) {
-      const int there = count <= kThreads ? count : look_up(first);
-      const int others = occurrences.of_first - first, turn = others < 0 ? 0 : others < there ? others : there;
-#pragma unroll 1  // one body for both entries, so that the kernel has less code
-      for (int entry = 0; entry < kMaxEntries; ++entry)
-        move(entry == 0 ? 0 : turn, entry == 0 ? turn : there, entry == 0 ? first_deviation : last_deviation);
     }
-    if (!mine) continue;
     if (!rounds)
       to[column] = value;
     else if constexpr (kHalves)
@@ -345,43 +356,147 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// The first blocks each take a slice of the rows with many occurrences in a share, the others a row per warp.
-// kHalves: whether any of the tables is in halves.
+// As update_row_together, of a hot row: a block has kHotColumns of its columns and a warp kGroupColumns, of which each
+// group of its lanes loads and divides other occurrences. They are added in the order of all rows.
 template <bool kHalves>
-__global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
-  __shared__ unsigned many[kWarps];
-  __shared__ uint2 noise[kWarps][kHalves ? LaneColumns::kOfWarp / 4 : 1];
-  const std::int64_t rows = work.first_row[work.tables];
-  const int warp = threadIdx.x / kWarpLanes;
-  if (blockIdx.x >= work.many_blocks()) {
-    const std::int64_t unit = (blockIdx.x - work.many_blocks()) * kWarps + warp;
-    if (unit >= rows) return;
-    const RowOfTable at = find_row(work, unit);
-    const Occurrences occurrences(at.table->gradients, at.row);
-    if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
-      update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
-                                reinterpret_cast<std::uint16_t*>(noise[warp]));
-    return;
+__device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
+  __shared__ float squares[kHeld];
+  __shared__ int places[kHeld];
+  const Occurrences occurrences(s.gradients, u);
+  const std::int64_t dim = s.memory.dim;
+  const bool rounds = kHalves && s.memory.in_halves();
+  const float* record = s.records + u * (kHalves ? s.memory.record_stride() : s.memory.stride);
+  float* const to = target_of(s.memory, s.writes.leave[u], s.writes.target[u]);
+  const int count = occurrences.count;
+  // Brings kHeld occurrences from number `first` on to shared memory, and returns how many of them there are.
+  const auto look_up = [&](int first) {
+    const int there = count - first < kHeld ? count - first : kHeld;
+    __syncthreads();  // the last ones have been used
+    for (int i = threadIdx.x; i < there; i += kThreads) {
+      const std::int64_t place = occurrences.place(first + i);
+      places[i] = static_cast<int>(place);
+      squares[i] = occurrences.entry(first + i).square(place);
+    }
+    __syncthreads();
+    return there;
+  };
+  // Of the occurrences from number `first` on, how many are of the first entry.
+  const auto turn_of = [&](int first, int there) {
+    const int left = occurrences.of_first - first;
+    return left < 0 ? 0 : left < there ? left : there;
+  };
+  float state = record[dim], after_first = state;
+  for (int first = 0; first < count; first += kHeld) {
+    const int there = look_up(first);
+    add_squares(squares, there, turn_of(first, there), state, after_first);
   }
-  const int slice = static_cast<int>(blockIdx.x / work.shares);
-  for (std::int64_t first = blockIdx.x % work.shares; first < rows; first += kThreads * work.shares) {
-    const std::int64_t mine = first + threadIdx.x * work.shares;
-    bool has_many = false;
+  const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
+  const int lane = DeviceWarp::lane(), group = lane / kGroupColumns, of_group = lane % kGroupColumns;
+  const std::int64_t column =
+      slice * kHotColumns + static_cast<int>(threadIdx.x) / kWarpLanes * kGroupColumns + of_group;
+  const bool mine = column < dim;
+  float value = mine ? record[column] : 0.0f;  // the same in all groups
+  for (int first = 0; first < count; first += kHeld) {
+    const int there = count <= kHeld ? count : look_up(first), turn = turn_of(first, there);
+#pragma unroll 1
+    for (int entry = 0; entry < kMaxEntries; ++entry) {
+      const int end = entry == 0 ? turn : there;
+      const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
+      const EntryGradients& of = s.gradients.entry[entry];
+      const auto gradient = [&](int i) { return negative_rate * of.values[places[i] * of.stride + column]; };
+#pragma unroll 1
+      for (int i = entry == 0 ? 0 : turn; i < end; i += kHot) {
+        const int from = i + group * kAhead;
+        float step[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) step[k] = mine && from + k < end ? gradient(from + k) : 0.0f;
+        if (__all_sync(DeviceWarp::kAll, divide_plain(step, deviation))) {
+#pragma unroll 1
+          for (int g = 0; g < kGroups; ++g) {
+            if (group == g) {
+#pragma unroll
+              for (int k = 0; k < kAhead; ++k)
+                if (from + k < end) value += step[k];
+            }
+            value = __shfl_sync(DeviceWarp::kAll, value, g * kGroupColumns + of_group);
+          }
+        } else {
+#pragma unroll 1
+          for (int k = i; mine && k < end && k < i + kHot; ++k)
+            value += any_quotient(gradient(k), deviation.value);
+        }
+      }
+    }
+  }
+  if (mine && group == 0) {
+    if (!rounds)
+      to[column] = value;
+    else if constexpr (kHalves)
+      store_half(to, column, value, s.rounding.of(u).at(s.rounding.by.columns.of(column)));
+  }
+  if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
+}
+
+// By a block: calls take(table's update, row) for each row that is wanted(table's update, row) of a share, which has
+// every shares-th one.
+template <typename Wanted, typename Take>
+__device__ void each_row(const Updates& work, std::int64_t share, std::int64_t shares, Wanted wanted, Take take) {
+  __shared__ unsigned found[kWarps];
+  const std::int64_t rows = work.first_row[work.tables];
+  for (std::int64_t first = share; first < rows; first += kThreads * shares) {
+    const std::int64_t mine = first + threadIdx.x * shares;
+    bool is_wanted = false;
     if (mine < rows) {
       const RowOfTable at = find_row(work, mine);
-      has_many = Occurrences(at.table->gradients, at.row).count > kFew;
+      is_wanted = wanted(*at.table, at.row);
     }
-    const unsigned found = __ballot_sync(DeviceWarp::kAll, has_many);
-    if (threadIdx.x % kWarpLanes == 0) many[warp] = found;
+    const unsigned of_warp = __ballot_sync(DeviceWarp::kAll, is_wanted);
+    if (threadIdx.x % kWarpLanes == 0) found[threadIdx.x / kWarpLanes] = of_warp;
     __syncthreads();
     for (int w = 0; w < kWarps; ++w)
-      for (unsigned left = many[w]; left != 0; left &= left - 1) {
+      for (unsigned left = found[w]; left != 0; left &= left - 1) {
         const int thread = w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
-        const RowOfTable at = find_row(work, first + thread * work.shares);
-        update_row_together<kHalves>(*at.table, at.row, slice, work.slices, work.negative_rate);
+        const RowOfTable at = find_row(work, first + thread * shares);
+        take(*at.table, at.row);
       }
-    __syncthreads();  // before `many` is written again
+    __syncthreads();  // before `found` is written again
   }
+}
+
+// The first blocks each take a slice of the hot rows of a share, the next ones a slice of the other rows with many
+// occurrences, the others a row per warp. kHalves: whether any of the tables is in halves.
+template <bool kHalves>
+__global__ void __launch_bounds__(kThreads, 6) update_kernel(const __grid_constant__ Updates work) {
+  __shared__ uint2 noise[kWarps][kHalves ? LaneColumns::kOfWarp / 4 : 1];
+  std::int64_t block = blockIdx.x;
+  if (block < work.hot_blocks()) {
+    const int slice = static_cast<int>(block / kHotShares);
+    const auto wanted = [](const TableUpdate& s, std::int64_t u) { return is_hot(s, u, Occurrences(s.gradients, u)); };
+    each_row(work, block % kHotShares, kHotShares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+      update_hot_row<kHalves>(s, u, slice, work.negative_rate);
+    });
+    return;
+  }
+  block -= work.hot_blocks();
+  if (block < work.many_blocks()) {
+    const int slice = static_cast<int>(block / work.shares);
+    const auto wanted = [](const TableUpdate& s, std::int64_t u) {
+      const Occurrences occurrences(s.gradients, u);
+      return occurrences.count > kFew && !is_hot(s, u, occurrences);
+    };
+    each_row(work, block % work.shares, work.shares, wanted, [&](const TableUpdate& s, std::int64_t u) {
+      update_row_together<kHalves>(s, u, slice, work.slices, work.negative_rate);
+    });
+    return;
+  }
+  const int warp = threadIdx.x / kWarpLanes;
+  const std::int64_t unit = (block - work.many_blocks()) * kWarps + warp;
+  if (unit >= work.first_row[work.tables]) return;
+  const RowOfTable at = find_row(work, unit);
+  const Occurrences occurrences(at.table->gradients, at.row);
+  if (occurrences.count <= kFew && !at.table->writes.pads(at.row))
+    update_row_alone<kHalves>(*at.table, at.row, occurrences, at.aligned, work.negative_rate,
+                              reinterpret_cast<std::uint16_t*>(noise[warp]));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -431,7 +546,8 @@ void update(std::span<const TableUpdate> tables, float learning_rate, const Laun
   const auto kernel = any_halves ? update_kernel<true> : update_kernel<false>;
   work.slices = static_cast<int>((widest + kThreads - 1) / kThreads);
   work.shares = std::clamp<std::int64_t>(kManyBlocks / work.slices, 1, rows);
-  const unsigned blocks = static_cast<unsigned>(work.many_blocks()) + blocks_of_warps(rows);
+  work.hot_slices = static_cast<int>((widest + kHotColumns - 1) / kHotColumns);
+  const unsigned blocks = static_cast<unsigned>(work.hot_blocks() + work.many_blocks()) + blocks_of_warps(rows);
   kernel<<<blocks, kThreads, 0, stream_of(launch)>>>(work);
   cuda_check(cudaGetLastError(), "launching the update of " + std::to_string(rows) + " rows");
 }

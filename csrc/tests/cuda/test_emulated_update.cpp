@@ -22,12 +22,12 @@ struct Entry {
   std::vector<std::int32_t> offset{0}, order;
 };
 
-// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes. last: the scale of the last
+// Rows with 0 to 3 occurrences, a few with more than one warp or one round of a block takes, or hot. last: the scale of the last
 // columns.
 Entry random_entry(std::int64_t dim, float scale, float last, int which, std::mt19937& random) {
   Entry entry;
   for (std::int64_t u = 0; u < kRows; ++u) {
-    const auto most = dim > 300 ? 40 : dim > 10 ? 100 : 700;
+    const auto most = dim > 300 ? 200 : dim > 10 ? 400 : 2500;
     entry.offset.push_back(entry.offset.back() +
                            static_cast<std::int32_t>(u % 7 == which ? 5 + random() % most : random() % 4));
   }
