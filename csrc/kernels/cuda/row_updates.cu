@@ -19,11 +19,12 @@ constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes;
 constexpr int kFew = 4;      // occurrences of a row that is one warp's work; more are that of blocks
 constexpr int kAhead = 24;   // occurrences that a thread loads before it adds them
 constexpr std::int64_t kManyBlocks = 512;  // for rows with many occurrences; 256 and 1024 took longer
-constexpr int kGroups = 4;   // of a warp's lanes, which share the occurrences of a hot row
-constexpr int kGroupColumns = kWarpLanes / kGroups, kHotColumns = kWarps * kGroupColumns;  // of a warp, of a block
-constexpr int kHot = kGroups * kAhead;  // a row with more occurrences is hot
-constexpr int kHeld = 1024;             // occurrences of a hot row that are looked up at once
+constexpr int kHot = 96;                 // a row with more occurrences is hot
+constexpr int kHotColumns = 16;          // of a hot row, by a block
+constexpr int kHeld = 1024;              // occurrences of a hot row that are looked up at once
 constexpr std::int64_t kHotShares = 8;
+// Groups of threads share the occurrences of a hot row, and divide so many of them between two barriers.
+constexpr int kGroups = (kWarps - 1) * kWarpLanes / kHotColumns, kRound = kGroups * kAhead;
 static_assert(kHot <= kThreads);
 
 // The tables' rows count through: those of table t from first_row[t] on.
@@ -270,6 +271,17 @@ __device__ void update_row_alone(const TableUpdate& s, std::int64_t u, const Occ
   if (DeviceWarp::lane() == 0) row.to[rounds ? s.memory.embedding_floats() : dim] = row.state;
 }
 
+// What a column moves by kCount occurrences from number `first` on, before it is divided. Beyond the last one that one
+// is loaded again, since loads with a condition each would wait for each other.
+template <int kCount>
+__device__ void load_steps(float (&step)[kCount], const float* const* gradients, int first, int end,
+                           std::int64_t column, float negative_rate) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) step[k] = gradients[first + k < end ? first + k : end - 1][column];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) step[k] = negative_rate * step[k];
+}
+
 // Whether warps share a row's occurrences, too: a thread for each column would wait for one after the other.
 __device__ bool is_hot(const TableUpdate& s, std::int64_t u, const Occurrences& occurrences) {
   return occurrences.count > kHot && s.writes.leave[u] != RowDestination::kGradient;
@@ -279,10 +291,10 @@ __device__ bool is_hot(const TableUpdate& s, std::int64_t u, const Occurrences& 
 // `of_first` are of the first entry.
 __device__ void add_squares(const float* squares, int there, int turn, float& state, float& after_first) {
   int i = 0;
-#pragma unroll 8
+#pragma unroll 32
   for (; i < turn; ++i) state += squares[i];
   if (turn > 0) after_first = state;
-#pragma unroll 8
+#pragma unroll 32
   for (; i < there; ++i) state += squares[i];
 }
 
@@ -356,12 +368,12 @@ __device__ void update_row_together(const TableUpdate& s, std::int64_t u, int sl
   if (slice == 0 && threadIdx.x == 0) to[rounds ? s.memory.embedding_floats() : dim] = state;
 }
 
-// As update_row_together, of a hot row: a block has kHotColumns of its columns and a warp kGroupColumns, of which each
-// group of its lanes loads and divides other occurrences. They are added in the order of all rows.
+// As update_row_together, of a hot row: a block has kHotColumns of its columns, of which each group of threads loads and
+// divides other occurrences. The last warp adds them, in the order of all rows.
 template <bool kHalves>
 __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, float negative_rate) {
   __shared__ float squares[kHeld];
-  __shared__ int places[kHeld];
+  __shared__ const float* gradients[kHeld];
   const Occurrences occurrences(s.gradients, u);
   const std::int64_t dim = s.memory.dim;
   const bool rounds = kHalves && s.memory.in_halves();
@@ -372,10 +384,20 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
   const auto look_up = [&](int first) {
     const int there = count - first < kHeld ? count - first : kHeld;
     __syncthreads();  // the last ones have been used
-    for (int i = threadIdx.x; i < there; i += kThreads) {
-      const std::int64_t place = occurrences.place(first + i);
-      places[i] = static_cast<int>(place);
-      squares[i] = occurrences.entry(first + i).square(place);
+    int place[kHeld / kThreads];
+#pragma unroll
+    for (int j = 0; j < kHeld / kThreads; ++j) {  // all of them on their way together
+      const int i = j * kThreads + threadIdx.x;
+      place[j] = i < there ? static_cast<int>(occurrences.place(first + i)) : -1;
+    }
+#pragma unroll
+    for (int j = 0; j < kHeld / kThreads; ++j) {
+      const int i = j * kThreads + threadIdx.x;
+      if (i < there) {
+        const EntryGradients& entry = occurrences.entry(first + i);
+        gradients[i] = entry.values + place[j] * entry.stride;
+        squares[i] = entry.square(place[j]);
+      }
     }
     __syncthreads();
     return there;
@@ -391,44 +413,45 @@ __device__ void update_hot_row(const TableUpdate& s, std::int64_t u, int slice, 
     add_squares(squares, there, turn_of(first, there), state, after_first);
   }
   const Divisor first_deviation = deviation_of(after_first), last_deviation = deviation_of(state);
-  const int lane = DeviceWarp::lane(), group = lane / kGroupColumns, of_group = lane % kGroupColumns;
-  const std::int64_t column =
-      slice * kHotColumns + static_cast<int>(threadIdx.x) / kWarpLanes * kGroupColumns + of_group;
+  __shared__ float quotients[2][kRound][kHotColumns];
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kHotColumns, of_group = thread % kHotColumns;
+  const bool adds = group == kGroups, divides = group < kGroups;
+  const std::int64_t column = slice * kHotColumns + of_group;
   const bool mine = column < dim;
-  float value = mine ? record[column] : 0.0f;  // the same in all groups
+  float value = mine && adds ? record[column] : 0.0f;
+  int turns = 0;
   for (int first = 0; first < count; first += kHeld) {
     const int there = count <= kHeld ? count : look_up(first), turn = turn_of(first, there);
 #pragma unroll 1
     for (int entry = 0; entry < kMaxEntries; ++entry) {
       const int end = entry == 0 ? turn : there;
       const Divisor& deviation = entry == 0 ? first_deviation : last_deviation;
-      const EntryGradients& of = s.gradients.entry[entry];
-      const auto gradient = [&](int i) { return negative_rate * of.values[places[i] * of.stride + column]; };
 #pragma unroll 1
-      for (int i = entry == 0 ? 0 : turn; i < end; i += kHot) {
+      for (int i = entry == 0 ? 0 : turn; i < end; i += kRound, turns ^= 1) {
         const int from = i + group * kAhead;
-        float step[kAhead];
+        if (divides && mine && from < end) {
+          float step[kAhead];
+          load_steps(step, gradients, from, end, column, negative_rate);
+          if (divide_plain(step, deviation)) {
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) step[k] = mine && from + k < end ? gradient(from + k) : 0.0f;
-        if (__all_sync(DeviceWarp::kAll, divide_plain(step, deviation))) {
+            for (int k = 0; k < kAhead; ++k) quotients[turns][group * kAhead + k][of_group] = step[k];
+          } else {
 #pragma unroll 1
-          for (int g = 0; g < kGroups; ++g) {
-            if (group == g) {
-#pragma unroll
-              for (int k = 0; k < kAhead; ++k)
-                if (from + k < end) value += step[k];
-            }
-            value = __shfl_sync(DeviceWarp::kAll, value, g * kGroupColumns + of_group);
+            for (int k = 0; k < kAhead && from + k < end; ++k)
+              quotients[turns][group * kAhead + k][of_group] =
+                  any_quotient(negative_rate * gradients[from + k][column], deviation.value);
           }
-        } else {
-#pragma unroll 1
-          for (int k = i; mine && k < end && k < i + kHot; ++k)
-            value += any_quotient(gradient(k), deviation.value);
+        }
+        __syncthreads();
+        if (adds) {
+          const int left = end - i < kRound ? end - i : kRound;
+#pragma unroll 16
+          for (int k = 0; k < left; ++k) value += quotients[turns][k][of_group];
         }
       }
     }
   }
-  if (mine && group == 0) {
+  if (mine && adds) {
     if (!rounds)
       to[column] = value;
     else if constexpr (kHalves)
