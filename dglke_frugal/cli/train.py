@@ -60,11 +60,28 @@ def configuration(argv):
     files = _from_files(argparse.Namespace(**{**defaults, **given}))
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
+    _find_data(own, asked)
     own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
     config = TrainConfig.from_flags(vars(own))
     check(config)
     check_full_softmax(config)
     return own, config
+
+
+def _find_data(own, asked):
+    """Where no --format is given: the files of a folder --data_path/--dataset or --data_path with a train file in it, or
+    of a --data_path that is a file."""
+    from ..data.find_files import flags_of_path
+    from ..data.load import BUILT_IN
+
+    if asked.keys() & {"format", "data_files"} or own.dataset in BUILT_IN and "dataset" in asked:
+        return
+    path = Path(own.data_path)
+    named = "dataset" in asked
+    if not named and (path / own.dataset).exists():
+        return
+    found = (named and flags_of_path(path / own.dataset)) or flags_of_path(path)
+    vars(own).update({**found, **({"dataset": own.dataset} if named else {})})
 
 
 def say_unused_flags(own, config):

@@ -12,6 +12,7 @@ from ..errors import InputError
 from . import cache as parsed
 from . import from_text, ogb, text
 from .download import fetch
+from .find_files import LOOKED_FOR
 from .graph import KnowledgeGraph, Names, Triples
 from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, built_in_layout, check_format,
                       user_layout)
@@ -40,8 +41,9 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
             raise InputError("built-in data sets have no edge importance; leave --has_edge_importance out, "
                              "or read your files with --format udd_hrt or raw_udd_hrt")
         if dataset not in BUILT_IN:
-            raise InputError(f"unknown --dataset {dataset!r} for --format built_in; it must be one of "
-                             f"{', '.join(BUILT_IN)}, or choose a udd or raw_udd format for your own files")
+            raise InputError(f"unknown --dataset {dataset!r} for --format built_in: it is none of "
+                             f"{', '.join(BUILT_IN)}, and neither {folder / dataset} nor {folder} has a file "
+                             f"{LOOKED_FOR}; give one of these, or your own files with a udd or raw_udd format")
         found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
         if found is not None:
             return _load_ogb(found, cache)
