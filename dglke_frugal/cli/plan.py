@@ -54,6 +54,7 @@ def main(argv):
     from ..training.cache_choice import choose_cache
     from ..training.memory.memory_plan import DEVICE, plan_memory
 
+    from ..training.epochs import in_steps
     from ..training.matmul_choice import choose_matmul
     from ..training.parallel import choose_bus_rows, settle
     from ..training.trainer import several_ranks
@@ -63,6 +64,7 @@ def main(argv):
     if several:
         config = settle(config, say=lambda sentence: None)
     size = _size(own, config)
+    config = in_steps(config, size.training or size.triples)
     config = choose_cache(choose_bus_rows(config, size.entities), size)
     plan = plan_memory(config, size)
     assumed = _assumed(config, plan.available[DEVICE])

@@ -29,6 +29,8 @@ def main(argv):
     own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse_ours(own, "--trainer dglke")
+        if config.counts_epochs:
+            raise InputError("--trainer dglke counts steps; give --max_step, and --eval_interval in steps")
         from ..adapter.trainer import train
 
         train(config)
@@ -61,11 +63,22 @@ def configuration(argv):
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
     _find_data(own, asked)
+    _count_epochs(own, asked, given)
     own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
     config = TrainConfig.from_flags(vars(own))
     check(config)
     check_full_softmax(config)
     return own, config
+
+
+def _count_epochs(own, asked, given):
+    """Of --max_step and --max_epoch the one of the command line counts; validations are by epochs with --max_epoch."""
+    if "max_step" in given and "max_epoch" in given:
+        raise InputError("--max_step and --max_epoch both say how long to train; leave one of the two out")
+    if "max_step" in given:
+        own.max_epoch = None
+    if own.max_epoch is not None and "eval_interval" not in asked:
+        own.eval_interval = "1epochs"
 
 
 def _find_data(own, asked):

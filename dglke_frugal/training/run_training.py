@@ -20,6 +20,7 @@ from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
 from .cache_choice import cache_line, choose_cache
 from .columns.column_config import carries_rows
+from .epochs import in_steps
 from .final_state import last_state
 from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
@@ -35,6 +36,9 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     it, where there is a bus."""
     if not resume:
         return _carry_out(config, None, make_run, measure_bus)
+    if config.counts_epochs:
+        graph = load(config)
+        config = in_steps(config, len(graph.train), graph)
     if not is_being_replaced(resume) and is_finished(resume, config):
         return resume  # without a lock, which a folder that is only read has none of
     with alone(resume):
@@ -66,6 +70,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    config = in_steps(config, len(graph.train), graph)
     settled = choose_bus_rows(config, graph.n_entities)
     chosen, plan = _with_cache(settled, graph, resume)
     bus = None
