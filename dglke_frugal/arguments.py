@@ -131,7 +131,8 @@ def read_triples(triples: Any, read: Callable[[str, Any], np.ndarray] = read_ids
         InputError: another form, one that could be rows as well as columns, and what `read` refuses.
     """
     heads, relations, tails = _columns(triples)
-    return tuple(read_together(read, heads=heads, relations=relations, tails=tails)[1])
+    head, relation, tail = read_together(read, heads=heads, relations=relations, tails=tails)[1]
+    return head, relation, tail
 
 
 def _columns(triples: Any) -> tuple:

@@ -10,7 +10,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 from .arguments import path as as_path, plain, switch
 from .errors import InputError, shown
@@ -18,6 +18,7 @@ from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
     from .inference.run import Run
+    from .option import Option
 
 log = logging.getLogger("dglke_frugal.train")
 _CALL = "train()"  # where a value was given, in sentences
@@ -25,7 +26,8 @@ _OF_DATA = ("data_path", "format", "data_files")
 
 
 def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Optional[Sequence[float]] = None,
-          resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = None, preset: Optional[str] = None,
+          resume: Optional[Union[str, os.PathLike[str]]] = None,
+          config: Optional[Union[str, os.PathLike[str]]] = None, preset: Optional[str] = None,
           verbose: bool = False, callbacks: Sequence[Callable[..., Optional[bool]]] = (), **flags: Any) -> Run:
     """Train embeddings, or go on with a run; returns the run as `dglke_frugal.load` does.
 
@@ -170,12 +172,28 @@ def _as_input_error(parse, arguments):
 
 
 def keywords() -> List[inspect.Parameter]:
-    """The keywords of train() with their types and defaults: its own, and a flag of dglke_train each, whose default is
-    None for the one that dglke_train has."""
+    """The keywords of train() with their types, as source text, and defaults: its own, and one for each flag of
+    dglke_train, whose None stands for the flag's default."""
     from .config import OPTIONS
 
     own = [each for each in inspect.signature(train).parameters.values() if each.kind is not each.VAR_KEYWORD]
     taken = {each.name for each in own}
     return own + [inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                                    annotation=f"Optional[{each.annotation}]")
+                                    annotation=f"Optional[{_type_of(each)}]")
                   for each in OPTIONS.values() if each.name not in taken]
+
+
+def _type_of(each: Option) -> str:
+    if each.name == "model_name":
+        return "Union[str, type]"
+    if each.choices:
+        one = f"Literal[{', '.join(map(repr, each.choices))}]"
+    elif each.metavar in ("DIR", "FILE", "RUN_DIR"):
+        one = "Union[str, os.PathLike[str]]"
+    else:
+        one = each.parse.__name__ if each.many else each.annotation.removeprefix("Optional[").removesuffix(
+            "]" if each.annotation.startswith("Optional[") else "")
+    return f"Union[{one}, Sequence[{one}]]" if each.many else one
+
+
+train.__signature__ = inspect.Signature(keywords())  # type: ignore[attr-defined]  # for completion and help()

@@ -22,11 +22,10 @@ def main(argv):
     parser.add_argument("--rel_mfile", help="file of relation ids and names, likewise")
     options = parser.parse_args(argv)
     from ..files import is_standard_output
-    from ..inference.export import FORMATS, export
+    from ..inference.export import export, format_of
     from ..inference.run import Run
 
-    ending = options.output.rpartition(".")[2]
-    form = options.format or (ending if ending in FORMATS else "safetensors")
+    form = options.format or format_of(options.output) or "safetensors"
     export(Run.load(options.run, options.entity_mfile, options.rel_mfile), options.output, form)
     print(f"Saved {options.output}", file=sys.stderr if is_standard_output(options.output) else sys.stdout)
 

@@ -146,7 +146,7 @@ def _read(split: str, given: Any, roles: Mapping[str, _Role]) -> Triples:
         if not flags:
             raise InputError(f"{split}: {place} is no file of triples; give one, or triples")
         graph = load_graph(flags["dataset"], flags["data_path"], flags["format"], flags["data_files"])
-        entities, relations = list(graph.entity_names), list(graph.relation_names)
+        entities, relations = list(graph.entity_names or ()), list(graph.relation_names or ())
         head, relation, tail = graph.train
         given = ([entities[i] for i in head.tolist()], [relations[i] for i in relation.tolist()],
                  [entities[i] for i in tail.tolist()])

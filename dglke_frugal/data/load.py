@@ -67,6 +67,7 @@ def _load_text(layout: TextLayout, cache: parsed.Where) -> KnowledgeGraph:
     def names(role: str, path: Optional[Path]) -> Names:
         if f"{role}.bytes" in arrays:
             return Names(partial(_packed, arrays[f"{role}.bytes"], arrays[f"{role}.offsets"]))
+        assert path is not None  # a layout has maps, or its arrays have the names
         return Names(partial(text.read_name_map, path, layout.lines.delimiter, count_line))
 
     return KnowledgeGraph(layout.name, meta["n_entities"], meta["n_relations"], **_splits(arrays),
@@ -86,8 +87,8 @@ def _load_ogb(layout: ogb.OgbLayout, cache: parsed.Where) -> KnowledgeGraph:
 
 
 def _splits(arrays: parsed.Arrays) -> dict:
-    columns = ("head", "relation", "tail", "weight")
-    return {split: Triples(*(arrays.get(f"{split}.{column}") for column in columns))
+    columns = ("head", "relation", "tail")
+    return {split: Triples(*(arrays[f"{split}.{column}"] for column in columns), weight=arrays.get(f"{split}.weight"))
             for split in SPLITS if f"{split}.head" in arrays}
 
 

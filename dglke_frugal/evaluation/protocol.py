@@ -215,12 +215,12 @@ def evaluate(
             triples,
             {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
             protocol,
-            lambda: np.full(len(SIDES) * len(triples[0]), 1 + protocol.sampling.count),
+            partial(np.full, len(SIDES) * len(triples[0]), 1 + protocol.sampling.count),
         )
     table = None if model.projects else CandidateTable.of(model.entity, model.operation, model.device)
     with _bar(triples, show) as done:
         compared = {side: rank_against_all(model, side, triples, known, table, done=done) for side in SIDES}
-    if protocol.known == "penalized":
+    if protocol.known == "penalized" and known is not None:
         for side, comparison in compared.items():
             more = known_still_better(model, side, triples, known)
             compared[side] = replace(comparison, better=comparison.better + more)
@@ -249,7 +249,8 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
     if percent >= 1 or not len(columns[0]):
         return columns
     chosen = np.random.default_rng(seed).integers(0, len(columns[0]), max(1, int(len(columns[0]) * percent)))
-    return tuple(column[chosen] for column in columns)
+    heads, relations, tails = (column[chosen] for column in columns)
+    return heads, relations, tails
 
 
 def check_ids(model: EmbeddingModel, triples) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -107,8 +107,8 @@ class AnswerLists(_Frame):
 
     def to_dict(self) -> Dict[str, Column]:
         lengths = [len(answers) for answers in self._answers]
-        given = np.array([answers.given for answers in self._answers], np.int64).reshape(len(lengths), -1)
-        columns = tuple(np.repeat(column, lengths) for column in given.T)
+        given = zip(*(answers.given for answers in self._answers))
+        columns = tuple(np.repeat(np.array(column, np.int64), lengths) for column in given)
         ids = np.concatenate([np.empty(0, np.int64), *(answers.ids for answers in self._answers)])
         scores = np.concatenate([np.empty(0, np.float32), *(answers.scores for answers in self._answers)])
         return self._make_columns(columns or (np.empty(0, np.int64),) * 2, ids, scores)
@@ -161,7 +161,7 @@ class TripleAnswers(_Frame):
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __getitem__(self, place: Any) -> Union[Any, ScoredTriple]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
             return self.to_dict()[place]
         if not isinstance(place, slice):

@@ -60,4 +60,4 @@ class Embeddings(Mapping):
         pandas."""
         vectors = self.vectors
         names: List[str] = list(self.names)
-        return data_frame({number: vectors[:, number] for number in range(vectors.shape[1])}, "to_pandas()", names)
+        return data_frame({str(number): vectors[:, number] for number in range(vectors.shape[1])}, "to_pandas()", names)

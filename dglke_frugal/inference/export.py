@@ -32,13 +32,19 @@ def export(run: Run, output: PathLike, format: Optional[str] = None) -> None:
     cannot hold, or Parquet without pyarrow.
     """
     place = as_path("the output of export", output)
-    ending = place.suffix.removeprefix(".")
-    if format is None and ending not in FORMATS:
+    form = format or format_of(place)
+    if form is None:
         raise InputError(f"the ending of {place} names no format; give one of {', '.join(FORMATS)} as format")
     try:
-        FORMATS[one_of("export format", format or ending, tuple(FORMATS))](run, place)
+        FORMATS[one_of("export format", form, tuple(FORMATS))](run, place)
     except OSError as error:
         raise InputError(f"cannot write {place}: {error.strerror}; choose another place") from error
+
+
+def format_of(output: PathLike) -> Optional[str]:
+    """The format that a file's ending names; None for all that are written into folders, and other endings."""
+    ending = Path(output).suffix.removeprefix(".")
+    return ending if ending in ("safetensors", "npz", "parquet") else None
 
 
 def export_safetensors(run: Run, path: PathLike) -> None:
@@ -107,7 +113,7 @@ def export_npz(run: Run, path: PathLike) -> None:
     names = {f"{name}_names": np.array(_names(run, name, len(table))) for name, table in tables.items()
              if name != "projection"}
     with replace_file(path) as file:
-        np.savez(file, **arrays, **names)
+        np.savez(file, **{**arrays, **names})  # type: ignore[arg-type]
 
 
 def export_word2vec(run: Run, folder: PathLike) -> None:

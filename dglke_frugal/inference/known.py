@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def graph_of_run(folder: Path, config: Mapping[str, Any], entities: int, relatio
 
     entities, relations: rows of its tables. Raises InputError if the data set is not there, or has other entities.
     """
-    given = {name: config.get(name) or default for name, default in
+    given: Dict[str, Any] = {name: config.get(name) or default for name, default in
              (("data_path", "data"), ("format", "built_in"), ("data_files", None), ("delimiter", "\t"),
               ("has_edge_importance", False))}
     try:

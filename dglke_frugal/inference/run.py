@@ -102,14 +102,15 @@ class Run:
             config,
             score_rule,
         )
-        maps, names = {}, {}
+        maps: Dict[str, Optional[Path]] = {}
+        names: Dict[str, Optional[Names]] = {}
         for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
             given = given_maps[role]
-            maps[role] = given or find_map(folder, config, role)
+            found = maps[role] = given or find_map(folder, config, role)
             if given:
-                names[role] = names_of_file(folder, role, maps[role], size)
+                names[role] = names_of_file(folder, role, given, size)
             else:
-                names[role] = maps[role] and names_of_run(folder, config, role, maps[role], size)
+                names[role] = names_of_run(folder, config, role, found, size) if found else None
         return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
 
     @property
@@ -123,13 +124,14 @@ class Run:
         return self._names_of("relation")
 
     def _names_of(self, role: str) -> Names:
-        if self.names[role] is None:
+        names = self.names[role]
+        if names is None:
             raise InputError(
                 f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
                 f"give the file: load(..., {role}_map=...), or "
                 f"{'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line"
             )
-        return self.names[role]
+        return names
 
     def score(self, heads: Any, relations: Optional[Items] = None, tails: Optional[Items] = None) -> np.ndarray:
         """Scores (n,) float32 of triples; larger is more likely.

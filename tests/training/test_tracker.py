@@ -63,9 +63,9 @@ def test_a_full_disk_is_an_input_error():
 
 
 def test_an_unknown_or_missing_tracker_is_an_input_error(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="no tracker 'mlflow'; choose from tensorboard, wandb"):
-        make_tracker(tmp_path, ["mlflow"])
-    for name, module in [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")]:
+    with pytest.raises(InputError, match="no tracker 'comet'; choose from tensorboard, wandb, mlflow, csv"):
+        make_tracker(tmp_path, ["comet"])
+    for name, module in [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb"), ("mlflow", "mlflow")]:
         monkeypatch.setitem(sys.modules, module, None)  # import fails
         with pytest.raises(InputError, match=re.escape(install_command(name))):
             make_tracker(tmp_path, [name])

@@ -41,7 +41,7 @@ class JsonLinesTracker:
 
     def __init__(self, path: os.PathLike):
         self.path = Path(path)
-        self._file = None
+        self._file: Any = None
 
     def start(self, config, step):
         try:
