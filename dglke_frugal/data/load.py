@@ -87,8 +87,8 @@ def _load_ogb(layout: ogb.OgbLayout, cache: parsed.Where) -> KnowledgeGraph:
 
 
 def _splits(arrays: parsed.Arrays) -> dict:
-    columns = ("head", "relation", "tail")
-    return {split: Triples(*(arrays[f"{split}.{column}"] for column in columns), weight=arrays.get(f"{split}.weight"))
+    return {split: Triples(arrays[f"{split}.head"], arrays[f"{split}.relation"], arrays[f"{split}.tail"],
+                           arrays.get(f"{split}.weight"))
             for split in SPLITS if f"{split}.head" in arrays}
 
 
