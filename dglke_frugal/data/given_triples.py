@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from ..arguments import is_single, path as as_path, plain, read_triples
+from ..config import check_dataset
 from ..errors import InputError, shown
 from ..files import replace_file
 from .find_files import LOOKED_FOR, dataset_name, flags_of_path
@@ -45,6 +46,8 @@ def flags_of_triples(triples: Any, valid: Any = None, test: Any = None, split: A
         InputError: a path without triples, triples in another form, no triples, a name that no map can hold, names and
             ids in one role, ids that leave most rows unused, or shares that are none.
     """
+    if dataset is not None:
+        check_dataset(dataset)  # before a folder is named after it
     if isinstance(triples, (str, os.PathLike)):
         place = as_path("triples", triples)
         found = flags_of_path(place)
@@ -101,13 +104,11 @@ class _Role:
                              "such as column.astype(str)")
         if not by_ids:
             return self._numbered(split, what.rstrip("s"), items)
-        try:
-            ids = np.asarray(items).astype(np.int64)
-        except OverflowError:
-            ids = np.full(1, -1)
-        if ids.min() < 0 or ids.max() >= 2**62:
-            raise InputError(f"{where}: {shown(int(ids.min()))} is no id; ids are integers from 0 on, below 2**62")
-        return ids
+        least, most = int(min(items)), int(max(items))
+        if least < 0 or most >= 2**62:
+            raise InputError(f"{where}: {shown(least if least < 0 else most)} is no id; ids are integers from 0 on, below "
+                             "2**62")
+        return np.asarray(items).astype(np.int64)
 
     def _numbered(self, split: str, role: str, items: List[Any]) -> np.ndarray:
         found = np.empty(len(items), np.int64)

@@ -60,7 +60,8 @@ def name_bytes(where: str, role: str, name: object) -> bytes:
     if isinstance(name, (int, np.integer)) and not isinstance(name, (bool, np.bool_)):
         name = str(name)
     if not isinstance(name, str):
-        missing = name is None or name != name or type(name).__name__ in ("NAType", "NaTType")
+        missing = type(name).__name__ in ("NoneType", "NAType", "NaTType") or isinstance(
+            name, (float, np.floating)) and np.isnan(name)
         said = "is missing" if missing else f"is {shown(repr(name))}, which is neither text nor an integer"
         raise InputError(f"{where}: the {role} {said}; correct the row or leave it out")
     if not name:

@@ -87,6 +87,14 @@ def test_paths(tmp_path):
         flags_of_triples(folder, split=(0.8, 0.1, 0.1), folder=tmp_path)
 
 
+def test_missing_names_of_pandas(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
+    frame = data_frame(ROWS).astype("string")
+    frame.loc[3, "tail"] = pandas.NA
+    with pytest.raises(InputError, match="triples, row 3: the tail is missing"):
+        flags_of_triples(frame, folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     "given, says",
     [
@@ -110,6 +118,9 @@ def test_paths(tmp_path):
         (dict(triples=[("a", "r", "b")], split=0.1), "split is 0.1; give the shares"),
         (dict(triples=[("a", "r", "b")], split=(0, 0.5, 0.5)), "give the shares"),
         (dict(triples=[("a", "r", "b")], split=(0.8, 0.1, 0.1), test=[]), "split divides triples, and valid and test"),
+        (dict(triples=np.array([[0, 0, 2**63]], np.uint64)), "9223372036854775808 is no id"),
+        (dict(triples=[(0, 0, 10**30)]), "the tails of triples: 1000000000000000000000000000000 is no id"),
+        (dict(triples=[("a", "r", "b")], dataset="a/b"), "--dataset 'a/b' cannot be used"),
         (dict(triples=[("a", "r", ["b"])]), "is neither text nor an integer|no list|heads"),
     ],
 )
