@@ -104,25 +104,26 @@ class _Role:
                              "such as column.astype(str)")
         if not by_ids:
             return self._numbered(split, what.rstrip("s"), items)
-        least, most = int(min(items)), int(max(items))
+        array = np.asarray(items)
+        least, most = int(array.min()), int(array.max())
         if least < 0 or most >= 2**62:
             raise InputError(f"{where}: {shown(least if least < 0 else most)} is no id; ids are integers from 0 on, below "
                              "2**62")
-        return np.asarray(items).astype(np.int64)
+        return array.astype(np.int64)
 
     def _numbered(self, split: str, role: str, items: List[Any]) -> np.ndarray:
-        found = np.empty(len(items), np.int64)
-        known = self.known
+        known, found = self.known, []
         for row, item in enumerate(items):
             number = known.get(item) if isinstance(item, str) else None
-            if number is None:
-                text = name_bytes(f"{split}, row {row}", role, plain(item) if hasattr(item, "tolist") else item)
-                name = text.decode()
-                number = known.setdefault(name, len(known))
-                if number == len(self.encoded):
-                    self.encoded.append(text)
-            found[row] = number
-        return found
+            found.append(self._number(f"{split}, row {row}", role, item) if number is None else number)
+        return np.array(found, np.int64)
+
+    def _number(self, where: str, role: str, item: Any) -> int:
+        text = name_bytes(where, role, plain(item) if hasattr(item, "tolist") else item)
+        number = self.known.setdefault(text.decode(), len(self.known))
+        if number == len(self.encoded):
+            self.encoded.append(text)
+        return number
 
     def names(self, columns: List[np.ndarray]) -> Names:
         """All names by id. columns: where ids of this role stand. InputError for ids that leave most rows unused."""

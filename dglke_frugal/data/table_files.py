@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import csv
+from array import array
 from pathlib import Path
-from typing import Iterable, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .column_names import header_order
 from .text import open_input
 
 _TOGETHER = 1 << 16  # rows of a Parquet file that are in memory as Python's strings
-Rows = Iterator[Tuple[str, Sequence]]  # (where the row is, for sentences; head, relation, tail)
+Rows = Iterator[Tuple[int, Sequence]]  # (number of the line or row, from 1; head, relation, tail)
 
 
 def is_table(path: Path, delimiter: str) -> bool:
@@ -41,18 +42,31 @@ def read_table(path: Path, order: str, split: str, entities: _native.NameTable, 
 
     Raises InputError: a file that cannot be read, other columns, a row without a name or with one that no map can hold.
     """
-    rows = _parquet_rows if path.name.endswith(".parquet") else _csv_rows
-    columns: Tuple[List[int], List[int], List[int]] = ([], [], [])
-    tables = (entities, relations, entities)
+    is_parquet = path.name.endswith(".parquet")
+    rows, unit = (_parquet_rows, "row") if is_parquet else (_csv_rows, "line")
+    head, relation, tail = array("i"), array("i"), array("i")
+    of_entity: Dict[str, int] = {}  # the ids that are known already, in Python's own hash table
+    of_relation: Dict[str, int] = {}
+
+    def numbered(where: int, role: str, name: object, known: Dict[str, int], table: _native.NameTable) -> int:
+        number = table.add(name_bytes(f"{path}, {unit} {where}", role, name))
+        if isinstance(name, str):
+            known[name] = number
+        return number
+
     with progress(None, f"reading {path.name}", "triples") as bar:
-        for where, triple in rows(path, order):
-            for role, name, table, ids in zip(("head", "relation", "tail"), triple, tables, columns):
-                ids.append(table.add(name_bytes(f"{path}, {where}", role, name)))
-            bar.update(1)
-    if not columns[0]:
+        for where, (h, r, t) in rows(path, order):
+            for ids, role, name, known, table in ((head, "head", h, of_entity, entities),
+                                                  (relation, "relation", r, of_relation, relations),
+                                                  (tail, "tail", t, of_entity, entities)):
+                number = known.get(name) if isinstance(name, str) else None
+                ids.append(numbered(where, role, name, known, table) if number is None else number)
+            if len(head) % _TOGETHER == 0:
+                bar.update(_TOGETHER)
+    if not head:
         raise InputError(f"{path} has no triples; it must have at least one")
-    for column, ids in zip(("head", "relation", "tail"), columns):
-        sink.put(f"{split}.{column}", np.array(ids, np.int32))
+    for column, ids in (("head", head), ("relation", relation), ("tail", tail)):
+        sink.put(f"{split}.{column}", np.frombuffer(ids, np.int32))
 
 
 def name_bytes(where: str, role: str, name: object) -> bytes:
@@ -88,7 +102,7 @@ def _csv_rows(path: Path, order: str) -> Rows:
             for cells in lines:
                 if not cells:
                     continue
-                where = f"line {lines.line_num}"
+                where = lines.line_num
                 cells = [cell.strip() for cell in cells]
                 if places is None:
                     by_name = header_order(cells)
@@ -98,7 +112,7 @@ def _csv_rows(path: Path, order: str) -> Rows:
                         continue
                     width = 3
                 if len(cells) != width:
-                    raise InputError(f"{path}, {where} has {len(cells)} column{'s' * (len(cells) != 1)} where {width} are "
+                    raise InputError(f"{path}, line {where} has {len(cells)} column{'s' * (len(cells) != 1)} where {width} are "
                                      "needed (head, relation and tail); quote names that have the delimiter in them, or "
                                      "write a first line that names the columns")
                 yield where, [cells[place] for place in places]
@@ -131,7 +145,7 @@ def _parquet_rows(path: Path, order: str) -> Rows:
             for batch in file.iter_batches(_TOGETHER, columns=chosen):
                 for triple in zip(*(batch.column(name).to_pylist() for name in chosen)):
                     row += 1
-                    yield f"row {row}", triple
+                    yield row, triple
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}; write it again as Parquet") from None
 
