@@ -30,6 +30,12 @@ def train(frame: Any) -> Run:
     return dglke_frugal.train(frame, split=(0.9, 0.05, 0.05), hidden_dim=64, max_epoch=3, callbacks=[stop], verbose=True)
 
 
+def embed() -> None:
+    rows = dglke_frugal.Embedding(100, 8, optimizer=dglke_frugal.optim.RowwiseAdagrad(lr=0.1))
+    rows.save("rows.safetensors")
+    dglke_frugal.EmbeddingBag(100, 8, optimizer=dglke_frugal.optim.SGD(lr=0.1)).close()
+
+
 def wrong(frame: Any) -> None:  # warn_unused_ignores makes an error of each that is accepted
     dglke_frugal.train(frame, hiden_dim=64)  # type: ignore[call-arg]
     dglke_frugal.train(frame, hidden_dim="many")  # type: ignore[arg-type]
