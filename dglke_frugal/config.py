@@ -104,7 +104,7 @@ _SOFTMAX = "softmax over all entities (--loss_genre Softmax --neg_sample_size al
 class GraphConfig:
     """Which triples to train on. Which triples they are is compared by their checksum (data/fingerprint.py)."""
 
-    data_path: str = option("data", "folder of the data sets, or of one's train, valid and test; built-in ones are downloaded", changes=NEVER,
+    data_path: str = option("data", "folder of the data sets, or with files train, valid and test", changes=NEVER,
                             metavar="DIR", of_dglke=True)
     dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
                           of_dglke=True, level="first")

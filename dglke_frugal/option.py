@@ -131,8 +131,9 @@ def options(group: str) -> Callable[[Type[T]], Type[T]]:
             if _KEY not in field.metadata:
                 raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it "
                                 "changes the numbers of a run")
-        cls.options = tuple(Option(name=field.name, annotation=str(field.type), **_in_group(field.metadata[_KEY], group))
-                            for field in dataclasses.fields(cls))
+        cls.options = tuple(
+            Option(name=field.name, annotation=str(field.type), **_in_group(field.metadata[_KEY], group))
+            for field in dataclasses.fields(cls))
         return cls
 
     return checked

@@ -40,9 +40,9 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
 
     Args:
         triples: what to train on, instead of flags that name a data set: a table with the columns head, relation and
-            tail (a pandas DataFrame), an array (n, 3), a list of triples, or a tuple (heads, relations, tails), of names
-            or of ids; or the path of a file of triples (.txt, .tsv, .csv, .parquet), or of a folder with files train,
-            and perhaps valid and test. Integers are ids: numbers of rows. What is in no file is written into
+            tail (a pandas DataFrame), an array (n, 3), a list of triples, or a tuple (heads, relations, tails), of
+            names or of ids; or the path of a file of triples (.txt, .tsv, .csv, .parquet), or of a folder with files
+            train, and perhaps valid and test. Integers are ids: numbers of rows. What is in no file is written into
             `save_path`/data, from where other processes read it.
         valid, test: triples likewise, which are then ranked; or True to rank those of the data set, False for not.
         split: shares of train, valid and test by which `triples` is divided, such as (.9, .05, .05).
@@ -109,9 +109,11 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, resume: Any, fl
     given = {name: value for name, value in held_out.items() if name not in said}
     if triples is None:
         if given or split is not None:
-            name = next(iter(given), "split")
-            raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of the "
-                             "data set" if name != "split" else "train(): split divides triples; give triples=...")
+            if not given:
+                raise InputError("train(): split divides triples; give triples=...")
+            name = next(iter(given))
+            raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of "
+                             "the data set")
         return said
     refused = [name for name in _OF_DATA if flags.get(name) is not None] + (["resume"] if resume is not None else [])
     if refused:
@@ -186,7 +188,7 @@ def keywords() -> List[inspect.Parameter]:
 def _type_of(each: Option) -> str:
     if each.name == "model_name":
         return "Union[str, type]"
-    if each.choices:
+    if each.choices and not each.many:
         one = f"Literal[{', '.join(map(repr, each.choices))}]"
     elif each.metavar in ("DIR", "FILE", "RUN_DIR"):
         one = "Union[str, os.PathLike[str]]"

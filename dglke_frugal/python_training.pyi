@@ -96,7 +96,7 @@ def train(
     lr_patience: Optional[int] = ...,
     lr_decay_at: Optional[Union[int, Sequence[int]]] = ...,
     lr_factor: Optional[float] = ...,
-    trackers: Optional[Union[Literal['tensorboard', 'wandb', 'mlflow', 'csv'], Sequence[Literal['tensorboard', 'wandb', 'mlflow', 'csv']]]] = ...,
+    trackers: Optional[Union[str, Sequence[str]]] = ...,
     report: Optional[Literal['live', 'end']] = ...,
     init_from: Optional[Union[str, os.PathLike[str]]] = ...,
 ) -> Run: ...

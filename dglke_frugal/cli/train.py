@@ -82,8 +82,8 @@ def _count_epochs(own, asked, given):
 
 
 def _find_data(own, asked):
-    """Where no --format is given: the files of a folder --data_path/--dataset or --data_path with a train file in it, or
-    of a --data_path that is a file."""
+    """Where no --format is given: the files of --data_path/--dataset or --data_path, a folder that has a train file, or of
+    a --data_path that is a file."""
     from ..data.find_files import flags_of_path
     from ..data.load import BUILT_IN
 

@@ -1,4 +1,4 @@
-"""Triples that are given in Python become a data set of files, which `--resume`, dglke_eval and every other process read.
+"""Triples that are given in Python become a data set of files, which `--resume`, dglke_eval and other processes read.
 
 Names are numbered in the order in which they appear. Integers are ids, and so the numbers of rows.
 """
@@ -57,8 +57,8 @@ def flags_of_triples(triples: Any, valid: Any = None, test: Any = None, split: A
         if valid is None and test is None and split is None:
             return {**found, "dataset": dataset or found["dataset"]}
         if len(found["data_files"]) > 1:
-            raise InputError(f"triples: {place} has {' and '.join(found['data_files'][1:])}; leave valid, test and split "
-                             "out, or give its train file alone")
+            raise InputError(f"triples: {place} has {' and '.join(found['data_files'][1:])}; leave valid, test and "
+                             "split out, or give its train file alone")
         dataset = dataset or dataset_name(place)
     if split is not None and (valid is not None or test is not None):
         raise InputError("split divides triples, and valid and test are given; leave one of the two out")
@@ -107,8 +107,8 @@ class _Role:
         array = np.asarray(items)
         least, most = int(array.min()), int(array.max())
         if least < 0 or most >= 2**62:
-            raise InputError(f"{where}: {shown(least if least < 0 else most)} is no id; ids are integers from 0 on, below "
-                             "2**62")
+            raise InputError(f"{where}: {shown(least if least < 0 else most)} is no id; ids are integers from 0 on, "
+                             "below 2**62")
         return array.astype(np.int64)
 
     def _numbered(self, split: str, role: str, items: List[Any]) -> np.ndarray:
@@ -132,8 +132,8 @@ class _Role:
             most = int(max(column.max(initial=0) for column in columns)) + 1
             used = sum(len(np.unique(column)) for column in columns)
             if most - used > max(_UNUSED_ROWS, 10 * used):
-                raise InputError(f"the {self.name} ids go up to {most - 1:,}, and no more than {used:,} of them are used; "
-                                 "ids are numbers of rows, so number them without gaps, or give names, such as "
+                raise InputError(f"the {self.name} ids go up to {most - 1:,}, and no more than {used:,} of them are "
+                                 "used; ids are numbers of rows, so number them without gaps, or give names, such as "
                                  "column.astype(str)")
             encoded = [b"%d" % number for number in range(most)]
         offsets = np.concatenate([[0], np.cumsum([len(text) for text in encoded])]).astype(np.int64)
@@ -168,8 +168,8 @@ def _divided(triples: Triples, shares: Any) -> Dict[str, Triples]:
     if not isinstance(numbers, list) or len(numbers) != 3 or not all(
             isinstance(each, (int, float)) and not isinstance(each, bool) and 0 <= each <= 1 for each in numbers) or (
             not math.isclose(sum(numbers), 1, abs_tol=1e-6) or not numbers[0]):
-        raise InputError(f"split is {shown(repr(shares))}; give the shares of train, valid and test, which sum to 1, such "
-                         "as (.9, .05, .05)")
+        raise InputError(f"split is {shown(repr(shares))}; give the shares of train, valid and test, which sum to 1, "
+                         "such as (.9, .05, .05)")
     first = distinct(triples)
     once = Triples(*(column[first] for column in triples))
     parts = divide(once, round(numbers[1] * len(once)), round(numbers[2] * len(once)), SPLIT_SEED)

@@ -112,9 +112,9 @@ def _csv_rows(path: Path, order: str) -> Rows:
                         continue
                     width = 3
                 if len(cells) != width:
-                    raise InputError(f"{path}, line {where} has {len(cells)} column{'s' * (len(cells) != 1)} where {width} are "
-                                     "needed (head, relation and tail); quote names that have the delimiter in them, or "
-                                     "write a first line that names the columns")
+                    raise InputError(f"{path}, line {where} has {len(cells)} column{'s' * (len(cells) != 1)} where "
+                                     f"{width} are needed (head, relation and tail); quote names that have the "
+                                     "delimiter in them, or write a first line that names the columns")
                 yield where, [cells[place] for place in places]
     except UnicodeDecodeError:
         raise InputError(f"{path} is not valid UTF-8; convert it to UTF-8") from None
@@ -138,8 +138,8 @@ def _parquet_rows(path: Path, order: str) -> Rows:
             names = file.schema_arrow.names
             places = header_order(names)
             if places is None and len(names) != 3:
-                raise InputError(f"{path} has the columns {shown(', '.join(names) or 'none')}; name three of them head, "
-                                 "relation and tail")
+                raise InputError(f"{path} has the columns {shown(', '.join(names) or 'none')}; name three of them "
+                                 "head, relation and tail")
             chosen = [names[place] for place in places or _places(order)]
             row = 0
             for batch in file.iter_batches(_TOGETHER, columns=chosen):

@@ -135,8 +135,8 @@ class Evaluation(Mapping[str, float]):
                        [integer("k", k, 1) for k in ks])
 
     def to_pandas(self, ks: Sequence[int] = _KS) -> DataFrame:
-        """A DataFrame with the columns relation, side, ranks, MRR, MR, AMRI and HITS@k for each k: rows for all triples,
-        then for each relation that occurs, most frequent first; sides are "both", "head" and "tail".
+        """A DataFrame with the columns relation, side, ranks, MRR, MR, AMRI and HITS@k for each k: rows for all
+        triples, then for each relation that occurs, most frequent first; sides are "both", "head" and "tail".
 
         Raises InputError without pandas, or for a k below 1.
         """

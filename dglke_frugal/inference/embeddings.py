@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Sequence, Union
 import numpy as np
 
 from ..arguments import is_single
+from ..errors import InputError
 from ..evaluation.model import take_rows
 from ..frames import data_frame
 
@@ -39,7 +40,11 @@ class Embeddings(Mapping):
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        try:
+            self._ids(name)
+        except InputError:
+            return False
+        return True
 
     def __len__(self) -> int:
         return len(self._table)

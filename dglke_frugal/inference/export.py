@@ -51,9 +51,9 @@ def export_safetensors(run: Run, path: PathLike) -> None:
     """Write entity, relation (and projection) as one safetensors file, float32.
 
     The file's metadata has strings of JSON: the run's configuration, and lists of names, entity_names and
-    relation_names, where the run has names and they take less than 64 MiB. Format: 8 bytes with the header's length, the header
-    as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file
-    cannot be written; then there is none.
+    relation_names, where the run has names and they take less than 64 MiB. Format: 8 bytes with the header's length,
+    the header as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format).
+    InputError if the file cannot be written; then there is none.
     """
     check_output(path, rb".{8}\{\"__metadata__\":\{.*\"model_name\":")
     tables = _tables(run)
@@ -117,8 +117,8 @@ def export_npz(run: Run, path: PathLike) -> None:
 
 
 def export_word2vec(run: Run, folder: PathLike) -> None:
-    """Write entities.txt, relations.txt (and projections.txt) into a folder, in the text format of word2vec: a line with
-    the number of rows and of their numbers, then a line for each row, its name and its numbers apart by spaces.
+    """Write entities.txt, relations.txt (and projections.txt) into a folder, in the text format of word2vec: a line
+    with the number of rows and of their numbers, then a line for each row, its name and its numbers apart by spaces.
 
     White space in names becomes "_". Raises InputError if that gives two of them one name.
     """
@@ -158,7 +158,8 @@ def export_parquet(run: Run, path: PathLike) -> None:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise InputError(f"Parquet is written by pyarrow, which is not installed: {install_command('tables')}") from None
+        raise InputError("Parquet is written by pyarrow, which is not installed: "
+                         f"{install_command('tables')}") from None
     check_output(path, b"PAR1")
     _check_parquet(Path(path), parquet)
     marks = {_PARQUET_MARK: run.config["model_name"].encode()}

@@ -213,7 +213,8 @@ class Run:
             InputError: an unknown relation, k below 1, or a data set that is not there any more or has changed.
         """
         k, loops = integer("k", k, 1, MOST_RESULTS), switch("loops", loops)
-        relations = np.arange(self.model.n_relations) if relation is None else np.unique(self._ids("relation", relation))
+        wanted = np.arange(self.model.n_relations) if relation is None else relation
+        relations = np.unique(self._ids("relation", wanted))
         everyone, known = np.arange(len(self.model.entity)), self.known_triples
         if not loops:
             repeated = np.repeat(relations, len(everyone))
@@ -323,8 +324,8 @@ class Run:
 
     @property
     def history(self) -> DataFrame:
-        """What the run logged: a pandas DataFrame with a row for each step that it did so after, which is the index, and
-        columns such as train/loss and valid/MRR, NaN where a step has none.
+        """What the run logged: a pandas DataFrame with a row for each step that it did so after, which is the index,
+        and columns such as train/loss and valid/MRR, NaN where a step has none.
 
         Raises InputError without pandas, and for a run of DGL-KE's, which has no metrics.jsonl.
         """

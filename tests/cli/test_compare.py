@@ -17,10 +17,11 @@ def runs(tmp_path):
         folder.mkdir()
         flags = {"model_name": "ComplEx", "lr": lr, "gamma": 12.0}
         (folder / "metrics.jsonl").write_text(json.dumps(
-            {"step": 0, "event": "start", "time": 0.0, "config": flags}) + "\n" + json.dumps({"step": 7, "a": 1}) + "\n")
+            {"step": 0, "event": "start", "time": 0.0, "config": flags}) + '\n{"step": 7, "a": 1}\n')
         if mrr is not None:
-            (folder / "result.json").write_text(json.dumps(
-                {"steps": 100, "max_step": 100, "stopped_early": False, "seed": 1, "test": {"MRR": mrr, "HITS@10": 0.75}}))
+            (folder / "result.json").write_text(json.dumps({
+                "steps": 100, "max_step": 100, "stopped_early": False, "seed": 1,
+                "test": {"MRR": mrr, "HITS@10": 0.75}}))
         found.append(str(folder))
     return found
 

@@ -38,7 +38,8 @@ def as_parquet(path, rows):
     from pyarrow import parquet
 
     heads, relations, tails = zip(*rows)
-    parquet.write_table(pyarrow.table({"Relation": relations, "n": range(len(rows)), "Tail": tails, "Head": heads}), path)
+    table = pyarrow.table({"Relation": relations, "n": range(len(rows)), "Tail": tails, "Head": heads})
+    parquet.write_table(table, path)
 
 
 WRITE = {".txt": as_text, ".tsv": as_text, ".tsv.gz": as_gzip, ".csv": as_csv, ".parquet": as_parquet}
@@ -136,7 +137,8 @@ def test_a_delimiter_says_how_csv_is_cut_as_before(tmp_path):
 
 def test_blank_rows_and_spaces_of_csv_are_left_out_and_orders_apply(tmp_path):
     (tmp_path / "train.csv").write_text("b, a, r\n\nc,a,r \n")
-    assert triples(load_graph("x", tmp_path, "raw_udd_thr", ["train.csv"]), "train") == [("a", "r", "b"), ("a", "r", "c")]
+    graph = load_graph("x", tmp_path, "raw_udd_thr", ["train.csv"])
+    assert triples(graph, "train") == [("a", "r", "b"), ("a", "r", "c")]
 
 
 @pytest.mark.parametrize(

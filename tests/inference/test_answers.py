@@ -47,7 +47,8 @@ def test_answers_are_columns(run):
     assert lists["tail"] == ["entity 5"] * 2 + ["entity 4"] * 2 + ["entity 5"] * 2
     assert lists["head"] == [answer.name for answers in lists for answer in answers]
     of_pair = run.relations([0, 2], [1, 3], 2)
-    assert (of_pair["head"], of_pair["tail"]) == (["entity 0"] * 2 + ["entity 2"] * 2, ["entity 1"] * 2 + ["entity 3"] * 2)
+    assert of_pair["head"] == ["entity 0"] * 2 + ["entity 2"] * 2
+    assert of_pair["tail"] == ["entity 1"] * 2 + ["entity 3"] * 2
     assert of_pair["relation"] == [answer.name for answers in of_pair for answer in answers]
     near = run.nearest([7, 8], 2)
     assert near.columns == ["entity", "neighbour", "score"] and near["entity"] == ["entity 7"] * 2 + ["entity 8"] * 2

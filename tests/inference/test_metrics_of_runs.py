@@ -78,7 +78,7 @@ def test_metrics_by_side_and_by_relation(run):
     assert frame.head(3)[["relation", "side", "ranks"]].values.tolist() == [
         ["all", "both", 60], ["all", "head", 30], ["all", "tail", 30]]
     assert frame.MRR[0] == run.metrics["MRR"] and frame["HITS@5"][1] == run.metrics.hits(5, HEAD)
-    by_relation = {(row.relation, row.side): row.metrics for row in run.metrics.by_relation() if row.relation is not None}
+    by_relation = {(row.relation, row.side): row.metrics for row in run.metrics.by_relation()}
     for row in frame[3:].itertuples(index=False):
         if row.side != "both":
             assert row.MRR == by_relation[int(row.relation.removeprefix("relation ")), row.side].mrr
@@ -96,8 +96,8 @@ def test_which_triples_are_evaluated(run):
 
 def test_a_run_without_held_out_triples_says_so(tmp_path):
     model = random_model("ComplEx")
-    folder = write_run(tmp_path / "run", model, graph={"train": random_triples(model, 9)}, data_path=str(tmp_path / "run"),
-                       format="udd_hrt", data_files=["entities.tsv", "relations.tsv", "train.txt"])
+    folder = write_run(tmp_path / "run", model, graph={"train": random_triples(model, 9)}, format="udd_hrt",
+                       data_path=str(tmp_path / "run"), data_files=["entities.tsv", "relations.tsv", "train.txt"])
     with pytest.raises(InputError, match=r"toy has no test triples; give triples: run.evaluate\(triples\)"):
         dglke_frugal.load(folder).metrics
 

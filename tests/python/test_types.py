@@ -35,7 +35,8 @@ def members(owner):
     for base in owner.__mro__:
         if base.__module__.startswith("dglke_frugal"):
             for name, value in vars(base).items():
-                function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)
+                function = next((getattr(value, name) for name in ("fget", "func", "__func__") if hasattr(value, name)),
+                                value)
                 if not name.startswith("_") and inspect.isfunction(function):
                     yield name, function
 

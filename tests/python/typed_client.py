@@ -27,7 +27,8 @@ def train(frame: Any) -> Run:
     dglke_frugal.train(resume=Path("ckpts/x"), max_step=3)
     dglke_frugal.train(dataset="FB15k", model_name="ComplEx", gpu=[0, 1], lr_decay_at=3, test=True, trackers="csv")
     dglke_frugal.train("families", valid=[("a", "r", "b")], neg_sample_size="all", loss_genre="Softmax")
-    return dglke_frugal.train(frame, split=(0.9, 0.05, 0.05), hidden_dim=64, max_epoch=3, callbacks=[stop], verbose=True)
+    return dglke_frugal.train(frame, split=(0.9, 0.05, 0.05), hidden_dim=64, max_epoch=3, callbacks=[stop],
+                              verbose=True)
 
 
 def embed() -> None:

@@ -157,4 +157,5 @@ def test_mlflow_goes_on_under_its_id(tmp_path, monkeypatch):
         tracker.close()
     assert calls == [("start", {"run_id": None, "run_name": tmp_path.name, "nested": True}),
                      ("params", {"lr": "0.5", "seed": ""}), (1, {"valid/HITS_at_10": 0.25}), "end",
-                     ("start", {"run_id": "id 7", "run_name": None, "nested": True}), (6, {"valid/HITS_at_10": 0.25}), "end"]
+                     ("start", {"run_id": "id 7", "run_name": None, "nested": True}),
+                     (6, {"valid/HITS_at_10": 0.25}), "end"]

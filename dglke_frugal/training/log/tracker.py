@@ -1,5 +1,5 @@
-"""Where a run's numbers go: a file of JSON lines or CSV, TensorBoard, Weights & Biases, MLflow, functions, or any object
-with these three methods."""
+"""Where a run's numbers go: a file of JSON lines or CSV, TensorBoard, Weights & Biases, MLflow, functions, or any
+object with these three methods."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ class MlflowTracker:
             self._mlflow.log_params({name: "" if value is None else str(value) for name, value in config.items()})
 
     def log(self, metrics, step):
-        self._mlflow.log_metrics({name.replace("@", "_at_"): float(value) for name, value in metrics.items()}, step=step)
+        self._mlflow.log_metrics({name.replace("@", "_at_"): float(value) for name, value in metrics.items()},
+                                 step=step)
 
     def close(self):
         if self._run:
