@@ -77,13 +77,13 @@ def _count_epochs(own, asked, given):
         raise InputError("--max_step and --max_epoch both say how long to train; leave one of the two out")
     if "max_step" in given:
         own.max_epoch = None
-    if own.max_epoch is not None and "eval_interval" not in asked:
+    if own.max_epoch is not None and own.valid and "eval_interval" not in asked:
         own.eval_interval = "1epochs"
 
 
 def _find_data(own, asked):
-    """Where no --format is given: the files of --data_path/--dataset or --data_path, a folder that has a train file, or of
-    a --data_path that is a file."""
+    """Where no --format is given: the files of a folder with a train file, --data_path/--dataset or --data_path, or of a
+    --data_path that is a file."""
     from ..data.find_files import flags_of_path
     from ..data.load import BUILT_IN
 

@@ -30,7 +30,7 @@ def steps(triples, *flags):
     ],
 )
 def test_epochs_are_steps_of_a_graph(flags, expected):
-    base = ["--batch_size", "100", "--neg_sample_size", "10"]
+    base = ["--batch_size", "100", "--neg_sample_size", "10", "--valid"]
     assert steps(1000, *base, *flags) == expected
 
 
