@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
+import numpy as np
+
 from .errors import InputError
 from .extras import install_command
 
@@ -38,12 +40,4 @@ def shown_value(value: Any) -> str:
     """A value of a table for people: numbers with a fraction have four significant digits."""
     if value is None:
         return ""
-    if isinstance(value, str) or not hasattr(value, "__float__") or float(value) == int_or_nan(value):
-        return str(value)
-    return f"{float(value):.4g}"
-
-
-def int_or_nan(value: Any) -> float:
-    """The integer that a number is; NaN if it has a fraction or is not finite."""
-    number = float(value)
-    return number if number.is_integer() and not isinstance(value, float) else float("nan")
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)

@@ -10,13 +10,14 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-from .arguments import path as as_path, plain, switch
+from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shown
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
+    from .config import TrainConfig
     from .inference.run import Run
     from .option import Option
 
@@ -62,25 +63,19 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
             refuses.
         KeyboardInterrupt: Ctrl-C; a checkpoint has been written, from which `resume` goes on.
     """
-    from .cli.train import configuration, reports, say_unused_flags
+    from .cli.train import reports, say_unused_flags
     from .inference.run import Run as LoadedRun
     from .training.log.tracker import CallbackTracker
     from .training.trainer import train as carry_out
 
     verbose = switch("verbose", verbose)
-    wanted = {"config": config, "preset": preset, "resume": resume, **flags,
-              **_data_flags(triples, valid, test, split, resume, flags)}
-    declared = _defaults()
-    arguments = []
-    for name, value in wanted.items():
-        if name not in {*declared, "config", "preset", "resume"}:
-            raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, declared)}")
-        arguments += _arguments(name, value, declared.get(name))
-    own, configured = _as_input_error(configuration, arguments)
-    if configured.run.no_save_emb:
-        raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
-    say_unused_flags(own, configured)
     called = partial(CallbackTracker, callbacks=_checked(callbacks), output=sys.stdout)
+    flags = {"config": config, "preset": preset, "resume": resume, **flags}
+    if triples is not None:  # what is wrong with flags is said before triples are written
+        _refuse_other_data(flags)
+        _configured({**flags, "valid": valid is not False, "test": test is not False})
+    own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
+    say_unused_flags(own, configured)
     try:
         with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(_Log()):
             folder = carry_out(configured, Path(own.resume) if own.resume else None,
@@ -95,17 +90,38 @@ def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Op
     return run
 
 
+def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
+    """What cli.train.configuration makes of flags. InputError for those that cannot be used."""
+    from .cli.train import configuration
+
+    declared, arguments = _defaults(), []
+    for name, value in flags.items():
+        if name not in {*declared, "config", "preset", "resume"}:
+            raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, declared)}")
+        arguments += _arguments(name, value, declared.get(name))
+    own, configured = _as_input_error(configuration, arguments)
+    if configured.run.no_save_emb:
+        raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
+    return own, configured
+
+
 def _defaults() -> Dict[str, Any]:
     from .config import TrainConfig
 
     return TrainConfig().to_flags()
 
 
-def _data_flags(triples: Any, valid: Any, test: Any, split: Any, resume: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
+def _refuse_other_data(flags: Dict[str, Any]) -> None:
+    refused = [name for name in (*_OF_DATA, "resume") if flags.get(name) is not None]
+    if refused:
+        raise InputError(f"train(): triples are given, and {refused[0]} names other ones; leave one of the two out")
+
+
+def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
     """The flags that say which data to train on, and whether to rank valid and test."""
     held_out = {"valid": valid, "test": test}
     said = {name: plain(value) for name, value in held_out.items()
-            if value is None or isinstance(plain(value), bool) or isinstance(value, bool)}
+            if value is None or is_single(value) and isinstance(plain(value), bool)}
     given = {name: value for name, value in held_out.items() if name not in said}
     if triples is None:
         if given or split is not None:
@@ -115,9 +131,6 @@ def _data_flags(triples: Any, valid: Any, test: Any, split: Any, resume: Any, fl
             raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of "
                              "the data set")
         return said
-    refused = [name for name in _OF_DATA if flags.get(name) is not None] + (["resume"] if resume is not None else [])
-    if refused:
-        raise InputError(f"train(): triples are given, and {refused[0]} names other ones; leave one of the two out")
     from .data.given_triples import flags_of_triples
 
     save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
