@@ -104,6 +104,9 @@ class Evaluation(Mapping[str, float]):
     count_candidates: Optional[Callable[[], np.ndarray]] = None
     relation_names: Optional[Sequence[str]] = None
 
+    __eq__ = object.__eq__  # its metrics may be equal to others'
+    __hash__ = object.__hash__
+
     def candidate_counts(self) -> Optional[np.ndarray]:
         """Candidates (2, n) of each rank, the true entity counted, heads in the first row; None if not known."""
         return None if self.count_candidates is None else self.count_candidates().reshape(len(SIDES), -1)
