@@ -10,15 +10,14 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .data.column_names import COLUMN_NAMES
 from .data.graph import Triples
 from .errors import InputError, shown
 
 Columns = Tuple[np.ndarray, np.ndarray, np.ndarray]
 _FORMS = ("triples are rows (head, relation, tail), as an array of shape (n, 3) or a list, or a tuple of three columns "
           "(heads, relations, tails)")
-# What the columns of a table or the keys of a mapping may be called.
-_NAMES = (("head", "relation", "tail"), ("heads", "relations", "tails"), ("h", "r", "t"),
-          ("subject", "predicate", "object"), ("s", "p", "o"), (0, 1, 2))
+_NAMES = (*COLUMN_NAMES, (0, 1, 2))  # of the columns of a table, or the keys of a mapping
 
 
 def plain(value: Any) -> Any:
@@ -132,7 +131,8 @@ def read_triples(triples: Any, read: Callable[[str, Any], np.ndarray] = read_ids
         InputError: another form, one that could be rows as well as columns, and what `read` refuses.
     """
     heads, relations, tails = _columns(triples)
-    return tuple(read_together(read, heads=heads, relations=relations, tails=tails)[1])
+    head, relation, tail = read_together(read, heads=heads, relations=relations, tails=tails)[1]
+    return head, relation, tail
 
 
 def _columns(triples: Any) -> tuple:

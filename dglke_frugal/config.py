@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InputError, shown, unencodable
-from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size
+from .flag_values import ALL, AUTO, byte_count, cache_share, model_name, sample_size, steps_or_epochs
 from .models import built_in_model, code_checksum, is_own
 from .option import ALWAYS, NEVER, Change, Option, When, only, option, options
 from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
@@ -32,7 +32,7 @@ OPTIMIZERS = ("row_adagrad", "adagrad", "adam")
 REGULARIZERS = ("lp", "n3")
 LABELS = ("1vsall", "kvsall")
 SUBSAMPLINGS = ("none", "base", "uniq")
-TRACKERS = ("tensorboard", "wandb")
+TRACKERS = ("tensorboard", "wandb", "mlflow", "csv")
 REPORTS = ("live", "end")
 # Where auto has nothing to go by: ranks by rows that do not meet, a GPU whose memory is not known, and the CPU.
 DEFAULT_CACHE_RATIO = 0.05
@@ -96,7 +96,7 @@ _SOFTMAX = "softmax over all entities (--loss_genre Softmax --neg_sample_size al
 class GraphConfig:
     """Which triples to train on. Which triples they are is compared by their checksum (data/fingerprint.py)."""
 
-    data_path: str = option("data", "folder of the data sets; built-in ones are downloaded into it", changes=NEVER,
+    data_path: str = option("data", "folder of the data sets, or with files train, valid and test", changes=NEVER,
                             metavar="DIR", of_dglke=True)
     dataset: str = option("FB15k", "name of the data set; files are named after it", changes=ALWAYS, metavar="NAME",
                           of_dglke=True, level="first")
@@ -274,8 +274,9 @@ class EvaluationConfig:
 
     valid: bool = option(False, "rank the validation set every --eval_interval steps", changes=NEVER, of_dglke=True)
     test: bool = option(False, "rank the test set at the end", changes=NEVER, of_dglke=True, level="first")
-    eval_interval: int = option(
-        10000, "steps between validations", changes=_BY_VALIDATIONS, metavar="STEPS", of_dglke=True,
+    eval_interval: Union[int, str] = option(
+        10000, "steps between validations, or epochs: 1epoch", changes=_BY_VALIDATIONS, type=steps_or_epochs,
+        metavar="STEPS|Nepochs", default_words="10000, or 1epoch with --max_epoch", of_dglke=True,
         used=When("--valid is not given", lambda config: config.evaluation.valid))
     eval_percent: float = option(1.0, "share of the triples that is ranked", changes=_BY_VALIDATIONS, used=_RANKING,
                                  metavar="SHARE", of_dglke=True)
@@ -370,6 +371,9 @@ class RunConfig:
         level="rare")
     max_step: int = option(80000, "steps of each process", changes=NEVER, metavar="STEPS", of_dglke=True,
                            level="first")
+    max_epoch: Optional[float] = option(
+        None, "epochs, passes over the training triples, instead of --max_step", changes=NEVER, type=float,
+        metavar="EPOCHS", level="first")
     log_interval: int = option(1000, "steps between log lines", changes=NEVER, short="-log", metavar="STEPS",
                                of_dglke=True)
     seed: Optional[int] = option(None, "seed of everything random, 0 to 2**32-1", changes=ALWAYS, type=int,
@@ -379,6 +383,10 @@ class RunConfig:
     early_stop_patience: int = option(
         0, "stop after N validations without a better MRR, and keep the best tables",
         changes=only("yes", lambda config: config.run.early_stop_patience), metavar="N", default_words="never")
+    early_stop_delta: float = option(
+        0.0, "share of the best MRR by which a validation must exceed it to be a better one", changes=_BY_VALIDATIONS,
+        metavar="SHARE", used=When("neither --early_stop_patience nor --lr_patience is given", lambda config: bool(
+            config.run.early_stop_patience or config.run.lr_patience)))
     lr_patience: int = option(
         0, "multiply --lr by --lr_factor after N validations without a better MRR",
         changes=only("yes", lambda config: config.run.lr_patience), metavar="N", default_words="never")
@@ -458,6 +466,11 @@ class TrainConfig:
         device = self.device
         triples = -(-triples // device.ranks) if device.parallel == "dims" else triples  # whose batches are joined
         return dataclasses.replace(self, batch=self.batch.limited_to(triples))
+
+    @property
+    def counts_epochs(self) -> bool:
+        """Whether its length or its validations are given in epochs, which are steps as soon as the graph is known."""
+        return self.run.max_epoch is not None or isinstance(self.evaluation.eval_interval, str)
 
     @property
     def computes_on_device(self) -> bool:
@@ -605,7 +618,7 @@ def check(config: TrainConfig) -> None:
         *([] if config.batch.neg_chunk_size is None else ["neg_chunk_size"]),
         "batch_size_eval",
         "log_interval",
-        "eval_interval",
+        *([] if isinstance(config.evaluation.eval_interval, str) else ["eval_interval"]),
         "num_proc",
         "num_thread",
     )
@@ -670,11 +683,15 @@ def _check_patience(config: TrainConfig) -> None:
     for flag in ("early_stop_patience", "lr_patience"):
         if getattr(run, flag) and not evaluation.valid:
             raise InputError(f"--{flag} watches the validation metrics; add --valid")
-        if getattr(run, flag) and evaluation.eval_interval > run.max_step:
+        if getattr(run, flag) and not config.counts_epochs and evaluation.eval_interval > run.max_step:
             raise InputError(
                 f"--{flag} watches validations, and there are none: --eval_interval "
                 f"{evaluation.eval_interval} is more than --max_step {run.max_step}; give a smaller one"
             )
+    if run.max_epoch is not None and not 0 < run.max_epoch < math.inf:
+        raise InputError(f"--max_epoch is {run.max_epoch}; give a number of epochs above 0")
+    if not 0 <= run.early_stop_delta < math.inf:
+        raise InputError(f"--early_stop_delta is {run.early_stop_delta}; give a share of at least 0, such as 0.01")
     if not 0 < run.lr_factor < 1:
         raise InputError(f"--lr_factor is {run.lr_factor}; give a factor between 0 and 1")
     for flag in ("lr_patience", "lr_decay_at"):

@@ -14,6 +14,8 @@ EXTRAS = {
     "ogb": "fetching WikiKG90M",
     "tensorboard": "--trackers tensorboard",
     "wandb": "--trackers wandb",
+    "mlflow": "--trackers mlflow",
+    "tables": "data frames in and out (pandas), and Parquet files (pyarrow)",
 }
 
 

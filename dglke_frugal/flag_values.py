@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from typing import Union
 
@@ -37,6 +38,23 @@ def switch(text: str) -> bool:
     if text.lower() not in _SWITCH:
         raise argparse.ArgumentTypeError(f"'{text}' is neither on nor off")
     return _SWITCH[text.lower()]
+
+
+def steps_or_epochs(text: str) -> Union[int, str]:
+    """A number of steps, or of epochs, such as 2epochs, as text."""
+    try:
+        return f"{epochs_of(text):g}epochs" if "epoch" in text else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is neither a number of steps nor of epochs; write for "
+                                         "instance 1000, or 1epoch") from None
+
+
+def epochs_of(text: str) -> float:
+    """How many epochs 2epochs are. ValueError for other text."""
+    number = float(text.strip().removesuffix("s").removesuffix("epoch"))
+    if not 0 < number < math.inf:
+        raise ValueError(text)
+    return number
 
 
 def cache_share(text: str) -> Union[float, str]:

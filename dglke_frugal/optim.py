@@ -38,7 +38,7 @@ class RowOptimizer:
 class SGD(RowOptimizer):
     """Stochastic gradient descent, without momentum; no state."""
 
-    def native(self):
+    def native(self) -> _native.SummedUpdate:
         return _native.SummedUpdate("sgd", self.lr)
 
 
@@ -56,7 +56,7 @@ class _WithState(RowOptimizer):
 class RowwiseAdagrad(_WithState):
     """Adagrad with one state per row. eps > 0 keeps the first division finite."""
 
-    def native(self):
+    def native(self) -> _native.SummedUpdate:
         return _native.SummedUpdate("rowwise_adagrad", self.lr, self.eps)
 
 
@@ -64,5 +64,5 @@ class RowwiseAdagrad(_WithState):
 class Adagrad(_WithState):
     """Adagrad with one state per element, which doubles a row. eps > 0 keeps the first division finite."""
 
-    def native(self):
+    def native(self) -> _native.SummedUpdate:
         return _native.SummedUpdate("adagrad", self.lr, self.eps)

@@ -65,6 +65,7 @@ class Option:
         of_dglke: whether the flag is DGL-KE's own, which may be abbreviated.
         dglke_loop: values besides the default with which DGL-KE's own loop may be asked to train; None for any value.
         level: "first" of the flags that matter most, "rare" of those that only --help-all explains.
+        annotation: the type of the field, as source text.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Option:
     dglke_loop: Optional[Tuple[Any, ...]]
     group: str
     level: str
+    annotation: str
 
     @property
     def is_switch(self) -> bool:
@@ -129,8 +131,9 @@ def options(group: str) -> Callable[[Type[T]], Type[T]]:
             if _KEY not in field.metadata:
                 raise TypeError(f"{cls.__name__}.{field.name} is not declared by option(), which says whether it "
                                 "changes the numbers of a run")
-        cls.options = tuple(Option(name=field.name, **_in_group(field.metadata[_KEY], group))
-                            for field in dataclasses.fields(cls))
+        cls.options = tuple(
+            Option(name=field.name, annotation=str(field.type), **_in_group(field.metadata[_KEY], group))
+            for field in dataclasses.fields(cls))
         return cls
 
     return checked

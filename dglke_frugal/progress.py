@@ -30,9 +30,14 @@ class _Lines:
         self.close()
 
 
+def shows_bars() -> bool:
+    """Whether a bar that moves can be seen: on a terminal, and in a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
 def progress(total: int | None, desc: str, unit: str = "it", initial: int = 0, **options):
     """A progress display with `update(n)` and `close()`, usable as a context manager; written to stderr."""
-    if sys.stderr.isatty():
+    if shows_bars():
         from tqdm import tqdm
 
         return tqdm(total=total, desc=desc, unit=unit, initial=initial, leave=False, **options)

@@ -2,64 +2,166 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
+import logging
 import os
 import signal
+import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-from .arguments import plain
+from .arguments import is_single, path as as_path, plain, switch
 from .errors import InputError, shown
 from .removed_flags import instead_of_flag
 
 if TYPE_CHECKING:
+    from .config import TrainConfig
     from .inference.run import Run
+    from .option import Option
 
+log = logging.getLogger("dglke_frugal.train")
 _CALL = "train()"  # where a value was given, in sentences
+_OF_DATA = ("data_path", "format", "data_files")
 
 
-def train(resume: Optional[os.PathLike] = None, config: Optional[os.PathLike] = None,
-          preset: Optional[str] = None, **flags: Any) -> Run:
+def train(triples: Any = None, *, valid: Any = None, test: Any = None, split: Optional[Sequence[float]] = None,
+          resume: Optional[Union[str, os.PathLike[str]]] = None,
+          config: Optional[Union[str, os.PathLike[str]]] = None, preset: Optional[str] = None,
+          verbose: bool = False, callbacks: Sequence[Callable[..., Optional[bool]]] = (), **flags: Any) -> Run:
     """Train embeddings, or go on with a run; returns the run as `dglke_frugal.load` does.
 
+        run = dglke_frugal.train(frame, split=(.9, .05, .05), model_name="ComplEx", hidden_dim=64, max_epoch=50)
         run = dglke_frugal.train(dataset="FB15k", model_name="ComplEx", hidden_dim=400, max_step=20000, test=True)
         run = dglke_frugal.train(resume=run.folder, max_step=40000)
 
+    Shows a bar where there is a terminal or a notebook, and prints one line at the end. All that dglke_train says goes
+    to the logger "dglke_frugal.train".
+
     Args:
+        triples: what to train on, instead of flags that name a data set: a table with the columns head, relation and
+            tail (a pandas DataFrame), an array (n, 3), a list of triples, or a tuple (heads, relations, tails), of
+            names or of ids; or the path of a file of triples (.txt, .tsv, .csv, .parquet), or of a folder with files
+            train, and perhaps valid and test. Integers are ids: numbers of rows. What is in no file is written into
+            `save_path`/data, from where other processes read it.
+        valid, test: triples likewise, which are then ranked; or True to rank those of the data set, False for not.
+        split: shares of train, valid and test by which `triples` is divided, such as (.9, .05, .05).
         resume: folder of a run to go on with; then flags that were given to it need not be repeated.
         config: YAML file of flags; those of the call override them.
         preset: name of a recipe that comes with the package (`dglke_frugal presets`); likewise.
+        verbose: print what dglke_train prints.
+        callbacks: functions that are called after each validation with a `Validation`; the training stops after it if
+            one returns True.
         flags: the flags of `dglke_train --help` by their full names (`neg_adversarial_sampling`, not `adv`), with their
             defaults. Switches are True or False; a flag of several values takes a list, a tuple or an array; numbers
             may be those of NumPy or torch, and paths path objects. `model_name` may be a class derived from
             models.TorchModel as well.
 
     Raises:
-        InputError: an unknown flag, a value that cannot be used, or whatever `dglke_train` refuses.
+        InputError: an unknown flag, a value that cannot be used, triples that are none, or whatever `dglke_train`
+            refuses.
         KeyboardInterrupt: Ctrl-C; a checkpoint has been written, from which `resume` goes on.
     """
-    from .config import TrainConfig
-    from .cli.train import configuration, reports, say_unused_flags
+    from .cli.train import reports, say_unused_flags
     from .inference.run import Run as LoadedRun
+    from .training.log.tracker import CallbackTracker
     from .training.trainer import train as carry_out
 
-    defaults = TrainConfig().to_flags()
-    arguments = []
-    for name, value in {"config": config, "preset": preset, "resume": resume, **flags}.items():
-        if name not in {*defaults, "config", "preset", "resume"}:
-            raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, defaults)}")
-        arguments += _arguments(name, value, defaults.get(name))
-    own, configured = _as_input_error(configuration, arguments)
-    if configured.run.no_save_emb:
-        raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
+    verbose = switch("verbose", verbose)
+    called = partial(CallbackTracker, callbacks=_checked(callbacks), output=sys.stdout)
+    flags = {"config": config, "preset": preset, "resume": resume, **flags}
+    if triples is not None:  # what is wrong with flags is said before triples are written
+        _refuse_other_data(flags)
+        _configured({**flags, "valid": valid is not False, "test": test is not False})
+    own, configured = _configured({**flags, **_data_flags(triples, valid, test, split, flags)})
     say_unused_flags(own, configured)
     try:
-        folder = carry_out(configured, Path(own.resume) if own.resume else None, trackers=reports(own.report))
+        with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(_Log()):
+            folder = carry_out(configured, Path(own.resume) if own.resume else None,
+                               trackers=[*reports(own.report), called])
     except SystemExit as stopped:
         if stopped.code == 128 + signal.SIGINT:
             raise KeyboardInterrupt from stopped
         raise
-    return LoadedRun.load(folder)
+    run = LoadedRun.load(folder)
+    if not verbose:
+        print(run.summary())
+    return run
+
+
+def _configured(flags: Dict[str, Any]) -> Tuple[Any, TrainConfig]:
+    """What cli.train.configuration makes of flags. InputError for those that cannot be used."""
+    from .cli.train import configuration
+
+    declared, arguments = _defaults(), []
+    for name, value in flags.items():
+        if name not in {*declared, "config", "preset", "resume"}:
+            raise InputError(f"train() has no flag '{name}'{instead_of_flag(name, declared)}")
+        arguments += _arguments(name, value, declared.get(name))
+    own, configured = _as_input_error(configuration, arguments)
+    if configured.run.no_save_emb:
+        raise InputError("train() returns the run with its embeddings; give no_save_emb=False")
+    return own, configured
+
+
+def _defaults() -> Dict[str, Any]:
+    from .config import TrainConfig
+
+    return TrainConfig().to_flags()
+
+
+def _refuse_other_data(flags: Dict[str, Any]) -> None:
+    refused = [name for name in (*_OF_DATA, "resume") if flags.get(name) is not None]
+    if refused:
+        raise InputError(f"train(): triples are given, and {refused[0]} names other ones; leave one of the two out")
+
+
+def _data_flags(triples: Any, valid: Any, test: Any, split: Any, flags: Dict[str, Any]) -> Dict[str, Any]:
+    """The flags that say which data to train on, and whether to rank valid and test."""
+    held_out = {"valid": valid, "test": test}
+    said = {name: plain(value) for name, value in held_out.items()
+            if value is None or is_single(value) and isinstance(plain(value), bool)}
+    given = {name: value for name, value in held_out.items() if name not in said}
+    if triples is None:
+        if given or split is not None:
+            if not given:
+                raise InputError("train(): split divides triples; give triples=...")
+            name = next(iter(given))
+            raise InputError(f"train(): {name} goes with triples; give triples=..., or {name}=True to rank those of "
+                             "the data set")
+        return said
+    from .data.given_triples import flags_of_triples
+
+    save_path = as_path("save_path", flags.get("save_path") or _defaults()["save_path"])
+    dataset = flags.get("dataset")
+    found = flags_of_triples(triples, **{"valid": None, "test": None, **given}, split=split, folder=save_path,
+                             dataset=None if dataset is None else str(dataset))
+    for name in held_out:
+        if said.get(name) is None and any(Path(file).name.startswith(name) for file in found["data_files"]):
+            said[name] = True
+    return {**found, **said}
+
+
+def _checked(callbacks: Any) -> List[Callable[..., Optional[bool]]]:
+    every = [callbacks] if callable(callbacks) else list(callbacks)
+    wrong = [each for each in every if not callable(each)]
+    if wrong:
+        raise InputError(f"train(): a callback is {shown(repr(wrong[0]))}; give functions that take a Validation")
+    return every
+
+
+class _Log(io.TextIOBase):
+    """Standard output whose lines go to the logger instead."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            log.info("%s", line)
+        return len(text)
 
 
 def _arguments(name: str, value: Any, default: Any) -> list[str]:
@@ -82,3 +184,31 @@ def _as_input_error(parse, arguments):
     except SystemExit as stopped:
         sentence = said.getvalue().strip().removeprefix("dglke_train: ") or f"the flags are wrong ({stopped.code})"
         raise InputError(f"train(): {sentence.replace('; see --help', '')}") from None
+
+
+def keywords() -> List[inspect.Parameter]:
+    """The keywords of train() with their types, as source text, and defaults: its own, and one for each flag of
+    dglke_train, whose None stands for the flag's default."""
+    from .config import OPTIONS
+
+    own = [each for each in inspect.signature(train).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    taken = {each.name for each in own}
+    return own + [inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None,
+                                    annotation=f"Optional[{_type_of(each)}]")
+                  for each in OPTIONS.values() if each.name not in taken]
+
+
+def _type_of(each: Option) -> str:
+    if each.name == "model_name":
+        return "Union[str, type]"
+    if each.choices and not each.many:
+        one = f"Literal[{', '.join(map(repr, each.choices))}]"
+    elif each.metavar in ("DIR", "FILE", "RUN_DIR"):
+        one = "Union[str, os.PathLike[str]]"
+    else:
+        one = each.parse.__name__ if each.many else each.annotation.removeprefix("Optional[").removesuffix(
+            "]" if each.annotation.startswith("Optional[") else "")
+    return f"Union[{one}, Sequence[{one}]]" if each.many else one
+
+
+train.__signature__ = inspect.Signature(keywords())  # type: ignore[attr-defined]  # for completion and help()

@@ -1,4 +1,4 @@
-"""`dglke_frugal export`: a run's tables as safetensors or TSV."""
+"""`dglke_frugal export`: a run's tables, with their names, in formats that other programs read."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     parser = Parser(prog="dglke_frugal export", description=__doc__)
     parser.add_argument("run", help="folder of the run")
-    parser.add_argument("output", help="file for safetensors, folder for tsv")
-    parser.add_argument("--format", choices=["safetensors", "tsv"], default="safetensors", help="(%(default)s)")
+    parser.add_argument("output", help="file; for tsv and word2vec a folder")
+    parser.add_argument("--format", choices=["safetensors", "tsv", "npz", "parquet", "word2vec"],
+                        help="(that of the file's ending, else safetensors)")
     parser.add_argument(
-        "--entity_mfile", help="file of entity ids and names, for tsv; by default the one the run names"
+        "--entity_mfile", help="file of entity ids and names; by default the one the run names"
     )
     parser.add_argument("--rel_mfile", help="file of relation ids and names, likewise")
     options = parser.parse_args(argv)
-    from ..errors import InputError
     from ..files import is_standard_output
-    from ..inference.export import export_safetensors, export_tsv
+    from ..inference.export import export, format_of
     from ..inference.run import Run
 
-    run = Run.load(options.run, options.entity_mfile, options.rel_mfile)
-    try:
-        (export_tsv if options.format == "tsv" else export_safetensors)(run, options.output)
-    except OSError as error:
-        raise InputError(f"cannot write {options.output}: {error.strerror}; choose another place") from error
+    form = options.format or format_of(options.output) or "safetensors"
+    export(Run.load(options.run, options.entity_mfile, options.rel_mfile), options.output, form)
     print(f"Saved {options.output}", file=sys.stderr if is_standard_output(options.output) else sys.stdout)
 
 

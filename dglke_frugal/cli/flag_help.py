@@ -11,7 +11,7 @@ from .flags import EVERY
 USAGE = """\
 usage: dglke_train --preset wn18rr/complex --gpu 0        train by a recipe (dglke_frugal presets lists them)
        dglke_train --dataset FB15k --model_name ComplEx   train a data set that is downloaded, with flags of your choice
-       dglke_train --dataset mine --data_path DIR --format raw_udd_hrt --data_files train.tsv valid.tsv test.tsv
+       dglke_train --data_path DIR                        train on DIR/train.tsv, valid.tsv and test.tsv (or .csv ...)
        dglke_train --resume RUN_DIR --max_step STEPS      go on with a run
        dglke_train --help | --help-all                    explain the usual flags | all flags"""
 _FIRST = "the flags that matter first"

@@ -56,8 +56,12 @@ def main(argv):
     _, config = configuration(rest)
     from ..resolve import resolve, resolve_workers
 
+    from ..training.epochs import in_steps
+
     config, reasons = resolve_workers(config)
-    plan = resolve(config, _size(own, config), reasons=reasons)
+    size = _size(own, config)
+    config = in_steps(config, size.training or size.triples)
+    plan = resolve(config, size, reasons=reasons)
     assumed = _assumed(plan)
     if own.json:
         print(json.dumps({**plan.memory.to_dict(), "execution": plan.to_dict(), "assumed": assumed}, indent=2))

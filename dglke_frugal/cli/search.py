@@ -117,6 +117,8 @@ def _identity(examples: Iterable[TrainConfig]) -> Dict[str, Any]:
 
     configs = list(examples)
     for config in configs:
+        if config.counts_epochs:
+            raise InputError("a search compares trials by steps; give --max_step, and --eval_interval in steps")
         interval, most = config.evaluation.eval_interval, config.run.max_step
         if interval > most:
             raise InputError(f"--eval_interval {interval} is more than --max_step {most}, so trials would have no "

@@ -23,7 +23,7 @@ def main(argv):
     """Entry point. argv: the arguments without the program's name."""
     parser = Parser(
         prog="dglke_frugal split",
-        description="Divide a file of triples (names, gzip or not) into train, valid and test, so that every entity "
+        description="Divide a file of triples (names; text, gzip or not, CSV or Parquet) into train, valid and test, so that every entity "
         "and every relation stays in train. Triples that stand there twice are kept once. Relations that give another "
         "one's test triples away are named.",
     )
@@ -89,7 +89,14 @@ def _split(options, out: Path) -> dict:
     train, test = (Triples(*(column[parts[name]] for column in triples)) for name in ("train", "test"))
     _prepare(out, options.file)
     files = {name: f"{name}.tsv" for name, part in parts.items() if len(part) or name == "train"}
-    _write(options.file, len(graph.train), {out / file: first[parts[name]] for name, file in files.items()})
+    chosen = {out / file: first[parts[name]] for name, file in files.items()}
+    if _has_plain_lines(options):
+        _write(options.file, len(graph.train), chosen)
+    else:
+        if options.has_edge_importance:
+            raise InputError(f"{options.file} begins with a header, without which lines cannot be copied; remove it")
+        _write_names(graph, chosen)
+        options.order, options.delimiter = "hrt", "\t"
     return {
         "entities": graph.n_entities,
         "relations": graph.n_relations,
@@ -121,6 +128,24 @@ def _prepare(out: Path, file: Path) -> None:
     if there:
         raise InputError(f"{' and '.join(map(str, there))} {'is' if len(there) == 1 else 'are'} there already, and "
                          "would not go with the new files; remove what is old, or choose another folder with --out")
+
+
+def _has_plain_lines(options) -> bool:
+    """Whether each line of the file is a triple, which stays as it is, rather than a row of a table, or a header."""
+    from ..data.table_files import is_table
+    from ..data.text import LineFormat, with_header
+
+    return not is_table(options.file, options.delimiter) and not with_header(
+        options.file, LineFormat(options.order, options.delimiter)).header
+
+
+def _write_names(graph, chosen: dict) -> None:
+    """Write triples of a graph as lines of head, relation and tail, apart by TAB. chosen: as of _write."""
+    for path, rows in chosen.items():
+        columns = [[names[number] for number in column[rows].tolist()] for names, column in zip(
+            (graph.entity_names, graph.relation_names, graph.entity_names), graph.train)]
+        with replace_file(path, "w") as file:
+            file.writelines("\t".join(triple) + "\n" for triple in zip(*columns))
 
 
 def _write(source: Path, lines: int, chosen: dict) -> None:

@@ -29,6 +29,8 @@ def main(argv):
     own, config = configuration(argv)
     if own.trainer == "dglke":
         _refuse_ours(own, "--trainer dglke")
+        if config.counts_epochs:
+            raise InputError("--trainer dglke counts steps; give --max_step, and --eval_interval in steps")
         from ..adapter.trainer import train
 
         train(config)
@@ -60,11 +62,39 @@ def configuration(argv):
     files = _from_files(argparse.Namespace(**{**defaults, **given}))
     asked = flags.given([*files, *argv]) if files else given
     own = argparse.Namespace(**{**defaults, **asked}, given=given.keys())
+    _find_data(own, asked)
+    _count_epochs(own, asked, given)
     own.score_rule = score_rule_of_run(own.model_name, asked.get("score_rule"), own.trainer == "dglke")
     config = TrainConfig.from_flags(vars(own))
     check(config)
     check_full_softmax(config)
     return own, config
+
+
+def _count_epochs(own, asked, given):
+    """Of --max_step and --max_epoch the one of the command line counts; validations are by epochs with --max_epoch."""
+    if "max_step" in given and "max_epoch" in given:
+        raise InputError("--max_step and --max_epoch both say how long to train; leave one of the two out")
+    if "max_step" in given:
+        own.max_epoch = None
+    if own.max_epoch is not None and own.valid and "eval_interval" not in asked:
+        own.eval_interval = "1epochs"
+
+
+def _find_data(own, asked):
+    """Where no --format is given: the files of a folder with a train file, --data_path/--dataset or --data_path, or of a
+    --data_path that is a file."""
+    from ..data.find_files import flags_of_path
+    from ..data.load import BUILT_IN
+
+    if asked.keys() & {"format", "data_files"} or own.dataset in BUILT_IN and "dataset" in asked:
+        return
+    path = Path(own.data_path)
+    named = "dataset" in asked
+    if not named and (path / own.dataset).exists():
+        return
+    found = (named and flags_of_path(path / own.dataset)) or flags_of_path(path)
+    vars(own).update({**found, **({"dataset": own.dataset} if named else {})})
 
 
 def say_unused_flags(own, config):

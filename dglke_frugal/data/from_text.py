@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import _native
-from . import text
+from ..errors import InputError
+from . import table_files, text
 from .cache import Sink
 from .graph import Triples
 from .layouts import Ids, TextLayout
@@ -27,8 +28,8 @@ def build(layout: TextLayout, sink: Sink) -> dict:
     return _build_from_names(layout, sink)
 
 
-def _columns(sink: Sink, split: str, path: Path, dtype, weighted: bool) -> Triples:
-    rows = text.count_lines(path)
+def _columns(sink: Sink, split: str, path: Path, dtype, weighted: bool, header: bool = False) -> Triples:
+    rows = text.count_lines(path, header)
     head, relation, tail = (sink.empty(f"{split}.{column}", rows, dtype) for column in ("head", "relation", "tail"))
     return Triples(head, relation, tail, sink.empty(f"{split}.weight", rows, np.float32) if weighted else None)
 
@@ -55,8 +56,17 @@ def _build_from_names(layout: TextLayout, sink: Sink) -> dict:
         entities, relations = (_native.NameTable(*text.read_name_map(path, layout.lines.delimiter, stripped=True))
                                for path in (layout.entity_map, layout.relation_map))
     for split, path in layout.splits.items():
-        out = _columns(sink, split, path, np.int32, layout.lines.weighted)
-        text.read_name_triples(path, layout.lines, entities, relations, number_new, out)
+        lines = layout.lines
+        if number_new and table_files.is_table(path, lines.delimiter):
+            if lines.weighted:
+                raise InputError(f"{path} is a table, and --has_edge_importance is for files of text; write it as text "
+                                 "with a column of weights, apart by TAB")
+            table_files.read_table(path, lines.order, split, entities, relations, sink)
+            continue
+        if number_new:  # DGL-KE's own data sets have no headers
+            lines = text.with_header(path, lines)
+        out = _columns(sink, split, path, np.int32, lines.weighted, lines.header)
+        text.read_name_triples(path, lines, entities, relations, number_new, out)
     counts = {"n_entities": len(entities), "n_relations": len(relations)}
     for role, table in (("entity", entities), ("relation", relations)):
         for part, values in zip(("bytes", "offsets"), table.release()):

@@ -67,14 +67,16 @@ def user_layout(dataset: str, folder: Path, format: str, files: Optional[Sequenc
     raw = format.startswith("raw_udd_")
     maps = 0 if raw else 2
     files = list(files or ())
-    if len(files) not in (maps + 1, maps + 3):
+    if not maps + 1 <= len(files) <= maps + 3:
         before = "" if raw else "entity file, relation file, "
-        raise InputError(f"--format {format} takes {maps + 1} or {maps + 3} --data_files, not {len(files)}: "
+        raise InputError(f"--format {format} takes {maps + 1} to {maps + 3} --data_files, not {len(files)}: "
                          f"{before}train file and, if wanted, valid file and test file")
     if not delimiter or "\n" in delimiter or "\r" in delimiter:
         raise InputError(f"--delimiter {delimiter!r} cannot separate columns; give a character such as ',' or a tab")
     paths = [folder / name for name in files]
     splits = dict(zip(SPLITS, paths[maps:]))
+    if len(splits) == 2 and not paths[-1].name.startswith("valid"):  # one held-out file is for the test
+        splits["test"] = splits.pop("valid")
     lines = LineFormat(format[-3:], delimiter, weighted)
     if raw:
         return TextLayout(dataset, Ids.FIRST_APPEARANCE, lines, splits)

@@ -12,6 +12,7 @@ from ..errors import InputError
 from . import cache as parsed
 from . import from_text, ogb, text
 from .download import fetch
+from .find_files import LOOKED_FOR
 from .graph import KnowledgeGraph, Names, Triples
 from .layouts import (SPLITS, WITH_COUNTS, WITH_DICTIONARIES, Ids, TextLayout, built_in_layout, check_format,
                       user_layout)
@@ -40,8 +41,9 @@ def load_graph(dataset: str = "FB15k", path: PathLike = "data", format: str = "b
             raise InputError("built-in data sets have no edge importance; leave --has_edge_importance out, "
                              "or read your files with --format udd_hrt or raw_udd_hrt")
         if dataset not in BUILT_IN:
-            raise InputError(f"unknown --dataset {dataset!r} for --format built_in; it must be one of "
-                             f"{', '.join(BUILT_IN)}, or choose a udd or raw_udd format for your own files")
+            raise InputError(f"unknown --dataset {dataset!r} for --format built_in: it is none of "
+                             f"{', '.join(BUILT_IN)}, and neither {folder / dataset} nor {folder} has a file "
+                             f"{LOOKED_FOR}; give one of these, or your own files with a udd or raw_udd format")
         found = ogb.find(dataset, folder) if dataset in ogb.NAMES else None
         if found is not None:
             return _load_ogb(found, cache)
@@ -65,6 +67,7 @@ def _load_text(layout: TextLayout, cache: parsed.Where) -> KnowledgeGraph:
     def names(role: str, path: Optional[Path]) -> Names:
         if f"{role}.bytes" in arrays:
             return Names(partial(_packed, arrays[f"{role}.bytes"], arrays[f"{role}.offsets"]))
+        assert path is not None  # a layout has maps, or its arrays have the names
         return Names(partial(text.read_name_map, path, layout.lines.delimiter, count_line))
 
     return KnowledgeGraph(layout.name, meta["n_entities"], meta["n_relations"], **_splits(arrays),
@@ -84,8 +87,8 @@ def _load_ogb(layout: ogb.OgbLayout, cache: parsed.Where) -> KnowledgeGraph:
 
 
 def _splits(arrays: parsed.Arrays) -> dict:
-    columns = ("head", "relation", "tail", "weight")
-    return {split: Triples(*(arrays.get(f"{split}.{column}") for column in columns))
+    return {split: Triples(arrays[f"{split}.head"], arrays[f"{split}.relation"], arrays[f"{split}.tail"],
+                           arrays.get(f"{split}.weight"))
             for split in SPLITS if f"{split}.head" in arrays}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from .. import _native
 from ..errors import InputError
 from ..progress import progress
+from .column_names import header_order
 from .graph import Triples
 from .unpacked import unpacked
 
@@ -31,12 +32,14 @@ class LineFormat:
     order: which of head, relation, tail stands in columns 1, 2, 3, e.g. "htr".
     weighted: column 4 is the edge importance.
     exact: further columns are an error; else they are ignored, as DGL-KE does.
+    header: the first line names the columns.
     """
 
     order: str = "hrt"
     delimiter: str = "\t"
     weighted: bool = False
     exact: bool = False
+    header: bool = False
 
 
 def open_input(path: Path, read_once: bool = False):
@@ -162,14 +165,29 @@ def _refuse_non_utf8(path: Path, lines: int, block: np.ndarray) -> None:
         raise InputError(f"{path}, line {line} is not valid UTF-8; convert the file to UTF-8") from None
 
 
-def count_lines(path: Path) -> int:
-    """Number of lines, the last one with or without a newline; InputError if there are none."""
+def count_lines(path: Path, header: bool = False) -> int:
+    """Number of lines, the last one with or without a newline, without the header; InputError if there are none."""
     lines = 0
     for before, block in blocks(path):
         lines = before + _native.count_newlines(block)
-    if lines == 0:
-        raise InputError(f"{path} is empty; it must have at least one line")
-    return lines
+    if lines <= header:
+        raise InputError(f"{path} has no line but its header; it must have at least one more" if lines else
+                         f"{path} is empty; it must have at least one line")
+    return lines - header
+
+
+def with_header(path: Path, lines: LineFormat) -> LineFormat:
+    """How the lines of a file of names are laid out, if its first one may name the columns (head, relation, tail)."""
+    with unpacked(open_input(path)) as file:
+        try:
+            first = file.read(1000).partition(b"\n")[0].decode("utf-8", "replace")
+        except OSError:  # which is said when the file is read
+            return lines
+    cells = [cell.strip() for cell in first.strip().split(lines.delimiter)]
+    order = header_order(cells)
+    if order is None or max(order) > 2 or len(cells[0]) == 1:  # h, r and t may well be names
+        return lines
+    return replace(lines, header=True, order="".join("hrt"[order.index(place)] for place in range(3)))
 
 
 def _sentence(path: Path, before: int, complaint: tuple, lines: LineFormat, columns_needed: str, role: str,
@@ -206,20 +224,23 @@ def _triple_error(path, before, complaint, lines: LineFormat, n_entities: int, n
     return _sentence(path, before, complaint, lines, needed, role, bound)
 
 
-def _fill(path: Path, out: Triples, parse, error) -> None:
-    """Parses all of `path` into `out`, which has as many elements as the file has lines."""
+def _fill(path: Path, out: Triples, parse, error, header: bool = False) -> None:
+    """Parses all of `path` into `out`, which has as many elements as the file has lines, the header left out."""
     with progress(len(out), f"reading {path.name}", "triples") as bar:
+        before = rows = 0
         for before, block in blocks(path):
-            rows = _native.count_newlines(block)
-            if before + rows > len(out):
+            if before == 0 and header:
+                block, before = block[int(np.argmax(block == 10)) + 1 :], 1
+            rows, first = _native.count_newlines(block), before - header
+            if first + rows > len(out):
                 raise InputError(f"{path} grew while it was read; start again when it is complete")
-            part = slice(before, before + rows)
+            part = slice(first, first + rows)
             weight = None if out.weight is None else out.weight[part]
             complaint = parse(before, block, out.head[part], out.relation[part], out.tail[part], weight)
             if complaint is not None:
                 raise error(path, before, complaint)
             bar.update(rows)
-        if before + rows < len(out):
+        if before - header + rows < len(out):
             raise InputError(f"{path} shrank while it was read; start again when it is complete")
 
 
@@ -249,7 +270,7 @@ def read_name_triples(path: Path, lines: LineFormat, entities: _native.NameTable
     def error(path, before, complaint):
         return _triple_error(path, before, complaint, lines, len(entities), len(relations))
 
-    _fill(path, out, parse, error)
+    _fill(path, out, parse, error, lines.header)
 
 
 def read_list(path: Path) -> List[str]:

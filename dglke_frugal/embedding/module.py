@@ -4,7 +4,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from typing import Callable, Dict, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import torch
@@ -125,7 +125,7 @@ class Embedding(nn.Module):
 
     @classmethod
     def attach(cls, address: StoreAddress, rank: int, optimizer: RowOptimizer, cache: CacheConfig,
-               **settings) -> "Embedding":
+               **settings: Any) -> "Embedding":
         """Rank `rank` of cache.ranks: a table that another process of this machine, rank 0, has made with ranks > 1.
 
         address: that module's `address`, sent here. optimizer and cache: as there. settings: as for Embedding.

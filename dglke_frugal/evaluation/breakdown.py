@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -38,6 +38,43 @@ def by_relation(evaluation: Evaluation) -> List[BreakdownRow]:
     for relation in present[np.argsort(-counts, kind="stable")].tolist():
         rows += [BreakdownRow(relation, side, Metrics.of([ranks[side][members[relation]]])) for side in SIDES]
     return rows
+
+
+def columns_by_relation(evaluation: Evaluation, ks: Sequence[int]) -> Dict[str, List[Any]]:
+    """Columns relation (name, id where there are none, "all" for all), side ("both", "head", "tail"), ranks (how many),
+    MRR, MR, AMRI and HITS@k for each k: a row for all triples, then for each relation that occurs, most frequent
+    first, in each direction and both."""
+    ranks = np.stack([evaluation.ranks(side) for side in SIDES])
+    candidates = evaluation.candidate_counts()
+    relations, names = evaluation.triples[1], evaluation.relation_names
+    present, counts = np.unique(relations, return_counts=True)
+    order = np.argsort(relations, kind="stable")
+    members: Dict[Any, Any] = dict(zip(present.tolist(), np.split(order, np.cumsum(counts)[:-1])))
+    columns: Dict[str, List[Any]] = {}
+    for relation in ["all", *present[np.argsort(-counts, kind="stable")].tolist()]:
+        of_relation = slice(None) if relation == "all" else members[relation]
+        for side, rows in (("both", slice(None)), *((side, slice(i, i + 1)) for i, side in enumerate(SIDES))):
+            here = ranks[rows][:, of_relation]
+            row = {"relation": relation if names is None or relation == "all" else names[relation], "side": side,
+                   "ranks": here.size,
+                   **numbers(here, None if candidates is None else candidates[rows][:, of_relation], ks)}
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+    return columns
+
+
+def numbers(ranks: np.ndarray, candidates: Optional[np.ndarray], ks: Sequence[int]) -> Dict[str, float]:
+    """MRR, MR, AMRI and HITS@k for each k of ranks, arrays of any shape; NaN of no ranks.
+
+    candidates: of each rank, the true entity counted; None where they are not known, and AMRI is NaN. The adjusted mean
+    rank index (Berrendorf et al. 2020) is 1 - (MR - 1) / (E - 1), where E is the MR of random ranks: 0 for them, 1 for
+    the best.
+    """
+    metrics = Metrics.of([row for row in ranks])
+    expected = float("nan") if candidates is None or not ranks.size else float(np.mean((candidates + 1) / 2)) - 1
+    return {"MRR": metrics.mrr, "MR": metrics.mr,
+            "AMRI": 1 - (metrics.mr - 1) / expected if expected > 0 else float("nan"),
+            **{f"HITS@{k}": float(np.mean(ranks <= k)) if ranks.size else float("nan") for k in ks}}
 
 
 def table_text(rows: Sequence[BreakdownRow], names: Optional[Sequence[str]] = None) -> str:

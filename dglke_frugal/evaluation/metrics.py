@@ -50,7 +50,8 @@ class Metrics:
         if values.ndim != 1 or not (values >= 1).all():
             raise InputError("ranks are arrays of one dimension, of numbers of at least 1")
         if not len(values):
-            return cls(*[float("nan")] * 5, count=0)
+            nan = float("nan")
+            return cls(nan, nan, nan, nan, nan, count=0)
 
         def mean(numbers):
             return float(np.add.accumulate(numbers, dtype=np.float64)[-1]) / len(values)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
 from ..arguments import Columns, integer, one_of, read_triples
 from ..errors import InputError, shown
 from ..progress import progress
-from .breakdown import BreakdownRow, by_relation
+from ..frames import data_frame, html_table
+from .breakdown import BreakdownRow, by_relation, columns_by_relation, numbers
 from .candidates import Sampling, rank_against_sample
+from .chance import candidate_counts
 from .known_triples import KnownTriples
 from .metrics import RANK_TIES, Metrics, ranks
 from .model import SIDES, EmbeddingModel
 from .ranking import CandidateTable, Comparison, rank_against_all
 from .release_rule import known_still_better
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 KNOWN = ("excluded", "penalized", "kept")
+_KS = (1, 3, 10)
+_METRICS = ("MRR", "MR", "AMRI", *(f"HITS@{k}" for k in _KS))
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,11 @@ class Protocol:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Ranks of triples in both directions.
+class Evaluation(Mapping[str, float]):
+    """Ranks of triples in both directions, and a mapping from the names of metrics to their values over both: MRR, MR,
+    AMRI, HITS@1, HITS@3 and HITS@10, and HITS@k of any other k when it is asked for.
+
+        evaluation["HITS@5"], dict(evaluation), evaluation.to_dict(), evaluation.to_pandas()
 
     Sides are HEAD and TAIL, rules for ties those of metrics.RANK_TIES; InputError for others.
 
@@ -81,11 +93,63 @@ class Evaluation:
         triples: (heads, relations, tails), each (n,).
         compared: for HEAD and TAIL, how many candidates were better or equal.
         protocol: how the ranks were made.
+        count_candidates: makes (2 n,) candidates of each rank, heads before tails; None where nobody knows them, so
+            that AMRI is NaN.
+        relation_names: by id; None for ids in tables.
     """
 
     triples: Columns
     compared: Dict[str, Comparison]
     protocol: Protocol
+    count_candidates: Optional[Callable[[], np.ndarray]] = None
+    relation_names: Optional[Sequence[str]] = None
+
+    __eq__ = object.__eq__  # its metrics may be equal to others'
+    __hash__ = object.__hash__
+
+    def candidate_counts(self) -> Optional[np.ndarray]:
+        """Candidates (2, n) of each rank, the true entity counted, heads in the first row; None if not known."""
+        return None if self.count_candidates is None else self.count_candidates().reshape(len(SIDES), -1)
+
+    def __getitem__(self, name: str) -> float:
+        wanted = re.fullmatch(r"hits@([1-9][0-9]{0,17})", name.lower()) if isinstance(name, str) else None
+        if wanted is None and name not in _METRICS:
+            raise KeyError(f"{name!r} is no metric; there are {', '.join(_METRICS)} and HITS@k of any k")
+        return self.to_dict()[name] if wanted is None else self.hits(int(wanted[1]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_METRICS)
+
+    def __len__(self) -> int:
+        return len(_METRICS)
+
+    def hits(self, k: int, side: Optional[str] = None) -> float:
+        """The share of ranks that are at most k, over both directions or one. InputError for a k below 1."""
+        k = integer("k", k, 1)
+        every = np.concatenate([self.ranks(each) for each in (SIDES if side is None else [side])])
+        return float(np.mean(every <= k)) if len(every) else float("nan")
+
+    def to_dict(self, ks: Sequence[int] = _KS, side: Optional[str] = None) -> Dict[str, float]:
+        """MRR, MR, AMRI and HITS@k for each k, over both directions or one. InputError for a k below 1."""
+        sides = SIDES if side is None else [one_of("side", side, SIDES)]
+        counts = self.candidate_counts()
+        rows = [SIDES.index(each) for each in sides]
+        return numbers(np.stack([self.ranks(each) for each in sides]), None if counts is None else counts[rows],
+                       [integer("k", k, 1) for k in ks])
+
+    def to_pandas(self, ks: Sequence[int] = _KS) -> DataFrame:
+        """A DataFrame with the columns relation, side, ranks, MRR, MR, AMRI and HITS@k for each k: rows for all
+        triples, then for each relation that occurs, most frequent first; sides are "both", "head" and "tail".
+
+        Raises InputError without pandas, or for a k below 1.
+        """
+        return data_frame(columns_by_relation(self, [integer("k", k, 1) for k in ks]), "to_pandas()")
+
+    def _repr_html_(self) -> str:
+        rows = [("both", None), *((side, side) for side in SIDES)]
+        found = [{"side": title, **self.to_dict(side=side)} for title, side in rows]
+        return html_table({name: [row[name] for row in found] for name in found[0]},
+                          f"{len(self.triples[0]):,} triples, known ones {self.protocol.known}")
 
     def __repr__(self) -> str:
         metrics = self.metrics()
@@ -138,6 +202,7 @@ def evaluate(
         raise InputError("filtered ranking needs the known triples; give them, or switch the filter off")
     else:
         known.check_ids(model)
+    count = partial(candidate_counts, triples, len(model.entity), known)
     if model.is_own:
         if protocol.sampling or protocol.known == "penalized":
             raise InputError(
@@ -147,21 +212,22 @@ def evaluate(
 
         with _bar(triples, show) as done:
             compared = {side: rank_own_model(model, side, triples, known, done) for side in SIDES}
-        return Evaluation(triples, compared, protocol)
+        return Evaluation(triples, compared, protocol, count)
     if protocol.sampling:
         return Evaluation(
             triples,
             {side: rank_against_sample(model, side, triples, known, protocol.sampling) for side in SIDES},
             protocol,
+            partial(np.full, len(SIDES) * len(triples[0]), 1 + protocol.sampling.count),
         )
     table = None if model.projects else CandidateTable.of(model.entity, model.operation, model.device)
     with _bar(triples, show) as done:
         compared = {side: rank_against_all(model, side, triples, known, table, done=done) for side in SIDES}
-    if protocol.known == "penalized":
+    if protocol.known == "penalized" and known is not None:
         for side, comparison in compared.items():
             more = known_still_better(model, side, triples, known)
             compared[side] = replace(comparison, better=comparison.better + more)
-    return Evaluation(triples, compared, protocol)
+    return Evaluation(triples, compared, protocol, count)
 
 
 @contextmanager
@@ -186,7 +252,8 @@ def share_of(triples: Any, percent: float, seed: int = 0) -> Columns:
     if percent >= 1 or not len(columns[0]):
         return columns
     chosen = np.random.default_rng(seed).integers(0, len(columns[0]), max(1, int(len(columns[0]) * percent)))
-    return tuple(column[chosen] for column in columns)
+    heads, relations, tails = (column[chosen] for column in columns)
+    return heads, relations, tails
 
 
 def check_ids(model: EmbeddingModel, triples) -> None:

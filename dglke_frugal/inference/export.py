@@ -1,14 +1,18 @@
-"""A run's tables in formats that other programs read."""
+"""A run's tables, with the names of their rows, in formats that other programs read."""
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
-from typing import Dict, Iterator, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
+from ..arguments import one_of, path as as_path
+from ..errors import InputError
+from ..extras import install_command
 from ..files import check_output, replace_file
 from ..progress import progress
 from .lists import as_field
@@ -17,18 +21,48 @@ from .run import Run
 from .tables import PathLike
 
 _BLOCK = 1 << 14  # rows written together
+_MOST_NAME_BYTES = 64 << 20  # readers refuse headers of more than 100 MB
+_PARQUET_MARK = b"dglke_frugal"
+
+
+def export(run: Run, output: PathLike, format: Optional[str] = None) -> None:
+    """Write a run's tables in one of FORMATS; by default that of the output's ending (.safetensors, .npz, .parquet).
+
+    Raises InputError: another format, a place that cannot be written or holds something else, names that the format
+    cannot hold, or Parquet without pyarrow.
+    """
+    place = as_path("the output of export", output)
+    form = format or format_of(place)
+    if form is None:
+        raise InputError(f"the ending of {place} names no format; give one of {', '.join(FORMATS)} as format")
+    try:
+        FORMATS[one_of("export format", form, tuple(FORMATS))](run, place)
+    except OSError as error:
+        raise InputError(f"cannot write {place}: {error.strerror}; choose another place") from error
+
+
+def format_of(output: PathLike) -> Optional[str]:
+    """The format that a file's ending names; None for all that are written into folders, and other endings."""
+    ending = Path(output).suffix.removeprefix(".")
+    return ending if ending in ("safetensors", "npz", "parquet") else None
 
 
 def export_safetensors(run: Run, path: PathLike) -> None:
-    """Write entity, relation (and projection) as one safetensors file, float32, with names of nothing but the tables.
+    """Write entity, relation (and projection) as one safetensors file, float32.
 
-    The run's configuration is in the file's metadata as strings. Format: 8 bytes with the header's length, the header
-    as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format). InputError if the file
-    cannot be written; then there is none.
+    The file's metadata has strings of JSON: the run's configuration, and lists of names, entity_names and
+    relation_names, where the run has names and they take less than 64 MiB. Format: 8 bytes with the header's length,
+    the header as JSON, the tables one after the other (https://github.com/huggingface/safetensors#format).
+    InputError if the file cannot be written; then there is none.
     """
     check_output(path, rb".{8}\{\"__metadata__\":\{.*\"model_name\":")
     tables = _tables(run)
-    header: Dict[str, object] = {"__metadata__": {key: json.dumps(value) for key, value in run.config.items()}}
+    named = {f"{role}_names": json.dumps(list(labels)) for role in tables for labels in [_labels(run, role)]
+             if labels is not None and role != "projection"}
+    if sum(map(len, named.values())) > _MOST_NAME_BYTES:
+        named = {}
+    header: Dict[str, object] = {
+        "__metadata__": {**{key: json.dumps(value) for key, value in run.config.items()}, **named}}
     offset = 0
     for name, table in tables.items():
         header[name] = {"dtype": "F32", "shape": list(table.shape), "data_offsets": [offset, offset + table.nbytes]}
@@ -70,6 +104,100 @@ def export_tsv(run: Run, folder: PathLike) -> None:
                 bar.update(len(block))
 
 
+def export_npz(run: Run, path: PathLike) -> None:
+    """Write an .npz file for `numpy.load`: arrays entity, relation (and projection), float32, and entity_names and
+    relation_names, strings (ids as text where the run has no names)."""
+    check_output(path, rb"PK\x03\x04.{26}entity\.npy")
+    tables = _tables(run)
+    arrays = {name: np.asarray(table, np.float32) for name, table in tables.items()}
+    names = {f"{name}_names": np.array(_names(run, name, len(table))) for name, table in tables.items()
+             if name != "projection"}
+    with replace_file(path) as file:
+        np.savez(file, **{**arrays, **names})  # type: ignore[arg-type]
+
+
+def export_word2vec(run: Run, folder: PathLike) -> None:
+    """Write entities.txt, relations.txt (and projections.txt) into a folder, in the text format of word2vec: a line
+    with the number of rows and of their numbers, then a line for each row, its name and its numbers apart by spaces.
+
+    White space in names becomes "_". Raises InputError if that gives two of them one name.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = _tables(run)
+    words = {name: _words(run, name, len(table)) for name, table in tables.items()}
+    for name in tables:
+        check_output(folder / _word2vec_file(name), rb"[0-9]+ [0-9]+\n\S+ -?[0-9]")
+    for name, table in tables.items():
+        with replace_file(folder / _word2vec_file(name), "w") as file:
+            file.write(f"{len(table)} {table.shape[1]}\n")
+            rows = (numbers for block in _blocks(table) for numbers in block.tolist())
+            for word, numbers in zip(words[name], rows):
+                file.write(word + " " + " ".join(f"{number:.9g}" for number in numbers) + "\n")
+
+
+def _word2vec_file(table: str) -> str:
+    return {"entity": "entities.txt", "relation": "relations.txt", "projection": "projections.txt"}[table]
+
+
+def _words(run: Run, table: str, rows: int) -> List[str]:
+    names = _names(run, table, rows)
+    words = [re.sub(r"\s", "_", name) for name in names]
+    first: Dict[str, str] = {}
+    for word, name in zip(words, names):
+        if first.setdefault(word, name) != name:
+            raise InputError(f"{first[word]!r} and {name!r} are both {word!r} in the format of word2vec, which has no "
+                             "white space in names; export another format")
+    return words
+
+
+def export_parquet(run: Run, path: PathLike) -> None:
+    """Write one Parquet file with the columns table ("entity", "relation" or "projection"), id, name and embedding, a
+    list of float32. InputError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError("Parquet is written by pyarrow, which is not installed: "
+                         f"{install_command('tables')}") from None
+    check_output(path, b"PAR1")
+    _check_parquet(Path(path), parquet)
+    marks = {_PARQUET_MARK: run.config["model_name"].encode()}
+    schema = pyarrow.schema([("table", pyarrow.string()), ("id", pyarrow.int64()), ("name", pyarrow.string()),
+                             ("embedding", pyarrow.list_(pyarrow.float32()))], metadata=marks)
+    with replace_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
+        for name, table in _tables(run).items():
+            names, row = _names(run, name, len(table)), 0
+            for block in _blocks(table):
+                block = np.ascontiguousarray(block, np.float32)
+                ends = np.arange(0, block.size + 1, block.shape[1], dtype=np.int32)
+                rows = range(row, row + len(block))
+                writer.write_table(pyarrow.Table.from_arrays([
+                    pyarrow.array([name] * len(block)), pyarrow.array(rows, pyarrow.int64()),
+                    pyarrow.array([names[i] for i in rows]),
+                    pyarrow.ListArray.from_arrays(pyarrow.array(ends), pyarrow.array(block.ravel()))], schema=schema))
+                row += len(block)
+
+
+def _check_parquet(path: Path, parquet: Any) -> None:
+    """InputError if a file is there that export has not written, such as triples."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    try:
+        is_ours = _PARQUET_MARK in (parquet.read_metadata(path).metadata or {})
+    except Exception:  # noqa: BLE001 - of a damaged file
+        is_ours = False
+    if not is_ours:
+        raise InputError(f"{path} is there already, and is no earlier output of this command; choose another name, or "
+                         "remove it")
+
+
+def _names(run: Run, table: str, rows: int) -> List[str]:
+    """Names of a table's rows, ids as text where the run has none."""
+    labels = _labels(run, table)
+    return [str(number) for number in range(rows)] if labels is None else list(labels)
+
+
 def _row_pattern(numbers: int) -> bytes:
     """How a file of names and so many numbers begins; a map of ids and names has one field behind the first."""
     return rb"[^\t\n]*(\t-?[0-9][0-9.e+-]*){%d}" % min(numbers, 2) + (rb"\n" if numbers == 1 else b"")
@@ -86,6 +214,11 @@ def _tables(run: Run) -> Dict[str, np.ndarray]:
     if run.model.projection is not None:
         tables["projection"] = run.model.projection
     return tables
+
+
+FORMATS: Dict[str, Callable[[Run, PathLike], None]] = {
+    "safetensors": export_safetensors, "tsv": export_tsv, "npz": export_npz, "parquet": export_parquet,
+    "word2vec": export_word2vec}
 
 
 def _blocks(table: np.ndarray) -> Iterator[np.ndarray]:

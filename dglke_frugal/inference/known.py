@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 import numpy as np
 
-from ..data import load_graph
+from ..data import KnowledgeGraph, load_graph
 from ..data.fingerprint import Fingerprint
 from ..errors import InputError
 from ..evaluation import KnownTriples
@@ -17,12 +17,12 @@ from ..evaluation.known_triples import KnownAnswers, Lists
 _LOOKED_UP_TOGETHER = 1 << 22
 
 
-def known_triples(folder: Path, config: Mapping[str, Any], entities: int, relations: int) -> KnownTriples:
-    """Train, valid and test of the data set that a run was trained on, found by its config.json.
+def graph_of_run(folder: Path, config: Mapping[str, Any], entities: int, relations: int) -> KnowledgeGraph:
+    """The data set that a run was trained on, found by its config.json.
 
     entities, relations: rows of its tables. Raises InputError if the data set is not there, or has other entities.
     """
-    given = {name: config.get(name) or default for name, default in
+    given: Dict[str, Any] = {name: config.get(name) or default for name, default in
              (("data_path", "data"), ("format", "built_in"), ("data_files", None), ("delimiter", "\t"),
               ("has_edge_importance", False))}
     try:
@@ -44,7 +44,7 @@ def known_triples(folder: Path, config: Mapping[str, Any], entities: int, relati
     if changed:
         raise InputError(f"known triples are those of the data set that {folder} was trained on, which has changed: "
                          f"{changed}; put the files back that they were")
-    return KnownTriples(graph.splits.values())
+    return graph
 
 
 def are_known(known: KnownTriples, heads: np.ndarray, relations: np.ndarray, tails: np.ndarray) -> np.ndarray:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from html import escape
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
 from ..arguments import integer, one_of, path, read_ids, read_together, read_triples, switch
-from ..data.graph import Names
+from ..data.graph import KnowledgeGraph, Names
+from ..data.layouts import SPLITS
 from ..errors import InputError
 from ..evaluation import Evaluation, KnownTriples, Protocol, evaluate
 from ..evaluation.device import on_device
 from ..evaluation.model import HEAD, TAIL, EmbeddingModel
+from ..frames import data_frame
 from ..score_rule import two_formulas_line
-from .answers import AnswerLists, Answers
+from ..training.folder.run_folder import read_result
+from .answers import AnswerLists, Answers, Column, TripleAnswers
 from .completion import MOST_RESULTS, best_entities, best_triples, check_range, triple_keys
-from .known import known_triples
+from .embeddings import Embeddings
+from .known import are_known, graph_of_run
 from .name_maps import find_map, names_of_file, names_of_run
 from .similarity import MEASURES, SimilaritySearch
 from .tables import PathLike, read_config, read_model
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Item = Union[int, str]
 Items = Union[Item, Sequence[Item], np.ndarray]
@@ -94,14 +102,15 @@ class Run:
             config,
             score_rule,
         )
-        maps, names = {}, {}
+        maps: Dict[str, Optional[Path]] = {}
+        names: Dict[str, Optional[Names]] = {}
         for role, size in (("entity", len(model.entity)), ("relation", model.n_relations)):
             given = given_maps[role]
-            maps[role] = given or find_map(folder, config, role)
+            found = maps[role] = given or find_map(folder, config, role)
             if given:
-                names[role] = names_of_file(folder, role, maps[role], size)
+                names[role] = names_of_file(folder, role, given, size)
             else:
-                names[role] = maps[role] and names_of_run(folder, config, role, maps[role], size)
+                names[role] = names_of_run(folder, config, role, found, size) if found else None
         return cls(folder, config, on_device(model, device), maps["entity"], maps["relation"], names)
 
     @property
@@ -115,13 +124,14 @@ class Run:
         return self._names_of("relation")
 
     def _names_of(self, role: str) -> Names:
-        if self.names[role] is None:
+        names = self.names[role]
+        if names is None:
             raise InputError(
                 f"the run in {self.folder} names no file of {role} names that is still there; use ids, or "
                 f"give the file: load(..., {role}_map=...), or "
                 f"{'--entity_mfile' if role == 'entity' else '--rel_mfile'} on the command line"
             )
-        return self.names[role]
+        return names
 
     def score(self, heads: Any, relations: Optional[Items] = None, tails: Optional[Items] = None) -> np.ndarray:
         """Scores (n,) float32 of triples; larger is more likely.
@@ -133,10 +143,17 @@ class Run:
         triples = heads if relations is None else {"heads": heads, "relations": relations, "tails": tails}
         return self.model.scores(triple_keys(self.model, *read_triples(triples, self._ids)))
 
-    def tails(
-        self, head: Items, relation: Items, k: int = 10, exclude_known: bool = False
-    ) -> Union[Answers, AnswerLists]:
-        """The k best tails of (head, relation, ?).
+    @overload
+    def tails(self, head: Item, relation: Item, k: int = ..., exclude_known: bool = ...) -> Answers: ...
+
+    @overload
+    def tails(self, head: Items, relation: Items, k: int = ..., exclude_known: bool = ...) -> Union[
+        Answers, AnswerLists]: ...
+
+    def tails(self, head: Items, relation: Items, k: int = 10, exclude_known: bool = False) -> Union[
+            Answers, AnswerLists]:
+        """The k best tails of (head, relation, ?), which `to_pandas()` makes a frame of, with the columns head,
+        relation, tail, score and known.
 
         With lists of heads or relations, one answer for each question: lists are taken element by element, a single
         item stands for all questions. All questions together are quicker than one after the other.
@@ -152,36 +169,82 @@ class Run:
         """
         return self._entities_for(TAIL, k, exclude_known, head=head, relation=relation)
 
-    def heads(
-        self, relation: Items, tail: Items, k: int = 10, exclude_known: bool = False
-    ) -> Union[Answers, AnswerLists]:
+    @overload
+    def heads(self, relation: Item, tail: Item, k: int = ..., exclude_known: bool = ...) -> Answers: ...
+
+    @overload
+    def heads(self, relation: Items, tail: Items, k: int = ..., exclude_known: bool = ...) -> Union[
+        Answers, AnswerLists]: ...
+
+    def heads(self, relation: Items, tail: Items, k: int = 10, exclude_known: bool = False) -> Union[
+            Answers, AnswerLists]:
         """The k best heads of (?, relation, tail). Lists, exclude_known, result and errors as for `tails`."""
         return self._entities_for(HEAD, k, exclude_known, tail=tail, relation=relation)
 
-    def relations(
-        self, head: Items, tail: Items, k: int = 10, exclude_known: bool = False
-    ) -> Union[Answers, AnswerLists]:
+    @overload
+    def relations(self, head: Item, tail: Item, k: int = ..., exclude_known: bool = ...) -> Answers: ...
+
+    @overload
+    def relations(self, head: Items, tail: Items, k: int = ..., exclude_known: bool = ...) -> Union[
+        Answers, AnswerLists]: ...
+
+    def relations(self, head: Items, tail: Items, k: int = 10, exclude_known: bool = False) -> Union[
+            Answers, AnswerLists]:
         """The k best relations of (head, ?, tail). Lists, exclude_known, result and errors as for `tails`."""
         k, known = self._wanted(k, exclude_known)
         single, (heads, tails) = read_together(self._ids, head=head, tail=tail)
-        everything, answers = np.arange(self.model.n_relations), []
+        everything, answers, make_columns = np.arange(self.model.n_relations), [], partial(self._columns, "relation")
         for question in range(len(heads)):
             ends = (ids[question : question + 1] for ids in (heads, tails))
             found = best_triples(self.model, next(ends), everything, next(ends), "all", k, known=known)[0]
-            answers.append(Answers(found.relations, found.scores, self.names["relation"]))
-        return answers[0] if single else AnswerLists(answers)
+            given = int(heads[question]), int(tails[question])
+            answers.append(Answers(found.relations, found.scores, self.names["relation"], make_columns, given))
+        return answers[0] if single else AnswerLists(answers, make_columns)
+
+    def missing(self, relation: Optional[Items] = None, k: int = 100, loops: bool = False) -> TripleAnswers:
+        """The k best triples that train, valid and test do not have, of all pairs of entities, which are scored block
+        by block.
+
+        Args:
+            relation: one, or several, which then share the k; all by default.
+            loops: whether an entity may be linked with itself, which models of products like to propose.
+
+        Raises:
+            InputError: an unknown relation, k below 1, or a data set that is not there any more or has changed.
+        """
+        k, loops = integer("k", k, 1, MOST_RESULTS), switch("loops", loops)
+        wanted = np.arange(self.model.n_relations) if relation is None else relation
+        relations = np.unique(self._ids("relation", wanted))
+        everyone, known = np.arange(len(self.model.entity)), self.known_triples
+        if not loops:
+            repeated = np.repeat(relations, len(everyone))
+            itself = np.tile(everyone, len(relations))
+            known = KnownTriples([*self.graph.splits.values(), (itself, repeated, itself)])
+        found = best_triples(self.model, everyone, relations, everyone, "all", k, known=known)[0]
+        return TripleAnswers(found.heads, found.relations, found.tails, found.scores, partial(self._columns, TAIL))
 
     @cached_property
-    def known_triples(self) -> KnownTriples:
-        """Train, valid and test of the data set that the run was trained on, read when first asked for.
+    def graph(self) -> KnowledgeGraph:
+        """The data set that the run was trained on, read when first asked for.
 
         Raises InputError if it is not there any more, or is another one; load(..., data_path=...) says where it is.
         """
-        return known_triples(self.folder, self.config, len(self.model.entity), self.model.n_relations)
+        return graph_of_run(self.folder, self.config, len(self.model.entity), self.model.n_relations)
+
+    @cached_property
+    def known_triples(self) -> KnownTriples:
+        """Train, valid and test of `graph`. Raises InputError as that."""
+        return KnownTriples(self.graph.splits.values())
+
+    @overload
+    def nearest(self, entity: Item, k: int = ..., measure: str = ...) -> Answers: ...
+
+    @overload
+    def nearest(self, entity: Items, k: int = ..., measure: str = ...) -> Union[Answers, AnswerLists]: ...
 
     def nearest(self, entity: Items, k: int = 10, measure: str = "cosine") -> Union[Answers, AnswerLists]:
         """The k entities most similar to one, itself left out; measure as in similarity.MEASURES. A list as for
-        `tails`.
+        `tails`. As a frame they have the columns entity, neighbour and score.
 
         The table is prepared for a measure when it is first asked for; for cosine a copy with unit rows is kept.
         """
@@ -191,8 +254,9 @@ class Run:
         answers = []
         for own, (_, found, scores) in zip(ids, self._similarity(measure).batch_left(ids, min(k + 1, MOST_RESULTS))):
             others = found != own
-            answers.append(Answers(found[others][:k], scores[others][:k], self.names["entity"]))
-        return answers[0] if single else AnswerLists(answers)
+            answers.append(Answers(found[others][:k], scores[others][:k], self.names["entity"], self._neighbours,
+                                   (int(own),)))
+        return answers[0] if single else AnswerLists(answers, self._neighbours)
 
     def _similarity(self, measure: str) -> SimilaritySearch:
         searches = self.__dict__.setdefault("_searches", {})
@@ -238,6 +302,94 @@ class Run:
                 raise InputError(f"known triples: {error}; several parts are KnownTriples([train, valid])") from None
         return evaluate(self.model, lists, known, protocol)
 
+    def evaluate(self, triples: Any = "test", known: Any = None, protocol: Protocol = Protocol()) -> Evaluation:
+        """Rank triples as `rank` does. triples: "train", "valid" or "test" of the run's data set, or triples.
+
+        Returns an `Evaluation`: a mapping with MRR, MR, AMRI and HITS@k for any k, by side and by relation as a frame.
+        Raises InputError as `rank`, or if the data set has no such triples.
+        """
+        if isinstance(triples, str):
+            split = one_of("part of the data", triples, SPLITS)
+            triples = self.graph.splits.get(split)
+            if triples is None or not len(triples):
+                raise InputError(f"{self.graph.name} has no {split} triples; give triples: run.evaluate(triples)")
+        return replace(self.rank(triples, known, protocol), relation_names=self.names["relation"])
+
+    @cached_property
+    def metrics(self) -> Evaluation:
+        """`evaluate` of the test triples, or of the validation triples where there are none; ranked when first asked
+        for. InputError as `evaluate`."""
+        splits = self.graph.splits
+        return self.evaluate("test" if len(splits.get("test", ())) or not len(splits.get("valid", ())) else "valid")
+
+    @property
+    def history(self) -> DataFrame:
+        """What the run logged: a pandas DataFrame with a row for each step that it did so after, which is the index,
+        and columns such as train/loss and valid/MRR, NaN where a step has none.
+
+        Raises InputError without pandas, and for a run of DGL-KE's, which has no metrics.jsonl.
+        """
+        from ..report.run_log import RunLog  # here, because reports are made of runs
+
+        curves = RunLog.read(self.folder).curves
+        steps = sorted({step for curve in curves.values() for step, _ in curve})
+        by_step = {name: dict(curve) for name, curve in curves.items()}
+        columns = {name: [values.get(step, float("nan")) for step in steps] for name, values in by_step.items()}
+        frame = data_frame(columns, "run.history", steps)
+        frame.index.name = "step"
+        return frame
+
+    def embedding(self, entity: Items) -> np.ndarray:
+        """The row (dim,) float32 of an entity, or the rows (n, dim) of several, as copies. InputError for an unknown
+        name or id."""
+        return self.embeddings[entity]
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """The rows of all entities, by name: see Embeddings."""
+        return Embeddings(self.model.entity, self._name_list("entity", len(self.model.entity)),
+                          partial(self._ids, "entity"))
+
+    @cached_property
+    def relation_embeddings(self) -> Embeddings:
+        """The rows of all relations, by name; those of a run with inverse relations are of the relations alone."""
+        count = self.model.n_relations
+        return Embeddings(self.model.relation[:count], self._name_list("relation", count),
+                          partial(self._ids, "relation"))
+
+    def _name_list(self, role: str, count: int) -> Sequence[str]:
+        names = self.names[role]
+        return [str(number) for number in range(count)] if names is None else names
+
+    def export(self, output: PathLike, format: Optional[str] = None) -> None:
+        """Write the tables with their names in a format of export.FORMATS, by default the one that the ending of
+        `output` names.
+
+        Raises InputError: an unknown format, a place that cannot be written, or a format that needs a package.
+        """
+        from .export import export
+
+        export(self, output, format)
+
+    def summary(self) -> str:
+        """One line on the training and its result."""
+        result = read_result(self.folder) or {}
+        config = self.config
+        said = f"{config['model_name']} on {config['dataset']}"
+        if result:
+            said += (f": {result['steps']:,} steps ({result.get('epochs') or 0:.1f} epochs) in "
+                     f"{result['seconds']['training']:.1f} s{', stopped early' * bool(result.get('stopped_early'))}")
+        for split in ("test", "best_validation"):
+            if result.get(split) and result[split].get("MRR") is not None:
+                near = " (near chance)" * bool((result.get("chance") or {}).get("near"))
+                said += f"; {split.replace('best_validation', 'validation')} MRR {result[split]['MRR']:.4f}{near}, " \
+                        f"HITS@10 {result[split]['HITS@10']:.4f}"
+                break
+        return f"{said}; {self.folder}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.summary())}</p><p>{escape(str(self.model)[1:-1])}</p>"
+
     def __repr__(self) -> str:
         return f"<Run {self.folder} {str(self.model)[1:]}"
 
@@ -245,8 +397,32 @@ class Run:
         k, known = self._wanted(k, exclude_known)
         single, (stays, relations) = read_together(self._ids, **given)
         found = best_entities(self.model, side, stays, relations, k, known)
-        answers = [Answers(ids, scores, self.names["entity"]) for ids, scores in found]
-        return answers[0] if single else AnswerLists(answers)
+        make_columns = partial(self._columns, side)
+        answers = [Answers(ids, scores, self.names["entity"], make_columns, question)
+                   for (ids, scores), question in zip(found, zip(stays.tolist(), relations.tolist()))]
+        return answers[0] if single else AnswerLists(answers, make_columns)
+
+    def _columns(self, asked: str, given: Tuple[np.ndarray, ...], ids: np.ndarray,
+                 scores: np.ndarray) -> Dict[str, Column]:
+        """asked: which part of the triples the answers are. given: the other entity and the relation, or both
+        entities."""
+        first, second = given
+        heads, relations, tails = {TAIL: (first, second, ids), HEAD: (ids, second, first)}.get(asked, (
+            first, ids, second))
+        try:
+            known: Column = are_known(self.known_triples, heads, relations, tails) if len(ids) else np.empty(0, bool)
+        except InputError:  # a frame without it is better than none
+            known = [None] * len(ids)
+        return {"head": self._shown("entity", heads), "relation": self._shown("relation", relations),
+                "tail": self._shown("entity", tails), "score": scores, "known": known}
+
+    def _neighbours(self, given: Tuple[np.ndarray, ...], ids: np.ndarray, scores: np.ndarray) -> Dict[str, Column]:
+        return {"entity": self._shown("entity", given[0]), "neighbour": self._shown("entity", ids), "score": scores}
+
+    def _shown(self, role: str, ids: np.ndarray) -> Column:
+        """Names of ids, or the ids where the run has no names."""
+        names = self.names[role]
+        return ids if names is None else [names[number] for number in ids.tolist()]
 
     def _wanted(self, k: int, exclude_known: bool = False) -> Tuple[int, Optional[KnownTriples]]:
         """k, and the triples that are no answers."""

@@ -60,14 +60,14 @@ class Model:
         """Whether candidates are entity rows times a matrix of the relation's."""
         return self.matrices == "projection"
 
-    def queries(self, corrupt_head: bool, fixed, relation, embedding_range: float) -> Any:
+    def queries(self, corrupt_head: bool, fixed: Any, relation: Any, embedding_range: float) -> Any:
         """What meets candidates for the head, or the tail: (n, dim of a candidate row) float32, for ranking.
 
         fixed (n, entity dim), relation (n, relation dim): numpy float32. With matrices: see `queries_of`.
         """
         raise NotImplementedError
 
-    def queries_of(self, corrupt_head: bool, fixed, relation, as_negative: bool) -> Any:
+    def queries_of(self, corrupt_head: bool, fixed: Any, relation: Any, as_negative: bool) -> Any:
         """The same where one relation at a time is asked for, by its row (relation dim,).
 
         fixed: already projected, if the model does. as_negative: as DGL-KE scores corrupted triples.

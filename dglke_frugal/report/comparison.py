@@ -92,6 +92,11 @@ def differing_flags(runs: Sequence[RunLog]) -> List[str]:
     return [name for name in names if len({repr(run.flags.get(name)) for run in runs}) > 1]
 
 
+def flag_columns(runs: Sequence[RunLog]) -> List[Column]:
+    """A column for each flag that differs."""
+    return [Column(name, "{}", lambda run, name=name: _flag(run.flags.get(name))) for name in differing_flags(runs)]
+
+
 def comparison(runs: Sequence[RunLog], names: Sequence[str]) -> str:
     """The section "Result": of one run each value with its name; of several, tables with a row for each run.
 
@@ -100,8 +105,7 @@ def comparison(runs: Sequence[RunLog], names: Sequence[str]) -> str:
     if len(runs) == 1:
         content, note = _values(runs[0]), ""
     else:
-        flags = [Column(name, "{}", lambda run, name=name: _flag(run.flags.get(name)))
-                 for name in differing_flags(runs)]
+        flags = flag_columns(runs)
         parts = [RESULTS, CIRCUMSTANCES, *(flags[begin : begin + FLAGS_AT_ONCE]
                                            for begin in range(0, len(flags), FLAGS_AT_ONCE))]
         content = "".join(_table(runs, names, part, "narrow wrapped") for part in parts)

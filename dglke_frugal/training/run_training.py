@@ -19,6 +19,7 @@ from ..files import finish_replacing, is_being_replaced
 from ..resolve import resolve
 from ..saved_tables import SavedTables
 from ..score_rule import say_if_two_formulas
+from .epochs import in_steps
 from .final_state import last_state
 from .folder.run_folder import check_flags, create_run_folder, finished_steps, write_flags
 from .lock import alone
@@ -31,6 +32,9 @@ def run_training(config: TrainConfig, resume: Optional[Path], make_run: Callable
     """As train, with the run that make_run(config, graph, folder) returns."""
     if not resume:
         return _carry_out(config, None, make_run)
+    if config.counts_epochs:
+        graph = load(config)
+        config = in_steps(config, len(graph.train), graph)
     if not is_being_replaced(resume) and is_finished(resume, config):
         return resume  # without a lock, which a folder that is only read has none of
     with alone(resume):
@@ -61,6 +65,7 @@ def _carry_out(config: TrainConfig, resume: Optional[Path], make_run: Callable[.
     facts = graph_facts(graph)
     if config.run.seed is None:
         config = replace(config, run=replace(config.run, seed=secrets.randbits(32)))
+    config = in_steps(config, len(graph.train), graph)
     plan = resolve(config, graph_size(graph), resume)
     plan.memory.check()
     for line in plan.log_lines():

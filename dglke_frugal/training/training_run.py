@@ -320,7 +320,7 @@ class TrainingRun:
         print(f"[proc 0]validation take {time.perf_counter() - began:.3f} seconds:", flush=True)
         self._track("valid", metrics)
         run = self.config.run
-        better = self.best is None or metrics.mrr > self.best["MRR"]
+        better = self.best is None or metrics.mrr > self.best["MRR"] * (1 + run.early_stop_delta)
         lowered = self.learning_rate.validated(better)
         if better:
             self.best, self.validations_since_best = {"step": self.steps_done, **metrics.named()}, 0
@@ -333,6 +333,9 @@ class TrainingRun:
         self.summary["validation"] = {"step": self.steps_done, **metrics.named()}
         if run.early_stop_patience and self.validations_since_best >= run.early_stop_patience:
             print(f"stopping early: {run.early_stop_patience} validations without a better MRR than {self.best['MRR']:.6f}")
+            self.summary["stopped_early"] = True
+        if self.tracker.wants_stop and not self.summary["stopped_early"]:
+            print("stopping early: a callback has asked for it")
             self.summary["stopped_early"] = True
         if lowered and not self.summary["stopped_early"]:
             self._lower_rate(f"{run.lr_patience} validations without a better MRR than {self.best['MRR']:.6f}")

@@ -211,3 +211,18 @@ def test_what_cannot_be_divided(tmp_path, monkeypatch, capsys, arguments, says):
         split.main(arguments)
     assert stopped.value.code == 2 and says in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name, content", [
+    ("facts.csv", '"tail","head","relation"\n' + "".join(f'"e{(i + j) % 9}","e{i}, x","next"\n' for i in range(9)
+                                                          for j in range(3))),
+    ("facts.tsv", "head\trelation\ttail\n" + "".join(f"e{i}, x\tnext\te{(i + j) % 9}\n" for i in range(9)
+                                                     for j in range(3))),
+])
+def test_tables_and_headers_become_lines_of_names(tmp_path, capsys, name, content):
+    (tmp_path / name).write_text(content)
+    split.main([str(tmp_path / name), "--valid", "3", "--test", "3"])
+    assert "--format raw_udd_hrt --data_files train.tsv valid.tsv test.tsv --valid --test" in capsys.readouterr().out
+    lines = [line for part in ("train", "valid", "test")
+             for line in (tmp_path / "facts" / f"{part}.tsv").read_text().splitlines()]
+    assert sorted(lines) == sorted(f"e{i}, x\tnext\te{(i + j) % 9}" for i in range(9) for j in range(3))

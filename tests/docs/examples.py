@@ -6,6 +6,7 @@ not run. In an output `...` stands for any text, as a line for any lines. A comm
 
     <!-- not run: needs a GPU -->      the block is not run; its flags are checked all the same
     <!-- before: COMMAND -->           a command that the page does not show
+    <!-- needs: PACKAGE, PACKAGE -->   anywhere on the page: without these its examples are not run
 
 `python tests/docs/examples.py PAGE` prints what each block of a page prints.
 """
@@ -55,6 +56,11 @@ def blocks(page: str) -> Iterator[Block]:
             text = text[: comment.start()].rstrip()
         yield Block(found[1], found[2], page[: found.start()].count("\n") + 1, "; ".join(comments["not run"]),
                     comments["before"])
+
+
+def needs(page: str) -> List[str]:
+    """The packages that the examples of a page need besides those of every installation."""
+    return [name.strip() for found in re.findall("<!-- needs: (.*?) -->", page) for name in found.split(",")]
 
 
 def commands(text: str) -> List[Command]:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dglke_frugal.cli.train import configuration
-from docs.examples import LANGUAGES, ROOT, Page, blocks, commands, matches, training_arguments
+from docs.examples import LANGUAGES, ROOT, Page, blocks, commands, matches, needs, training_arguments
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
@@ -15,6 +15,8 @@ RUN = [path for path in PAGES if any(not block.not_run and block.language in ("c
 
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
 def test_examples_print_what_the_page_shows(path, tmp_path):
+    for package in needs(path.read_text(encoding="utf-8")):
+        pytest.importorskip(package, reason=f"{path.name} needs {package}, which is not installed")
     differences = [f"{path.name}, line {line}: {ran}\nprinted\n{printed}\nwhere the page shows\n{expected}"
                    for line, ran, expected, printed in Page(path, tmp_path).run()
                    if expected is not None and not matches(expected, printed)]

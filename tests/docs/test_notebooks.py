@@ -23,7 +23,31 @@ def run_cells(path, folder):
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_runs_and_holds_no_output(path, tmp_path, capsys):
+def test_a_notebook_holds_no_output(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert not any(cell.get("outputs") for cell in cells), "clear the outputs before it is committed"
+
+
+def test_a_data_frame_becomes_answers(tmp_path, monkeypatch, capsys):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install '.[tables]')")
+    monkeypatch.chdir(tmp_path)
+    path = EXAMPLES / "from_a_data_frame.ipynb"
+    code = [line for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"
+            for line in "".join(cell["source"]).splitlines()]
+    assert len(code) <= 25
+    names = run_cells(path, None)
+    run, printed = names["run"], capsys.readouterr().out
+    assert printed.startswith("ComplEx on graph: ") and "test MRR" in printed.splitlines()[0]
+    assert run.metrics["MRR"] > 0.3  # of 255 people a model that knows nothing has 0.02
+    answers = run.tails("person 1", "parent_of", k=3).to_pandas()
+    assert list(answers.columns) == ["head", "relation", "tail", "score", "known"]
+    assert isinstance(answers, pandas.DataFrame) and str(answers) in printed  # which another process has printed
+    assert len(names["vectors"]) == 255 and (names["vectors"]["person 7"] == run.embedding("person 7")).all()
+
+
+def test_a_run_is_asked(tmp_path, capsys):
+    path = EXAMPLES / "ask_a_run.ipynb"
     triples = ([0, 1], [0, 0], [3, 5])
     run = write_run(tmp_path / "run", random_model("ComplEx"), graph=dict.fromkeys(("train", "valid", "test"), triples),
                     data_path=str(tmp_path / "run"), format="udd_hrt",
@@ -32,5 +56,3 @@ def test_a_notebook_runs_and_holds_no_output(path, tmp_path, capsys):
     best = names["run"].tails(0, 0, 1)[0].name
     printed = capsys.readouterr().out
     assert f"entity 0 -- relation 0 -> {best}" in printed and "tail ranks" in printed
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    assert not any(cell.get("outputs") for cell in cells), "clear the outputs before it is committed"

@@ -36,18 +36,39 @@ def test_answers_to_several_questions_print_as_tables(run):
     assert len(repr(lists).splitlines()) == 1 and str(run.tails([], 1)) == "no questions"
 
 
+def test_answers_are_columns(run):
+    found = run.tails(3, 1, 4)
+    assert found.columns == ["head", "relation", "tail", "score", "known"]
+    assert found["head"] == ["entity 3"] * 4 and found["relation"] == ["relation 1"] * 4
+    assert found["tail"] == found.names and found["known"] == [None] * 4  # the run's data set is not there
+    np.testing.assert_array_equal(found["score"], found.scores)
+    assert found[:2]["tail"] == found.names[:2]
+    lists = run.heads(1, [5, 4, 5], 2)
+    assert lists["tail"] == ["entity 5"] * 2 + ["entity 4"] * 2 + ["entity 5"] * 2
+    assert lists["head"] == [answer.name for answers in lists for answer in answers]
+    of_pair = run.relations([0, 2], [1, 3], 2)
+    assert of_pair["head"] == ["entity 0"] * 2 + ["entity 2"] * 2
+    assert of_pair["tail"] == ["entity 1"] * 2 + ["entity 3"] * 2
+    assert of_pair["relation"] == [answer.name for answers in of_pair for answer in answers]
+    near = run.nearest([7, 8], 2)
+    assert near.columns == ["entity", "neighbour", "score"] and near["entity"] == ["entity 7"] * 2 + ["entity 8"] * 2
+    assert run.tails([], 1).columns == found.columns and len(run.tails([], 1)["tail"]) == 0
+
+
 def test_answers_become_a_data_frame(run):
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    found = run.nearest("entity 3", 4)
-    frame = found.to_pandas()
-    assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == ["id", "name", "score"]
-    assert list(frame.itertuples(index=False, name=None)) == [(a.id, a.name, a.score) for a in found]
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (pip install '.[tables]')")
+    for found in (run.tails(3, 1, 4), run.tails([3, 4], 1, 2), run.nearest("entity 3", 4)):
+        frame = found.to_pandas()
+        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == found.columns
+        assert frame["score"].tolist() == np.asarray(found["score"]).tolist() and len(frame) == 4
     assert len(run.relations(0, 1, 1).to_pandas()) == 1
-    lists = run.tails([3, 4, 3], 1, 2)
-    frame = lists.to_pandas()
-    assert list(frame.columns) == ["question", "id", "name", "score"]
-    assert frame["question"].tolist() == [0, 0, 1, 1, 2, 2]
-    assert frame["id"].tolist() == [answer.id for answers in lists for answer in answers]
+
+
+def test_answers_in_a_notebook(run):
+    text = run.tails(3, 1, 4)._repr_html_()
+    assert text.count("<tr>") == 5 and "<td>entity 3</td>" in text and text == run.tails([3], 1, 4)._repr_html_()
+    assert "<td>" in run.rank([(0, 0, 1)], protocol=Protocol(known="kept"))._repr_html_()
+    assert str(run.folder) in run._repr_html_() and "61 entities" in run._repr_html_()
 
 
 def test_without_pandas_it_is_said(run, monkeypatch):

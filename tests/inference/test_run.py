@@ -155,7 +155,7 @@ def test_lists_are_answered_question_by_question(tmp_path, name):
             assert isinstance(answers, Answers) and answers == one(i) and len(answers) > 1
     assert run.tails([0, 1], 0) != run.tails([0, 0], 0)
     assert len(run.tails([3], 0)) == 1 and run.tails([3], 0)[0] == run.tails(3, 0)
-    assert len(run.tails([], 0)) == 0 and run.tails([], 0).columns()["id"].shape == (0,)
+    assert len(run.tails([], 0)) == 0 and run.tails([], 0).to_dict()["score"].shape == (0,)
 
 
 def test_answers_are_columns_and_say_little(run):
@@ -165,9 +165,8 @@ def test_answers_are_columns_and_say_little(run):
     assert answers[1:3] == list(answers)[1:3] and answers[-1] == list(answers)[-1]
     assert repr(answers).startswith(f"Answers({answers[0].name!r} ") and repr(answers).endswith(", ...; 4 in all)")
     lists = run.tails([3, 7], [1, 1], 2)
-    columns = lists.columns()
-    assert columns["question"].tolist() == [0, 0, 1, 1]
-    assert columns["name"] == [answer.name for answers in lists for answer in answers]
+    columns = lists.to_dict()
+    assert columns["tail"] == [answer.name for answers in lists for answer in answers]
     assert {len(column) for column in columns.values()} == {4}
     assert len(repr(run.tails(range(61), 0, 50))) < 500
 

@@ -128,3 +128,98 @@ def test_the_package_says_what_it_has():
     assert (Path(dglke_frugal.__file__).parent / "py.typed").is_file()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         dglke_frugal.nothing
+
+
+# ---- triples in Python, and what is said
+
+RING = [(f"e{i}", name, f"e{(i + far) % 30}") for name, far in (("next", 1), ("far", 7)) for i in range(30)]
+SMALL = dict(hidden_dim=8, model_name="TransE_l2", batch_size=10, neg_sample_size=5, seed=1)
+
+
+def test_triples_give_a_run_that_other_processes_load(tmp_path, capsys):
+    run = dglke_frugal.train(RING, split=(0.8, 0.1, 0.1), **SMALL, max_step=40, save_path=tmp_path)
+    assert run.config["valid"] is run.config["test"] is True
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 1 and said.startswith("TransE_l2 on graph: 40 steps (8.3 epochs) in ")
+    assert f"; test MRR {run.metrics['MRR']:.4f}" in said and said.strip().endswith(str(run.folder))
+    code = (f"import dglke_frugal; run = dglke_frugal.load({str(run.folder)!r}); print(run.metrics['MRR'], "
+            "run.tails('e3', 'next', 2, exclude_known=True).names)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert done.stdout == f"{run.metrics['MRR']} {run.tails('e3', 'next', 2, exclude_known=True).names}\n"
+
+
+def test_what_is_given_and_what_lies_in_a_folder_are_trained_alike(tmp_path):
+    ids = np.array([(int(h[1:]), int(r == "far"), int(t[1:])) for h, r, t in RING])
+    by_ids = dglke_frugal.train(ids, **SMALL, max_step=20, save_path=tmp_path / "a")
+    (tmp_path / "ring").mkdir()
+    (tmp_path / "ring" / "train.csv").write_text("".join(f"{h},{r},{t}\n" for h, r, t in ids.tolist()))
+    by_file = dglke_frugal.train(tmp_path / "ring", **SMALL, max_step=20, save_path=tmp_path / "b")
+    np.testing.assert_array_equal(by_ids.model.entity, by_file.model.entity)  # which number the same names alike
+    assert by_ids.config["valid"] is by_file.config["test"] is False and by_file.config["dataset"] == "ring"
+    longer = dglke_frugal.train(resume=by_ids.folder, max_step=30)
+    assert longer.summary().startswith("TransE_l2 on graph: 30 steps")
+
+
+def test_valid_and_test_are_triples_or_switches(tmp_path):
+    given = dglke_frugal.train(RING[5:], valid=RING[:2], test=RING[2:5], **SMALL, max_step=4, save_path=tmp_path)
+    assert len(given.metrics.triples[0]) == 3 and len(given.evaluate("valid").triples[0]) == 2
+    off = dglke_frugal.train(RING[5:], valid=RING[:2], test=False, **SMALL, max_step=4, save_path=tmp_path)
+    assert off.config["valid"] is True and off.config["test"] is False and len(off.metrics.triples[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (dict(triples=RING, data_path="x"), "triples are given, and data_path names other ones"),
+        (dict(triples=RING, resume="x"), "triples are given, and resume names other ones"),
+        (dict(valid=RING), "valid goes with triples"),
+        (dict(split=(0.8, 0.1, 0.1)), "split divides triples; give triples"),
+        (dict(triples=RING, verbose="yes"), "verbose is 'yes'; give True or False"),
+        (dict(triples=RING, callbacks=[3]), "a callback is 3; give functions"),
+        (dict(triples=RING, max_epoch=3, max_step=4), "--max_step and --max_epoch both say"),
+        (dict(triples=RING, max_epoch=-1), "--max_epoch is -1"),
+        (dict(triples=RING, max_epoch=1, eval_interval="2 weeks"), "'2 weeks' is neither a number of steps nor of"),
+        (dict(triples=RING, early_stop_delta=-0.5), "--early_stop_delta is -0.5"),
+        (dict(triples=RING, hiden_dim=3), r"train\(\) has no flag 'hiden_dim'"),
+        (dict(triples=RING, lr=-1), "--lr is -1"),
+    ],
+)
+def test_triples_that_cannot_be_used_are_one_sentence(tmp_path, given, says):
+    with pytest.raises(InputError, match=says):
+        dglke_frugal.train(**{**SMALL, "save_path": tmp_path / "runs", **given})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_lines_go_to_the_logger_or_are_printed(tmp_path, capsys, caplog):
+    caplog.set_level("INFO", logger="dglke_frugal.train")
+    dglke_frugal.train(RING, **SMALL, max_step=4, save_path=tmp_path)
+    assert "Finished. Read 60 train triples." in caplog.messages and len(capsys.readouterr().out.splitlines()) == 1
+    caplog.clear()
+    dglke_frugal.train(RING, **SMALL, max_step=4, save_path=tmp_path, verbose=True)
+    assert "Finished. Read 60 train triples.\n" in capsys.readouterr().out and not caplog.messages
+
+
+def test_callbacks_are_told_of_validations_and_may_stop(tmp_path, capsys):
+    seen = []
+
+    def call(validation):
+        print("called")
+        seen.append(validation)
+        return validation.step >= 12
+
+    run = dglke_frugal.train(RING[5:], valid=RING[:5], **SMALL, max_epoch=10, callbacks=call, save_path=tmp_path)
+    assert [validation.step for validation in seen] == [5, 10, 15]  # an epoch is 5.5 steps, of which 5 are whole
+    assert seen[0].folder.resolve() == run.folder
+    assert set(seen[0].metrics) == {"MRR", "MR", "HITS@1", "HITS@3", "HITS@10"}
+    said = capsys.readouterr().out.splitlines()
+    assert said[:-1] == ["called"] * 3 and ": 15 steps (2.7 epochs) in " in said[-1] and ", stopped early" in said[-1]
+
+
+def test_help_and_completion_know_every_flag():
+    import inspect
+
+    from dglke_frugal.config import OPTIONS
+
+    known = inspect.signature(dglke_frugal.train).parameters
+    assert {*OPTIONS, "triples", "split", "resume", "preset", "config", "verbose", "callbacks"} <= {*known}
+    assert known["hidden_dim"].annotation == "Optional[int]" and "Literal['Hinge'" in known["loss_genre"].annotation

@@ -63,9 +63,9 @@ def test_a_full_disk_is_an_input_error():
 
 
 def test_an_unknown_or_missing_tracker_is_an_input_error(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="no tracker 'mlflow'; choose from tensorboard, wandb"):
-        make_tracker(tmp_path, ["mlflow"])
-    for name, module in [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")]:
+    with pytest.raises(InputError, match="no tracker 'comet'; choose from tensorboard, wandb, mlflow, csv"):
+        make_tracker(tmp_path, ["comet"])
+    for name, module in [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb"), ("mlflow", "mlflow")]:
         monkeypatch.setitem(sys.modules, module, None)  # import fails
         with pytest.raises(InputError, match=re.escape(install_command(name))):
             make_tracker(tmp_path, [name])
@@ -109,3 +109,53 @@ def test_wandb_goes_on_with_the_same_run(tmp_path, monkeypatch):
     assert [options["id"] for options in opened] == [None, "abc"]
     assert opened[0]["config"] == {"lr": 0.1}
     assert logged == [({"train/loss": 0.5}, 10), ({"train/loss": 0.5}, 110)]
+
+
+def test_csv_has_a_row_for_each_step_and_forgets_what_a_resume_repeats(tmp_path):
+    import csv
+
+    def rows():
+        with open(tmp_path / "metrics.csv", newline="") as file:
+            return [{name: value for name, value in row.items() if name != "time"} for row in csv.DictReader(file)]
+
+    tracker = make_tracker(tmp_path, ["csv"])
+    tracker.start({}, 0)
+    tracker.log({"train/loss": 0.5}, 10)
+    tracker.log({"train/loss": 0.25}, 20)
+    tracker.log({"valid/MRR": 0.125}, 20)
+    tracker.close()
+    assert rows() == [{"step": "10", "train/loss": "0.5", "valid/MRR": ""},
+                      {"step": "20", "train/loss": "0.25", "valid/MRR": ""},
+                      {"step": "20", "train/loss": "", "valid/MRR": "0.125"}]
+    again = make_tracker(tmp_path, ["csv"])
+    again.start({}, 10)
+    assert [row["step"] for row in rows()] == ["10"]
+    again.log({"train/loss": 0.375}, 20)
+    again.close()
+    assert rows()[1] == {"step": "20", "train/loss": "0.375", "valid/MRR": ""}
+    make_tracker(tmp_path, ["csv"]).start({}, 0)
+    assert rows() == []
+
+
+def test_mlflow_goes_on_under_its_id(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    calls = []
+
+    def start_run(**options):
+        calls.append(("start", options))
+        return SimpleNamespace(info=SimpleNamespace(run_id=options["run_id"] or "id 7"))
+
+    fake = SimpleNamespace(start_run=start_run, log_params=lambda params: calls.append(("params", params)),
+                           log_metrics=lambda metrics, step: calls.append((step, metrics)),
+                           end_run=lambda: calls.append("end"))
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    for step in (0, 5):
+        tracker = make_tracker(tmp_path, ["mlflow"])
+        tracker.start({"lr": 0.5, "seed": None}, step)
+        tracker.log({"valid/HITS@10": 0.25}, step + 1)
+        tracker.close()
+    assert calls == [("start", {"run_id": None, "run_name": tmp_path.name, "nested": True}),
+                     ("params", {"lr": "0.5", "seed": ""}), (1, {"valid/HITS_at_10": 0.25}), "end",
+                     ("start", {"run_id": "id 7", "run_name": None, "nested": True}),
+                     (6, {"valid/HITS_at_10": 0.25}), "end"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from dataclasses import dataclass
 from typing import Dict, Iterator, Optional
 
 from ...output import say
-from ...progress import progress
+from ...progress import progress, shows_bars
 from ..loop import TrainingLoop
 from ..overview import short, time_left
 from .counters import StoreCounters
@@ -64,7 +63,7 @@ class Report:
         self._loop, self._max_step, self._interval = loop, max_step, log_interval
         self._tracker, self._rank, self._joint = tracker, rank, joint
         self._bar = (
-            progress(max_step, "training", "steps", initial=first_step) if rank == 0 and sys.stderr.isatty() else None
+            progress(max_step, "training", "steps", initial=first_step) if rank == 0 and shows_bars() else None
         )
         self._pauses = 0.0
         self._start = self._shown = self._now()

@@ -1,17 +1,22 @@
-"""Where a run's numbers go: a file of JSON lines, TensorBoard, Weights & Biases, or any object with these three
-methods."""
+"""Where a run's numbers go: a file of JSON lines or CSV, TensorBoard, Weights & Biases, MLflow, functions, or any
+object with these three methods."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
 import math
 import os
+import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, TextIO
 
 from ...errors import InputError
 from ...extras import install_command
+from ...files import replace_file
 
 
 class Tracker(Protocol):
@@ -36,7 +41,7 @@ class JsonLinesTracker:
 
     def __init__(self, path: os.PathLike):
         self.path = Path(path)
-        self._file = None
+        self._file: Any = None
 
     def start(self, config, step):
         try:
@@ -47,7 +52,7 @@ class JsonLinesTracker:
                 if self._file.read(1) != b"\n":  # killed in the middle of a line: the next must not be lost with it
                     self._file.write(b"\n")
         except OSError as error:
-            raise self._cannot_write(error) from error
+            raise _cannot_write(self.path, error) from error
         self._write({"step": step, "time": time.time(), "event": "start", "config": dict(config)})
 
     def log(self, metrics, step):
@@ -64,12 +69,7 @@ class JsonLinesTracker:
         try:
             self._file.write(json.dumps(line).encode() + b"\n")
         except OSError as error:
-            raise self._cannot_write(error) from error
-
-    def _cannot_write(self, error: OSError) -> InputError:
-        return InputError(
-            f"cannot write {self.path}: {error.strerror}; free some space, or choose a folder that is writable"
-        )
+            raise _cannot_write(self.path, error) from error
 
 
 class TensorBoardTracker:
@@ -124,11 +124,135 @@ class WandbTracker:
             self._run.finish()
 
 
+class MlflowTracker:
+    """A run of MLflow; a resumed run goes on under its id, which is kept in the run's folder.
+
+    Server and experiment are those of MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME. MLflow has no @ in names, so
+    HITS@10 is HITS_at_10.
+    """
+
+    def __init__(self, folder: os.PathLike):
+        try:
+            import mlflow
+        except ImportError as error:
+            raise _missing("mlflow") from error
+        self._mlflow, self._folder = mlflow, Path(folder)
+        self._run = None
+
+    def start(self, config, step):
+        id_file = self._folder / "mlflow_id"
+        run_id: Optional[str] = id_file.read_text(encoding="utf-8") if step and id_file.exists() else None
+        self._run = self._mlflow.start_run(run_id=run_id, run_name=None if run_id else self._folder.name, nested=True)
+        id_file.write_text(self._run.info.run_id, encoding="utf-8")
+        if run_id is None:  # parameters are written once
+            self._mlflow.log_params({name: "" if value is None else str(value) for name, value in config.items()})
+
+    def log(self, metrics, step):
+        self._mlflow.log_metrics({name.replace("@", "_at_"): float(value) for name, value in metrics.items()},
+                                 step=step)
+
+    def close(self):
+        if self._run:
+            self._mlflow.end_run()
+            self._run = None
+
+
+class CsvTracker:
+    """metrics.csv: a row for each time that numbers come, with step, time and a column for each name.
+
+    The file is written anew when a name is new. After a resume, rows of later steps are left out.
+    """
+
+    def __init__(self, path: os.PathLike):
+        self.path = Path(path)
+        self._names = ["step", "time"]
+        self._rows: List[Dict[str, Any]] = []
+
+    def start(self, config, step):
+        if step and self.path.is_file():
+            with open(self.path, encoding="utf-8", newline="") as file:
+                reader = csv.DictReader(file)
+                self._rows = [row for row in reader if (row.get("step") or "").isdigit() and int(row["step"]) <= step]
+                self._names = [*(reader.fieldnames or self._names)]
+        self._write_anew()
+
+    def log(self, metrics, step):
+        row = {"step": step, "time": time.time(), **{name: float(value) for name, value in metrics.items()}}
+        self._rows.append(row)
+        new = [name for name in row if name not in self._names]
+        self._names += new
+        if new:
+            self._write_anew()
+            return
+        try:
+            with open(self.path, "a", encoding="utf-8", newline="") as file:
+                csv.DictWriter(file, self._names).writerow(row)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
+
+    def close(self):
+        self._rows = []
+
+    def _write_anew(self):
+        with replace_file(self.path, "w") as file:
+            writer = csv.DictWriter(file, self._names, lineterminator="\r\n")
+            writer.writeheader()
+            writer.writerows(self._rows)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a callback of train() is told.
+
+    Attributes:
+        step: how many steps are done.
+        metrics: MRR, MR, HITS@1, HITS@3 and HITS@10 of the validation triples, by name.
+        folder: of the run.
+    """
+
+    step: int
+    metrics: Dict[str, float]
+    folder: Path
+
+
+class CallbackTracker:
+    """Calls functions with each validation.
+
+    Attributes:
+        wants_stop: whether one of them has returned True.
+    """
+
+    def __init__(self, folder: os.PathLike, callbacks: Sequence[Callable[[Validation], Optional[bool]]],
+                 output: Optional[TextIO] = None):
+        """output: the standard output that the functions have."""
+        self._folder, self._callbacks, self._output = Path(folder), callbacks, output
+        self.wants_stop = False
+
+    def start(self, config, step):
+        """Nothing: callbacks are of validations."""
+
+    def log(self, metrics, step):
+        found = {name.partition("/")[2]: value for name, value in metrics.items() if name.startswith("valid/")}
+        if not found:
+            return
+        with contextlib.redirect_stdout(self._output or sys.stdout):
+            for call in self._callbacks:
+                self.wants_stop |= call(Validation(step, dict(found), self._folder)) is True
+
+    def close(self):
+        """Nothing is held."""
+
+
 class Trackers:
     """Several trackers as one."""
 
     def __init__(self, trackers: Sequence[Tracker]):
         self._trackers = list(trackers)
+
+    @property
+    def wants_stop(self) -> bool:
+        """Whether one of them wants the training to stop."""
+        return any(getattr(tracker, "wants_stop", False) for tracker in self._trackers)
 
     def start(self, config, step):
         for tracker in self._trackers:
@@ -148,10 +272,12 @@ MakeTracker = Callable[[Path], Tracker]  # from the run's folder
 OPTIONAL: Dict[str, MakeTracker] = {
     "tensorboard": lambda folder: TensorBoardTracker(folder / "tensorboard"),
     "wandb": WandbTracker,
+    "mlflow": MlflowTracker,
+    "csv": lambda folder: CsvTracker(folder / "metrics.csv"),
 }
 
 
-def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Tracker:
+def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Sequence[MakeTracker] = ()) -> Trackers:
     """metrics.jsonl in the run's folder, the optional trackers of these names, and those that `more` makes.
 
     Raises InputError for an unknown name or one whose package is not installed.
@@ -162,6 +288,10 @@ def make_tracker(run_folder: os.PathLike, names: Sequence[str] = (), more: Seque
         raise InputError(f"there is no tracker {unknown[0]!r}; choose from {', '.join(OPTIONAL)}")
     return Trackers([JsonLinesTracker(folder / "metrics.jsonl"), *(OPTIONAL[name](folder) for name in names),
                      *(make(folder) for make in more)])
+
+
+def _cannot_write(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror}; free some space, or choose a folder that is writable")
 
 
 def _missing(package: str) -> InputError:

@@ -1,0 +1,110 @@
+"""Public functions have types that a checker accepts, docstrings, and an example on a page that runs."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docs.examples import ROOT, blocks
+
+import dglke_frugal
+from dglke_frugal import optim
+from dglke_frugal.cli.stub import stub
+from dglke_frugal.data import graph
+from dglke_frugal.embedding import Embedding, EmbeddingBag
+from dglke_frugal.evaluation import metrics, protocol
+from dglke_frugal.inference import answers, embeddings
+from dglke_frugal.inference.run import Run
+from dglke_frugal.models import TorchModel
+
+RESULTS = (Run, answers.Answers, answers.AnswerLists, answers.TripleAnswers, embeddings.Embeddings, protocol.Evaluation,
+           metrics.Metrics, graph.Names)
+CLASSES = (*RESULTS, Embedding, EmbeddingBag, TorchModel, optim.SGD, optim.Adagrad, optim.RowwiseAdagrad)
+PACKAGES = ("dglke_frugal.data", "dglke_frugal.evaluation", "dglke_frugal.models")
+# Tools of the package itself, which users have other ways for.
+OF_THE_PACKAGE = {"Evaluation.candidate_counts", "Names.ids_of", "Names.told_apart_by_white_space", "Names.packed",
+                  "KnownTriples.heads", "KnownTriples.tails", "KnownTriples.check_ids"}
+
+
+def members(owner):
+    """(name, function) of a class's own public methods and properties."""
+    for base in owner.__mro__:
+        if base.__module__.startswith("dglke_frugal"):
+            for name, value in vars(base).items():
+                function = next((getattr(value, name) for name in ("fget", "func", "__func__") if hasattr(value, name)),
+                                value)
+                if not name.startswith("_") and inspect.isfunction(function):
+                    yield name, function
+
+
+def public_functions():
+    """By name: of the package, of data and evaluation, and of the classes of what they return."""
+    found = {"train": dglke_frugal.train, "load": Run.load}
+    for package in map(importlib.import_module, PACKAGES):
+        found.update({name: getattr(package, name) for name in package.__all__
+                      if inspect.isfunction(getattr(package, name))})
+    for owner in CLASSES:
+        found.update({f"{owner.__name__}.{name}": function for name, function in members(owner)})
+    return found
+
+
+FUNCTIONS = public_functions()
+
+
+def test_there_are_public_functions():
+    assert {"load_graph", "evaluate", "share_of", "Run.tails", "Run.metrics", "Answers.to_pandas",
+            "Evaluation.hits"} <= {*FUNCTIONS} and len(FUNCTIONS) >= 50
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_everything_public_has_types_and_a_docstring(name):
+    function = FUNCTIONS[name]
+    signature = inspect.signature(inspect.unwrap(function))
+    untyped = [each.name for each in signature.parameters.values()
+               if each.annotation is each.empty and each.name not in ("self", "cls")]
+    assert not untyped and (signature.return_annotation is not signature.empty or name == "train")
+    owner = next((each for each in CLASSES if name.startswith(f"{each.__name__}.")), None)
+    said = [vars(base)[function.__name__].__doc__ for base in (owner.__mro__ if owner else ())
+            if function.__name__ in vars(base)]
+    assert function.__doc__ or any(said)
+
+
+def run_code():
+    """The Python of all pages whose blocks are run."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return "\n".join(block.text for page in pages for block in blocks(page.read_text(encoding="utf-8"))
+                     if block.language == "python" and not block.not_run)
+
+
+WITH_EXAMPLES = ("train", "load", *dglke_frugal.data.__all__, *dglke_frugal.evaluation.__all__,
+                 *(owner.__name__ for owner in RESULTS))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in {*FUNCTIONS} - OF_THE_PACKAGE
+                                        if name.partition(".")[0] in WITH_EXAMPLES))
+def test_everything_public_has_an_example_that_runs(name):
+    assert re.search(rf"\b{name.rpartition('.')[2]}\b", run_code()), f"no page of docs/ has an example of {name}"
+
+
+def test_the_stub_is_that_of_the_declarations():
+    file = Path(dglke_frugal.__file__).with_name("python_training.pyi")
+    assert file.read_text(encoding="utf-8") == stub(), (
+        "run python -m dglke_frugal.cli.stub > dglke_frugal/python_training.pyi")
+
+
+def test_a_type_checker_accepts_the_modules_and_a_program_that_uses_them(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed (pip install '.[test]')")
+    for arguments in ([], ["--strict", "--allow-any-generics", "tests/python/typed_client.py"]):
+        done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--no-error-summary",
+                               *arguments], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_frozen_classes_name_their_fields_in_docstrings():
+    for owner in RESULTS:
+        for field in dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ():
+            assert re.search(rf"\b{field.name}\b", owner.__doc__) or owner is metrics.Metrics, (owner, field.name)
