@@ -21,7 +21,9 @@ from .score_rule import SCORE_RULES, compares_two_formulas, has_two_formulas
 LOSSES = ("Hinge", "Logistic", "Logsigmoid", "BCE", "Softmax")
 CACHE_POLICIES = ("static", "lfu")
 FLUSH_MODES = ("p2f", "sync", "none")
-PARTITIONS = ("random", "relation", "metis")
+PARTITIONS = ("random", "relation", "metis", "hash", "range")
+OWNED_PARTITIONS = ("hash", "range")  # by which each entity has an owner among the processes
+NEGATIVES = ("local", "global")
 HOST_READS = ("auto", "uva", "copy")
 HOST_WRITES = ("auto", "direct", "staged")
 BUS_ROWS = ("auto", "own", "whole")
@@ -304,7 +306,7 @@ class DeviceConfig:
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, else at random. parallel: what ranks share out, see training/parallel.py. peer: whether devices may
+        rel_part, over machines by hash, else at random. negatives: see negative_source. parallel: what ranks share out, see training/parallel.py. peer: whether devices may
         reach each other's memory.
     """
 
@@ -330,8 +332,13 @@ class DeviceConfig:
         level="rare")
     rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_PROCESSES_BY_ROWS,
                             of_dglke=True)
-    partition: Optional[str] = option(None, "how edges are divided over processes", changes=ALWAYS,
-                                      used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random")
+    partition: Optional[str] = option(
+        None, "how edges are divided over processes; hash, range: by the owner of the head", changes=ALWAYS,
+        used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random, over machines hash")
+    negatives: Optional[str] = option(
+        None, "draw negatives from all entities (global) or from the process's own (local)",
+        changes=Change("yes", lambda config, value: config.device.negative_source), used=_PROCESSES_BY_ROWS,
+        choices=NEGATIVES, default_words="local with --partition hash or range")
     parallel: str = option(AUTO, "what GPUs share out: rows, each with its own batches, or columns (dims)",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
@@ -357,6 +364,11 @@ class DeviceConfig:
     def edge_partition(self) -> str:
         """One of PARTITIONS."""
         return self.partition or ("relation" if self.rel_part else "random")
+
+    @property
+    def negative_source(self) -> str:
+        """One of NEGATIVES."""
+        return self.negatives or ("local" if self.edge_partition in OWNED_PARTITIONS else "global")
 
 
 @options("run")
@@ -751,6 +763,9 @@ def _check_device(device: DeviceConfig) -> None:
         raise InputError(f"--gpu {' '.join(map(str, gpus))}: give device numbers from 0, or -1 alone for the CPU")
     if device.rel_part and device.edge_partition != "relation":
         raise InputError(f"--rel_part and --partition {device.partition} contradict each other; give one of them")
+    if device.negatives == "local" and device.edge_partition not in OWNED_PARTITIONS:
+        raise InputError(f"--negatives local draws from the entities that a process owns, and --partition "
+                         f"{device.edge_partition} gives none an owner; add --partition hash or range")
     if device.parallel == "dims" and gpus == [-1]:
         raise InputError("--parallel dims shares columns out over GPUs; add --gpu 0 1, or leave it out")
     if device.mix_cpu_gpu and gpus == [-1]:

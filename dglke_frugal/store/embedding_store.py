@@ -42,7 +42,8 @@ class EmbeddingStore:
     many rows and columns. With a `replica` (a _native.Replica, or a gathering.Gathering) each of
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
     _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
-    the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
+    the table (make_rows: makes the rows that steps find, of a table whose rows travel in ways that the store does not
+    know): a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
     caches and what travels; steps compute in float32 all the same.
 
     Attributes:
@@ -55,7 +56,8 @@ class EmbeddingStore:
                  flushing: Optional[FlushConfig] = None, hot_rows=(), device=None,
                  table: Optional[_native.HostTable] = None, rounding: Optional[Rounding] = None, state_floats: int = 1,
                  replica: Union[_native.Replica, Gathering, None] = None, exchange=None,
-                 start: Optional[Callable[[_native.HostTable], None]] = None):
+                 start: Optional[Callable[[_native.HostTable], None]] = None,
+                 make_rows: Optional[Callable[[_native.HostTable], RankRows]] = None):
         self.learning_rate, self._rounding = learning_rate, rounding
         self._square_root = square_root
         try:
@@ -66,7 +68,9 @@ class EmbeddingStore:
             raise InputError(f"{error}; use a smaller --hidden_dim or a machine with more memory") from error
         if start is not None:
             start(self._table)
-        if replica is not None:
+        if make_rows is not None:
+            self._hold(make_rows(self._table))
+        elif replica is not None:
             self._hold(ReplicaRows(self._table, replica, learning_rate, device))
         elif flushing is not None:
             self._hold(FlushedRows(self._table, learning_rate, flushing, hot_rows, device, rounding=rounding,
