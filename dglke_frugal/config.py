@@ -343,6 +343,9 @@ class DeviceConfig:
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,
                        used=_GPUS, choices=PEERS, dglke_loop=None, level="rare")
+    machine_timeout: float = option(
+        10.0, "seconds after which a machine that is not heard of has failed", changes=NEVER, used=_PROCESSES,
+        dglke_loop=None, metavar="SECONDS", level="rare")
     async_update: bool = option(
         False, "accepted, no effect", changes=NEVER,
         used=When("every step is synchronous, and --flush says how rows are written back", lambda config: False),
@@ -660,6 +663,7 @@ def check(config: TrainConfig) -> None:
         "eval_interval",
         "num_proc",
         "num_thread",
+        "machine_timeout",
     )
     _at_least(flags, 1, "lookahead")
     if config.store.flush_threads is not None:

@@ -5,7 +5,7 @@ import io
 import os
 import zlib
 from itertools import chain
-from typing import Callable, Iterable, Iterator, Optional, Union
+from typing import Callable, Iterable, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .flushing import AttachedRows, FlushedRows, PlainRows, RankRows, ReplicaRow
 from .gathering import Gathering
 from .half_embeddings import Rounding, embeddings_of, stored_embeddings
 
-_SAVED = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
+SAVED_TYPES = {"fp32": "<f4", "fp16": "<f2"}  # types of a .npy file
 BLOCK_BYTES = 8 << 20  # a table is read and written in blocks, so that no second one is in memory
 ADAGRAD_EPSILON = np.float32(1e-10)
 
@@ -243,17 +243,22 @@ class EmbeddingStore:
 def write_rows(path: str | os.PathLike, table, dtype: str = "fp32") -> int:
     """Write a float32 table (rows, dim), which may only know slices of rows, as a C-contiguous .npy file of float32 or,
     with "fp16", of float16. Returns the CRC-32 of the file."""
-    header = io.BytesIO()
-    described = {"descr": _SAVED[dtype], "fortran_order": False, "shape": table.shape}
-    np.lib.format.write_array_header_1_0(header, described)
     rows = (table[block] for block in _blocks(*table.shape))
     blocks = (np.ascontiguousarray(to_float16(each) if dtype == "fp16" else each) for each in rows)
     checksum = 0
     with replace_file(path) as file:
-        for block in chain([header.getbuffer()], blocks):
+        for block in chain([rows_header(table.shape, dtype)], blocks):
             checksum = zlib.crc32(block, checksum)
             file.write(block)
     return checksum
+
+
+def rows_header(shape: Tuple[int, ...], dtype: str) -> bytes:
+    """What stands before the rows in the file of a table."""
+    header = io.BytesIO()
+    described = {"descr": SAVED_TYPES[dtype], "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, described)
+    return header.getvalue()
 
 
 def to_float16(values: np.ndarray) -> np.ndarray:

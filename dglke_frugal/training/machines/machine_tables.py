@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
-
-import numpy as np
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ... import _native
 from ...config import TrainConfig
 from ...data import KnowledgeGraph
 from ...models import RowDims
 from ...store import EmbeddingStore
+from ...store.embedding_store import read_rows, write_rows
 from ...store.flushing import RankRows
 from ...store.half_embeddings import rounded_rows
 from ..batches.sampler import Batches, Sampler
@@ -20,6 +17,7 @@ from ..ranks.replicas import ENTRIES
 from ..start_values import start_values, table_dims
 from ..tables import Tables, entity_rounding
 from .boundary import Boundaries
+from .table_files import EMBEDDINGS, OwnedRows, TableFiles
 from .transport import Transport
 
 
@@ -43,37 +41,6 @@ class _SteppedRows(RankRows):
         pass
 
 
-class OwnedRows:
-    """An array of rows of which this machine has those that it owns, by id: (entities, ...).
-
-    Reads and writes blocks of neighbouring ids: of a block that is written, own rows are kept.
-    """
-
-    def __init__(self, rows: np.ndarray, owners: _native.RowOwners, machine: int):
-        """rows: of this machine, by their local numbers; any array that is indexed by arrays of them."""
-        self.rows, self.owners, self.machine = rows, owners, machine
-        self.shape, self.dtype, self.ndim = (owners.rows, *rows.shape[1:]), rows.dtype, len(rows.shape)
-        self.nbytes = owners.rows * self.row_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
-
-    def __setitem__(self, block: slice, values: np.ndarray) -> None:
-        ids = np.arange(*block.indices(self.shape[0]), dtype=np.int64)
-        own = np.flatnonzero(self.owners.owner(ids) == self.machine)
-        self.put(self.owners.local(ids[own]), values[own])
-
-    def put(self, local: np.ndarray, values: np.ndarray) -> None:
-        """Set rows by their local numbers."""
-        self.rows[local] = values
-
-    def take(self, ids: np.ndarray) -> np.ndarray:
-        """Own rows by id, (n, ...)."""
-        return self.rows[self.owners.local(ids)]
-
-
 class MachineTables(Tables):
     """Tables of one of several machines. What steps need travels at boundaries (boundary.py); draining is collective.
 
@@ -81,9 +48,12 @@ class MachineTables(Tables):
     """
 
     def __init__(self, dims: RowDims, stores: Dict[str, EmbeddingStore], natives: Dict[str, Any],
-                 owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]]):
-        """natives: _native.MachineRows or MachineReplica by table. others: samplers of the other machines, by machine."""
+                 owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]],
+                 files_of_all: Optional[TableFiles] = None):
+        """natives: _native.MachineRows or MachineReplica by table. others: samplers of the other machines, by machine.
+        files_of_all: by which all machines write files."""
         super().__init__(dims, *stores.values())
+        self.files_of_all = files_of_all
         self.owners, self.machine = owners, transport.machine
         self.boundaries = Boundaries(transport, [*natives.values()])
         self._natives, self._samplers = natives, others
@@ -120,46 +90,37 @@ class MachineTables(Tables):
 
     def arrays(self):
         """As Tables.arrays; of entities what this machine owns, as OwnedRows."""
-        return {name: self._by_id(array) if name.startswith("entity") else array
+        return {name: self.owned(name, array) if name.startswith("entity") else array
                 for name, array in super().arrays().items()}
 
-    def own_arrays(self) -> Dict[str, np.ndarray]:
-        """What this machine has, by local number."""
-        return super().arrays()
+    def owned(self, name: str, rows) -> OwnedRows:
+        """Rows by local number, by id."""
+        return OwnedRows(name, rows, self.owners, self.machine, self.files_of_all)
 
-    def _by_id(self, rows) -> OwnedRows:
-        return OwnedRows(rows, self.owners, self.machine)
+    def save(self, folder, stem, entity_dtype="fp32"):
+        embeddings = self.embeddings()
+        entities = self.owned(EMBEDDINGS, embeddings.pop("entity"))
+        files = self.files(folder, stem)
+        checksums = {files["entity"].name: entities.write_rows(files["entity"], entity_dtype)}
+        return {**checksums, **{files[name].name: write_rows(files[name], rows) for name, rows in embeddings.items()}}
+
+    def serve(self) -> None:
+        """While machine 0 writes files: write this machine's share of them."""
+        shared = {name: rows for name, rows in self.arrays().items() if isinstance(rows, OwnedRows)}
+        shared[EMBEDDINGS] = self.owned(EMBEDDINGS, self.embeddings()["entity"])
+        self.files_of_all.serve(shared)
 
     def load(self, folder, stem):
-        from ...store.embedding_store import read_rows
-
         self.drain()
         for name, file in self.files(folder, stem).items():
-            store = self.stores[name]
-            if name == "entity":
-                read_rows(file, _Assigned(store, self.owners, self.machine))
-            else:
-                read_rows(file, store.embeddings)
-            store.state[:] = 0
-
-
-class _Assigned(OwnedRows):
-    """Embeddings that are set from float32, in halves rounded to the nearest ones."""
-
-    def __init__(self, store: EmbeddingStore, owners, machine):
-        self.rows, self.owners, self.machine = store.embeddings, owners, machine
-        self.shape, self.dtype = (owners.rows, store.dim), np.dtype(np.float32)
-
-    def put(self, local, values):
-        if isinstance(self.rows, np.ndarray):
-            self.rows[local] = values
-            return
-        for row, value in zip(local, values):
-            self.rows[int(row) : int(row) + 1] = value[None]
+            rows = self.stores[name].embeddings
+            read_rows(file, self.owned(EMBEDDINGS, rows) if name == "entity" else rows)
+            self.stores[name].state[:] = 0
 
 
 def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.RowOwners, transport: Transport,
-                   others: Sequence[Optional[Sampler]]) -> MachineTables:
+                   others: Sequence[Optional[Sampler]],
+                   files_of_all: Optional[TableFiles] = None) -> MachineTables:
     """Allocate and fill what this machine holds. Raises InputError if the machine refuses the memory."""
     dims, lr, seed = table_dims(config), config.loss.lr, config.run.seed
     machine, machines = transport.machine, transport.machines
@@ -186,4 +147,4 @@ def machine_tables(config: TrainConfig, graph: KnowledgeGraph, owners: _native.R
     for name, dim in (("relation", dims.relation), ("projection", dims.projection)):
         if dim:
             stores[name] = EmbeddingStore(relations, dim, lr, make_rows=replica(name), start=starts[name].fill)
-    return MachineTables(dims, stores, natives, owners, transport, others)
+    return MachineTables(dims, stores, natives, owners, transport, others, files_of_all)
