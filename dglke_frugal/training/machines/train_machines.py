@@ -62,7 +62,7 @@ def settle(config: TrainConfig, group: Machines) -> TrainConfig:
                          "leave --num_proc out, or start as many")
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash", parallel="rows")
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
-    config = replace(config, device=device, store=replace(config.store, lookahead=lookahead, flush="none"))
+    config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
     check(config)
     _agree(group, {"version": __version__, "flags": {name: value for name, value in config.to_flags().items()
                                                      if name not in OWN_FLAGS}})
