@@ -113,6 +113,7 @@ void bind_blocks(Class& bound) {
 }  // namespace
 
 void bind(nb::module_& module) {
+  module.attr("MOST_MACHINES") = kMostMachines;
   nb::class_<MachineRows, StepRows> rows(module, "MachineRows",
                                          "Rows that each have an owner among several machines. See csrc/machines.");
   rows.def(

@@ -17,6 +17,7 @@ from ...config import AUTO, OWNED_PARTITIONS, TrainConfig, check
 from ...data.fingerprint import Fingerprint
 from ...errors import InputError, shown
 from ...files import finish_replacing
+from ..available_threads import torchrun_number
 from ..final_state import last_state
 from ..folder.run_folder import check_flags, create_run_folder, fingerprint, write_flags
 from ..lock import alone
@@ -40,7 +41,8 @@ def train_machines(config: TrainConfig, resume: Union[Path, str, None], trackers
     Raises SystemExit after a sentence on stderr if another machine fails. Raises InputError as trainer.train, and where
     machines do not fit together.
     """
-    check_machines(config)
+    workers = torchrun_number("WORLD_SIZE")
+    check_machines(replace(config, device=replace(config.device, num_proc=max(config.device.num_proc, workers))))
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(Machines(config.device.machine_timeout))
         if group.machine > 0:
@@ -59,7 +61,7 @@ def settle(config: TrainConfig, group: Machines) -> TrainConfig:
     """The configuration that all machines have. InputError, on all of them, if their flags or versions differ."""
     if config.device.num_proc not in (1, group.machines):
         raise InputError(f"torchrun has started {group.machines} machines and --num_proc says {config.device.num_proc}; "
-                         "leave --num_proc out, or start as many")
+                         "start as many, since a run goes on with the number that it began with, or leave --num_proc out")
     device = replace(config.device, num_proc=group.machines, partition=config.device.partition or "hash", parallel="rows")
     lookahead = max(2, config.store.lookahead)  # of which csrc/machines knows the steps
     config = replace(config, device=device, store=replace(config.store, lookahead=lookahead))
@@ -85,6 +87,8 @@ def _agree(group: Machines, facts: Dict[str, Any]) -> None:
 def check_machines(config: TrainConfig) -> None:
     """Raise InputError for what several machines do not train."""
     device = config.device
+    if device.ranks > _native.MOST_MACHINES:
+        raise InputError(f"{device.ranks} machines are more than the {_native.MOST_MACHINES} that train together; use fewer")
     for wrong, flag, instead in (
         (device.gpu[0] >= 0, "--gpu", "several machines train on their processors; leave --gpu out"),
         (config.model.is_own, "--model_name", "a model of your own trains on one machine; choose one of the package"),
