@@ -24,7 +24,8 @@ MachineBlock block_named(const std::string& name) {
   return named<MachineBlock>({{"urgent", MachineBlock::kUrgent},
                               {"late", MachineBlock::kLate},
                               {"rest", MachineBlock::kRest},
-                              {"ahead", MachineBlock::kAhead}},
+                              {"ahead", MachineBlock::kAhead},
+                              {"whole", MachineBlock::kWhole}},
                              name, "block");
 }
 
@@ -78,7 +79,7 @@ void bind_blocks(Class& bound) {
             return table.block_floats(block_named(block), boundary, from, to);
           },
           "block"_a, "boundary"_a, "sender"_a, "receiver"_a,
-          "Floats of this table in a block of one machine to another: urgent, late, rest or ahead (machine_steps.h).")
+          "Floats of this table in a block of one machine to another: urgent, late, rest, ahead or whole (machine_steps.h).")
       .def(
           "pack",
           [](const Table& table, const std::string& block, std::int64_t boundary, int from, int to, const Block& floats) {
@@ -106,7 +107,7 @@ void bind_blocks(Class& bound) {
             const nb::gil_scoped_release release;
             table.settle(block_named(block), boundary);
           },
-          "block"_a, "boundary"_a, "When urgent or rest has landed from all machines: applies their gradients.")
+          "block"_a, "boundary"_a, "When urgent, rest or whole has landed from all machines: applies gradients that have come.")
       .def_prop_ro("steps_run", &Table::steps_run, "Steps that have ended.");
 }
 

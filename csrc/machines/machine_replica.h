@@ -1,22 +1,24 @@
-// A table of which each machine has a whole replica (replicas/replica_part.h), as relations: each machine sends the sums
-// of its gradients to all others, and every machine applies those of all, in the order of machines.
+// A table of which each machine has a replica (replicas/replica_part.h), as relations: a row is alike wherever it is fresh.
 //
-// What a machine needs for its next step travels in kUrgent, all else in kRest (machine_steps.h).
+// The machines that use a row in a step exchange the sums of their gradients, and each of them applies those of all, in
+// the order of machines. A machine that alone uses it applies its own, and sends nothing. Who has not taken part has an
+// old value, and gets the new one from a machine that has it when a step of its own is to use the row. So a row travels
+// when its users change, and not with each step.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
-#include "machines/machine_steps.h"
+#include "machines/step_uses.h"
 #include "store/replicated_rows.h"
 
 namespace frugal {
 
 class MachineReplica final : public SummedRows {
  public:
-  // part: for the longest step. The table must outlive this. Throws std::invalid_argument.
+  // part: for the longest step. The table, which all machines begin with alike, must outlive this. Throws
+  // std::invalid_argument.
   MachineReplica(HostTable& replica, const ReplicaPart& part, int machine, int machines, float learning_rate);
 
   // As MachineRows.
@@ -26,24 +28,48 @@ class MachineReplica final : public SummedRows {
   std::int64_t block_floats(MachineBlock block, std::int64_t boundary, int from, int to) const;
   void pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const;
   void land(MachineBlock block, std::int64_t boundary, int from, const float* floats);
+  // Also after kWhole.
   void settle(MachineBlock block, std::int64_t boundary);
 
  private:
-  using Rows = std::vector<std::int64_t>;
+  using Places = std::vector<std::int32_t>;
 
-  const std::vector<Rows>* find(std::int64_t step) const;
-  // Places among the rows of machine `from` of those that `to` is sent in this block.
-  std::vector<std::int32_t> places(MachineBlock block, std::int64_t boundary, int from, int to) const;
-  void put(const std::vector<std::int32_t>& places, std::int64_t boundary, int from, std::vector<float>& part) const;
+  struct Transfer {
+    std::int64_t row;
+    int from;
+    Users to;
+    MachineBlock way;
+  };
 
-  // Writes what this machine itself applies of its own sums.
-  void take_own(MachineBlock block, std::int64_t boundary, std::vector<float>& part) const;
+  struct Step : StepUse {
+    std::vector<Transfer> transfers;  // of values that users lack
+  };
+
+  // Of a row, as far as steps are announced.
+  struct Planned {
+    Users fresh;  // machines that have its value
+    std::int64_t last = -1;
+    bool shared = false;  // whether several have used it in that step
+  };
+
+  static int first_of(Users machines);
+  static bool is_urgent(const UsedRow& row) { return (row.next | row.second) != 0; }
+  Users all() const { return machines_ == kMostMachines ? ~Users{0} : machine_bit(machines_) - 1; }
+  // Places among the rows of machine `from` in the step before, of those whose sums `to` is sent in this block.
+  Places summed(MachineBlock block, std::int64_t boundary, int from, int to) const;
+  // Rows whose values travel in this block.
+  std::vector<std::int64_t> values(MachineBlock block, std::int64_t boundary, int from, int to) const;
+  // Names rows of the step before in a part; of this machine's own, with their sums.
+  void put(const Places& places, std::int64_t boundary, int from, std::vector<float>& part) const;
+  void take_own(const Places& places, std::int64_t boundary, std::vector<float>& part) const;
+  std::int64_t record_floats() const { return part_.dim + 1; }
 
   HostTable& replica_;
   const int machine_, machines_;
   const float learning_rate_;
-  std::int64_t first_ = 0;               // step of the first of steps_
-  std::deque<std::vector<Rows>> steps_;  // by machine
+  StepUses<Step> steps_;
+  std::vector<Planned> planned_;         // by row
+  std::vector<Users> fresh_;             // by row: machines that have its value, as far as steps have run
   std::vector<float> sums_;              // of this machine's last step
   std::vector<float> rest_;              // of them, as a part, those that are applied with kRest
   std::vector<std::vector<float>> parts_;  // by machine, of the block that lands

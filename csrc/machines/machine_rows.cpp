@@ -35,70 +35,12 @@ void MachineRows::announce(std::int64_t, std::span<const std::int64_t>, std::spa
   throw std::logic_error("the rows of all machines must be announced together");
 }
 
-MachineRows::Step* MachineRows::find(std::int64_t step) {
-  if (steps_.empty() || step < steps_.front().number) return nullptr;
-  const auto place = static_cast<std::size_t>(step - steps_.front().number);
-  return place < steps_.size() ? &steps_[place] : nullptr;
-}
-
 void MachineRows::announce(std::int64_t number, std::span<const MachineUse> of_machines) {
-  const auto machines = static_cast<std::size_t>(owners_.workers());
-  require(of_machines.size() == machines, "each machine has rows in each step");
-  require(steps_.empty() || number == steps_.back().number + 1, "steps must be announced in order, each once");
-  Step step;
-  if (!spare_.empty()) {
-    step = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  step.number = number;
-  step.rows.clear();
-  step.has_room = false;
+  require(of_machines.size() == static_cast<std::size_t>(owners_.workers()), "each machine has rows in each step");
+  Step& step = steps_.announce(number, of_machines, owners_.rows(), kMostMachineEntries);
   const auto& mine = of_machines[static_cast<std::size_t>(machine_)].rows;
   step.own.assign(mine.begin(), mine.end());
-  for (auto* lists : {&step.used, &step.place, &step.occurrences}) lists->resize(machines);
-  std::vector<std::size_t> next(machines, 0);
-  for (std::size_t m = 0; m < machines; ++m) {
-    const MachineUse& use = of_machines[m];
-    require(use.occurrences.size() == kMostMachineEntries * use.rows.size(), "each row has occurrences in two entries");
-    require(use.rows.empty() || (use.rows.front() >= 0 && use.rows.back() < owners_.rows()),
-            "rows must lie in the table");
-    step.occurrences[m].assign(use.occurrences.begin(), use.occurrences.end());
-    step.used[m].resize(use.rows.size());
-  }
-  while (true) {  // merges the lists
-    std::int64_t id = -1;
-    for (std::size_t m = 0; m < machines; ++m)
-      if (next[m] < of_machines[m].rows.size() && (id < 0 || of_machines[m].rows[next[m]] < id))
-        id = of_machines[m].rows[next[m]];
-    if (id < 0) break;
-    UsedRow row{.id = id, .owner = owners_.owner(id), .users = 0};
-    for (std::size_t m = 0; m < machines; ++m)
-      if (next[m] < of_machines[m].rows.size() && of_machines[m].rows[next[m]] == id) {
-        step.used[m][next[m]++] = static_cast<std::int32_t>(step.rows.size());
-        row.users |= bit(static_cast<int>(m));
-      }
-    step.rows.push_back(row);
-  }
-  for (std::size_t m = 0; m < machines; ++m) {
-    require(next[m] == of_machines[m].rows.size(), "rows must be distinct and ascending");
-    step.place[m].assign(step.rows.size(), -1);
-    for (std::size_t u = 0; u < step.used[m].size(); ++u)
-      step.place[m][static_cast<std::size_t>(step.used[m][u])] = static_cast<std::int32_t>(u);
-  }
-  // Who uses the rows of this step and of the two before it in the other ones.
-  const auto join = [&](std::vector<UsedRow>& earlier, Users UsedRow::* there, Users UsedRow::* here) {
-    auto row = step.rows.begin();
-    for (UsedRow& each : earlier) {
-      while (row != step.rows.end() && row->id < each.id) ++row;
-      if (row == step.rows.end()) return;
-      if (row->id != each.id) continue;
-      each.*there = row->users;
-      if (here != nullptr) (*row).*here = each.users;
-    }
-  };
-  if (Step* one = find(number - 1)) join(one->rows, &UsedRow::next, &UsedRow::before);
-  if (Step* two = find(number - 2)) join(two->rows, &UsedRow::second, nullptr);
-  steps_.push_back(std::move(step));
+  step.has_room = false;
 }
 
 std::int64_t MachineRows::gradients_of(const Step& step, int machine, std::int32_t u) const {
@@ -116,8 +58,8 @@ void MachineRows::make_room(Step& step) {
   step.gradient_at.assign(count, -1);
   for (std::size_t u = 0; u < count; ++u) {
     const UsedRow& row = step.rows[static_cast<std::size_t>(step.used[machine][u])];
-    if (row.owner != machine_) values = (step.value_at[u] = values) + layout().stride;
-    if (is_shared(row))
+    if (owner(row) != machine_) values = (step.value_at[u] = values) + layout().stride;
+    if (row.is_shared())
       gradients = (step.gradient_at[u] = gradients) +
                   gradients_of(step, machine_, static_cast<std::int32_t>(u)) * floats_.stride;
   }
@@ -133,7 +75,7 @@ void MachineRows::make_room(Step& step) {
 }
 
 void MachineRows::begin(std::int64_t number) {
-  running_ = find(number);
+  running_ = steps_.find(number);
   if (running_ == nullptr) throw std::logic_error("a step must be announced before it begins");
   Step& step = *running_;
   make_room(step);
@@ -150,30 +92,22 @@ void MachineRows::begin(std::int64_t number) {
 
 template <typename F>
 void MachineRows::for_block(MachineBlock block, std::int64_t boundary, int from, int to, F f) const {
-  if (block == MachineBlock::kUrgent || block == MachineBlock::kRest) {
-    if (const Step* step = find(boundary - 1)) {
-      const auto& used = step->used[static_cast<std::size_t>(from)];
-      for (std::size_t u = 0; u < used.size(); ++u) {
-        const UsedRow& row = step->rows[static_cast<std::size_t>(used[u])];
-        if (row.owner == to && is_urgent(row) == (block == MachineBlock::kUrgent))
-          f(*step, row, static_cast<std::int32_t>(u), false);
-      }
-    }
-  }
-  if (block == MachineBlock::kRest) return;
-  const Step* step = find(block == MachineBlock::kAhead ? boundary + 1 : boundary);
-  if (step == nullptr) return;
-  const auto& used = step->used[static_cast<std::size_t>(to)];
-  for (std::size_t u = 0; u < used.size(); ++u) {
-    const UsedRow& row = step->rows[static_cast<std::size_t>(used[u])];
-    if (row.owner == from && way_of_value(row) == block) f(*step, row, static_cast<std::int32_t>(u), true);
-  }
+  if (block == MachineBlock::kUrgent || block == MachineBlock::kRest)
+    if (const Step* step = steps_.find(boundary - 1))
+      step->for_rows_of(from, [&](const UsedRow& row, std::int32_t u) {
+        if (owner(row) == to && is_urgent(row) == (block == MachineBlock::kUrgent)) f(*step, row, u, false);
+      });
+  if (block == MachineBlock::kRest || block == MachineBlock::kWhole) return;
+  if (const Step* step = steps_.find(block == MachineBlock::kAhead ? boundary + 1 : boundary))
+    step->for_rows_of(to, [&](const UsedRow& row, std::int32_t u) {
+      if (owner(row) == from && way_of_value(row) == block) f(*step, row, u, true);
+    });
 }
 
 std::int64_t MachineRows::block_floats(MachineBlock block, std::int64_t boundary, int from, int to) const {
   std::int64_t floats = 0;
   for_block(block, boundary, from, to, [&](const Step& step, const UsedRow& row, std::int32_t u, bool is_value) {
-    floats += is_value || !is_shared(row) ? layout().record_floats() : gradients_of(step, from, u) * layout().dim;
+    floats += is_value || !row.is_shared() ? layout().record_floats() : gradients_of(step, from, u) * layout().dim;
   });
   return floats;
 }
@@ -183,7 +117,7 @@ void MachineRows::pack(MachineBlock block, std::int64_t boundary, int to, float*
   for_block(block, boundary, machine_, to, [&](const Step& step, const UsedRow& row, std::int32_t u, bool is_value) {
     if (is_value) {
       floats = std::copy_n(own_.row(owners_.local(row.id)), record, floats);
-    } else if (!is_shared(row)) {
+    } else if (!row.is_shared()) {
       floats = std::copy_n(step.values.data() + step.value_at[static_cast<std::size_t>(u)], record, floats);
     } else {
       const float* from = step.gradients.data() + step.gradient_at[static_cast<std::size_t>(u)];
@@ -201,7 +135,7 @@ void MachineRows::land(MachineBlock block, std::int64_t boundary, int from, cons
     if (is_value) {
       std::copy_n(floats, record, step.values.data() + step.value_at[static_cast<std::size_t>(u)]);
       floats += record;
-    } else if (!is_shared(row)) {
+    } else if (!row.is_shared()) {
       std::copy_n(floats, record, own_.row(owners_.local(row.id)));
       floats += record;
     } else {
@@ -230,7 +164,7 @@ void MachineRows::apply_gradients(Step& step, std::size_t place) {
   for (std::size_t entry = 0; entry < kMostMachineEntries; ++entry) {
     gradients.clear();
     for (std::size_t m = 0; m < step.used.size(); ++m) {
-      if (!(row.users & bit(static_cast<int>(m)))) continue;
+      if (!(row.users & machine_bit(static_cast<int>(m)))) continue;
       const auto u = static_cast<std::size_t>(step.place[m][place]);
       const bool is_own = static_cast<int>(m) == machine_;
       if (!is_own && step.landed_at[m][u] < 0)
@@ -247,12 +181,13 @@ void MachineRows::apply_gradients(Step& step, std::size_t place) {
 }
 
 void MachineRows::settle(MachineBlock block, std::int64_t boundary) {
-  Step* const step = find(boundary - 1);
+  if (block == MachineBlock::kWhole) return;  // each row is where it belongs
+  Step* const step = steps_.find(boundary - 1);
   if (step == nullptr) return;
   std::vector<std::size_t> due;
   for (std::size_t place = 0; place < step->rows.size(); ++place) {
     const UsedRow& row = step->rows[place];
-    if (row.owner == machine_ && is_shared(row) && is_urgent(row) == (block == MachineBlock::kUrgent))
+    if (owner(row) == machine_ && row.is_shared() && is_urgent(row) == (block == MachineBlock::kUrgent))
       due.push_back(place);
   }
   default_pool().parallel_for(static_cast<std::int64_t>(due.size()), kSharedRowsPerTask,
@@ -261,11 +196,7 @@ void MachineRows::settle(MachineBlock block, std::int64_t boundary) {
                                   apply_gradients(*step, due[static_cast<std::size_t>(i)]);
                               });
   if (block != MachineBlock::kRest) return;
-  while (!steps_.empty() && steps_.front().number < boundary) {
-    if (running_ == &steps_.front()) running_ = nullptr;
-    spare_.push_back(std::move(steps_.front()));
-    steps_.pop_front();
-  }
+  steps_.drop_before(boundary);
 }
 
 }  // namespace frugal

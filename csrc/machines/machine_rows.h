@@ -7,11 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
-#include "machines/machine_steps.h"
+#include "machines/step_uses.h"
 #include "memory/half_rows.h"
 #include "memory/host_table.h"
 #include "memory/row_owners.h"
@@ -50,41 +49,26 @@ class MachineRows final : public StepRows {
   std::int64_t steps_run() const { return steps_run_; }
 
  private:
-  using Users = std::uint64_t;
-
-  struct UsedRow {
-    std::int64_t id;
-    int owner;
-    Users users;           // machines, as bits
-    Users before = 0, next = 0, second = 0;  // of the steps one before, one and two behind
-  };
-
-  struct Step {
-    std::int64_t number;
-    std::vector<std::int64_t> own;  // rows that this machine uses
-    std::vector<UsedRow> rows;      // that any machine uses, ascending
-    // By machine: places of its rows in `rows`; for each of `rows`, its place among them, -1 for none; and how many
-    // gradients they have, entry after entry.
-    std::vector<std::vector<std::int32_t>> used, place, occurrences;
+  struct Step : StepUse {
+    std::vector<std::int64_t> own;         // rows that this machine uses
     std::vector<float> values, gradients;  // of rows that others own; that this machine hands over
-    std::vector<std::int64_t> value_at, gradient_at;  // by place among own: first float there, -1 for none
-    std::vector<std::vector<float>> landed;           // by machine: gradients of this machine's rows
+    std::vector<std::int64_t> value_at, gradient_at;   // by place among own: first float there, -1 for none
+    std::vector<std::vector<float>> landed;            // by machine: gradients of this machine's rows
     std::vector<std::vector<std::int64_t>> landed_at;  // by machine, by place among its rows: first float there
     bool has_room = false;
   };
 
-  static Users bit(int machine) { return Users{1} << machine; }
-  static bool is_shared(const UsedRow& row) { return (row.users & (row.users - 1)) != 0; }
-  static bool is_urgent(const UsedRow& row) { return row.next != 0 || (row.second & ~bit(row.owner)) != 0; }
+  int owner(const UsedRow& row) const { return owners_.owner(row.id); }
+  bool is_urgent(const UsedRow& row) const {
+    return row.next != 0 || (row.second & ~machine_bit(owner(row))) != 0;
+  }
   // In which block the value for a user that does not own the row travels.
-  static MachineBlock way_of_value(const UsedRow& row) {
-    return row.before == 0               ? MachineBlock::kAhead
-           : row.before == bit(row.owner) ? MachineBlock::kUrgent
-                                          : MachineBlock::kLate;
+  MachineBlock way_of_value(const UsedRow& row) const {
+    return row.before == 0                         ? MachineBlock::kAhead
+           : row.before == machine_bit(owner(row)) ? MachineBlock::kUrgent
+                                                   : MachineBlock::kLate;
   }
 
-  Step* find(std::int64_t step);
-  const Step* find(std::int64_t step) const { return const_cast<MachineRows*>(this)->find(step); }
   std::int64_t gradients_of(const Step& step, int machine, std::int32_t u) const;
   void make_room(Step& step);
   void apply_gradients(Step& step, std::size_t place);
@@ -98,8 +82,7 @@ class MachineRows final : public StepRows {
   const RowAdagradUpdate update_;
   const Rounding rounding_;
   const RowLayout floats_;  // of gradients
-  std::deque<Step> steps_;
-  std::vector<Step> spare_;  // whose memory is used again
+  StepUses<Step> steps_;
   Step* running_ = nullptr;
   std::int64_t steps_run_ = 0;
   std::vector<float*> source_, destination_, gradient_;

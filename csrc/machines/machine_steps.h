@@ -11,6 +11,7 @@
 //   kLate    values for step s of rows that others than their owner have changed in step s - 1.
 //   kRest    the other results of step s - 1.
 //   kAhead   values for step s + 1 of rows that nobody uses in step s.
+//   kWhole   only where the tables are to be read as a whole: what a replica lacks.
 //
 // Step s begins when kUrgent and kLate have landed; kRest and kAhead travel while it computes, and have landed before the
 // next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel beside a step.
@@ -24,7 +25,7 @@ namespace frugal {
 inline constexpr int kMostMachines = 64;  // users of a row are bits of a word
 inline constexpr int kMostMachineEntries = 2;
 
-enum class MachineBlock : std::uint8_t { kUrgent, kLate, kRest, kAhead };
+enum class MachineBlock : std::uint8_t { kUrgent, kLate, kRest, kAhead, kWhole };
 
 // What one machine uses in a step: rows (U,), ascending; and for each entry, for each row, how many gradients it will
 // have there, (entries * U,).

@@ -96,13 +96,13 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, first=0):
     for name, array in tables[0].arrays().items():
         if not name.startswith("entity"):
             for other in tables[1:]:
-                np.testing.assert_array_equal(other.own_arrays()[name], array)
+                np.testing.assert_array_equal(other.arrays()[name], array)
             found[name] = np.array(array)
             continue
         found[name] = whole = np.empty(array.shape, array.dtype)
         for machine, each in enumerate(tables):
             ids = owners.ids(machine, np.arange(owners.count(machine)))
-            whole[ids] = each.own_arrays()[name]
+            whole[ids] = each.arrays()[name].rows
     return found, tables
 
 

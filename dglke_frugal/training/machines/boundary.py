@@ -9,10 +9,10 @@ import numpy as np
 
 from .transport import MachineError, Traffic, Transport
 
-URGENT, LATE, REST, AHEAD = "urgent", "late", "rest", "ahead"
-SETTLED = (URGENT, REST)  # blocks with gradients, which are applied when all have come
+URGENT, LATE, REST, AHEAD, WHOLE = "urgent", "late", "rest", "ahead", "whole"
+SETTLED = (URGENT, REST, WHOLE)  # blocks after which tables have work to do, when all have come
 HEADER = 4  # floats' places in front of a block: its name, its boundary, its size, the sender's signal
-_NUMBER = {name: number for number, name in enumerate((URGENT, LATE, REST, AHEAD), start=1)}
+_NUMBER = {name: number for number, name in enumerate((URGENT, LATE, REST, AHEAD, WHOLE), start=1)}
 
 
 class Boundaries:
@@ -47,12 +47,14 @@ class Boundaries:
         self._next = step + 1
 
     def drain(self) -> None:
-        """After a step of all machines: every result is where it belongs. All machines drain at the same steps."""
+        """After a step of all machines: every result is where it belongs, and all replicas are whole. All machines drain at
+        the same steps."""
         if self._next is None or self._drained == self._next:
             return
         self._land_under_way()
         self._exchange((URGENT,), self._next)
         self._exchange((REST,), self._next)
+        self._exchange((WHOLE,), self._next)
         self._drained = self._next
 
     def _any_late(self, boundary: int) -> bool:
