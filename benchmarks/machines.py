@@ -87,12 +87,13 @@ def work(options: Dict[str, Any]) -> None:
         for done, _ in enumerate(loop, start=1):
             if done == FIRST:
                 before = dict(loop.seconds), group.transport.bytes_sent, tables.boundaries.traffic.wait_seconds
+        bytes_sent, blocks = group.transport.bytes_sent, dict(tables.boundaries.traffic.bytes)
         tables.drain()
         spent = {name: seconds - before[0][name] for name, seconds in loop.seconds.items()}
         total = sum(spent.values())
         group.meet()
-        sent = {name: size / steps for name, size in tables.boundaries.traffic.bytes.items()}
-        print(json.dumps({"bytes_per_step": (group.transport.bytes_sent - before[1]) / options["steps"],
+        sent = {name: size / steps for name, size in blocks.items()}
+        print(json.dumps({"bytes_per_step": (bytes_sent - before[1]) / options["steps"],
                           "step_seconds": total / options["steps"], "gate_share": spent["gate"] / total,
                           "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
                           "compute_seconds": spent["step"] / options["steps"],

@@ -1,5 +1,6 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
 import signal
+import sys
 import time
 
 import pytest
@@ -34,6 +35,7 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_hangs_is_named_within_the_timeout(machines, victim):
+    machines.interpreter = sys.executable  # so that the machine itself is what goes on
     arguments, folder = machines.arguments("--max_step", 14, "--checkpoint_interval", 3, "--machine_timeout", 2)
     processes = machines.start_all(2, arguments, suffering=at_step(8, victim, STOP))
     other = processes[1 - victim]
