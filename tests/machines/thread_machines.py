@@ -20,13 +20,13 @@ from dglke_frugal.training.tables import Tables
 ENTITIES, RELATIONS, STEPS = 120, 7, 20
 
 
-def small_graph(entities=ENTITIES, triples=700):
+def small_graph(entities=ENTITIES, relations=RELATIONS, triples=700):
     random = np.random.default_rng(7)
     head, tail = (np.minimum(random.zipf(1.4, triples) - 1, entities - 1) for _ in range(2))
     tail = np.where(random.random(triples) < 0.5, random.integers(entities, size=triples), tail)
-    train = Triples(head.astype(np.int32), random.integers(RELATIONS, size=triples).astype(np.int32),
+    train = Triples(head.astype(np.int32), random.integers(relations, size=triples).astype(np.int32),
                     tail.astype(np.int32))
-    return KnowledgeGraph("small", entities, RELATIONS, train)
+    return KnowledgeGraph("small", entities, relations, train)
 
 
 def configuration(machines, partition="hash", negatives=None, model="TransE_l2", **flags):
@@ -48,19 +48,20 @@ def samplers(config, graph):
         for machine in range(machines)]
 
 
-def run_oracle(config, graph, steps=STEPS):
+def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
     rounding = (config.model.row_dtype, config.run.seed, STREAMS["entity"]) if config.model.in_halves else None
     start = Tables.create(config, graph.n_entities, graph.n_relations, config.run.seed)
     oracle = Oracle(step_config(config), {name: np.array(store.embeddings[:]) for name, store in start.stores.items()},
                     rounding)
     _, sources = samplers(config, graph)
     for step in range(steps):
-        oracle.train([source.batch(step) for source in sources])
+        oracle.train(order([source.batch(step) for source in sources]))
     return oracle.arrays()
 
 
-def run_machines(config, graph, steps=STEPS, drains=(), network=None, first=0):
-    """What all machines hold in the end, put together. drains: steps after which tables are drained.
+def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None):
+    """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes the
+    tables of a machine before it trains.
 
     Returns (arrays by name, the machines' tables). Raises the first error of any machine.
     """
@@ -74,8 +75,9 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, first=0):
             own = machine_tables(config, graph, owners, MemoryTransport(network, machine),
                                  [None if other == machine else sources[other] for other in range(machines)])
             tables[machine] = own
-            loop = TrainingLoop(own, sources[machine], make_step(step_config(config), threads=1, matmul="fp32"), first,
-                                first + steps, config.store.lookahead)
+            mutate(own)
+            loop = TrainingLoop(own, sources[machine], make_step(step_config(config), threads=1, matmul="fp32"), 0, steps,
+                                config.store.lookahead)
             for done, _ in enumerate(loop, start=1):
                 if done in drains:
                     own.drain()
