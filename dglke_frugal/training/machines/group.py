@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
@@ -27,6 +28,7 @@ from .transport import GlooTransport, MachineError
 
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
+MEET_SECONDS = 0.05  # between two looks for machines that come
 LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
 COLLECTIVE_HOURS = 24  # a bound that no pause reaches
 
@@ -49,17 +51,26 @@ class Machines:
         self.timeout, self.host = timeout, socket.gethostname()
         self.hosts: List[str] = ["?"] * self.machines
         self.advice: Callable[[], str] = lambda: ""
-        self._place = f"{environment.get('MASTER_ADDR')}:{environment.get('MASTER_PORT')}"
-        part = (environment.get("TORCHELASTIC_RUN_ID", ""), environment.get("TORCHELASTIC_RESTART_COUNT", ""))
-        self._keys = "dglke_frugal/" + "/".join(part) + "/"
+        self.address = environment.get("MASTER_ADDR", ""), torchrun_number("MASTER_PORT", environment)
         self._control, self._watch = None, None
         self._connect(environment)
+
+    @property
+    def place(self) -> str:
+        """Where the store is."""
+        return ":".join(map(str, self.address))
 
     def _connect(self, environment: Mapping[str, str]) -> None:
         import torch.distributed as dist
 
         try:
-            dist.init_process_group("gloo", timeout=timedelta(seconds=CONNECT_SECONDS))
+            of_agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            # Kept, since without torchrun machine 0 serves it.
+            self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent, wait_for_workers=False,
+                                        timeout=timedelta(seconds=CONNECT_SECONDS))
+            self.keys = f"dglke_frugal/{self._agree_on_name()}/"
+            dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
+                                    world_size=self.machines, timeout=timedelta(seconds=CONNECT_SECONDS))
             forever = timedelta(hours=COLLECTIVE_HOURS)
             self._control, data = (dist.new_group(backend="gloo", timeout=forever) for _ in range(2))
             self.transport = GlooTransport(data, self.machine, self.machines)
@@ -71,6 +82,29 @@ class Machines:
             raise InputError(f"machine {self.machine} of {self.machines} ({self.host}) cannot reach the others {over}: "
                              f"{first_line(error)}") from None
         self._watch = _Watch(self)
+
+    def _agree_on_name(self) -> str:
+        """A new name for this start of the run: in the store of torchrun lie the keys of earlier ones, and how often
+        torchrun has restarted it differs between machines. Machine 0 makes the name, and answers whoever asks."""
+        place = f"dglke_frugal/{os.environ.get('TORCHELASTIC_RUN_ID', '')}"
+        own = uuid.uuid4().hex
+        if self.machine > 0:
+            self._store.set(f"{place}/asks/{self.machine}", own)
+            name = self._store.get(f"{place}/answer/{own}").decode()
+            self._store.set(f"{place}/{name}/{self.machine}", "here")
+            return name
+        deadline = time.monotonic() + CONNECT_SECONDS
+        missing = set(range(1, self.machines))
+        while missing:
+            for machine in sorted(missing):
+                if self._store.check([asks := f"{place}/asks/{machine}"]):  # an earlier start's, perhaps
+                    self._store.set(f"{place}/answer/{self._store.get(asks).decode()}", own)
+                if self._store.check([f"{place}/{own}/{machine}"]):
+                    missing.remove(machine)
+            if missing and time.monotonic() > deadline:
+                raise MachineError(f"machine {min(missing)} has not come within {CONNECT_SECONDS:.0f} seconds")
+            time.sleep(MEET_SECONDS)
+        return own
 
     # ---- messages
 
@@ -153,12 +187,9 @@ class _Watch:
 
     def __init__(self, group: Machines):
         self._group = group
-        host, _, port = group._place.rpartition(":")
-        self._address = host, int(port)
         self._stop = threading.Event()
         self._closed_connection = False  # so that a machine is lost soon
         self._lock = threading.Lock()
-        self._own_sentence: Optional[str] = None
         now = time.monotonic()
         self._heard: Dict[int, float] = {machine: now for machine in range(group.machines)}
         self._said, self._store = now, self._open()
@@ -170,10 +201,10 @@ class _Watch:
     def _open(self):
         import torch.distributed as dist
 
-        return dist.TCPStore(*self._address, is_master=False, timeout=timedelta(seconds=CONNECT_SECONDS))
+        return dist.TCPStore(*self._group.address, is_master=False, timeout=timedelta(seconds=CONNECT_SECONDS))
 
     def _key(self, name: str) -> str:
-        return self._group._keys + name
+        return self._group.keys + name
 
     def _beat(self) -> None:
         group, counts = self._group, {}
@@ -200,7 +231,7 @@ class _Watch:
             patience = LOST_SECONDS if self._closed_connection else group.timeout
             now = time.monotonic()
             if now - self._said > patience:
-                self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group._place} has not "
+                self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
                           f"answered for {patience:g} seconds")
             silent = [machine for machine, heard in self._heard.items()
                       if machine != group.machine and now - heard > patience]
