@@ -76,11 +76,13 @@ def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_
     embedding = (dims.entity + 1) // 2 if config.model.in_halves else dims.entity
     record = FLOAT * (embedding + 1)
     entities = positives * away + (0 if local else negatives * away)
-    relations = config.model.relation_rows(size.relations)
-    share = 1 / np.arange(1, relations + 1)
+    share = 1 / np.arange(1, config.model.relation_rows(size.relations) + 1)
     used = 1 - (1 - share / share.sum()) ** positives  # how probable a relation is in a step of a machine
-    row = FLOAT * (dims.relation + 1) * (machines - 1)
-    urgent = float((used**2).sum()) * row  # which another machine uses in the next step, too
-    beside = 2 * entities * record + (float(used.sum()) * row - urgent)
+    by_any = 1 - (1 - used) ** machines
+    sums = used**2 * (machines - 1)  # to others that use it, too
+    values = used * (1 - used / by_any)  # for one that has not used it when it was used last
+    row = FLOAT * (dims.relation + 1)
+    urgent = float((sums * (1 - (1 - by_any) ** 2) + values * by_any).sum()) * row
+    beside = 2 * entities * record + float((sums + values).sum()) * row - urgent
     rate = triples_per_second or CORE_TRIPLES * cores * CORE_DIM / dims.entity
     return NetworkPlan(machines, bytes_per_second, beside, urgent, positives / rate)
