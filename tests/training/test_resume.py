@@ -253,3 +253,15 @@ def test_a_finished_run_is_said_to_be_finished_without_a_lock(runs, capsys):
         with pytest.raises(SystemExit) as ended:
             runs.resume(folder, "--max_step", 4)
     assert ended.value.code == 2 and "another process is training the run" in capsys.readouterr().err
+
+
+def test_auto_goes_on_with_the_newest_run_if_there_is_one(runs):
+    flags = ["--checkpoint_interval", 10, "--resume", "auto"]
+    arguments, folder = runs.arguments("--max_step", 20, *flags)
+    assert runs.process(arguments).wait(timeout=120) == 0 and last_checkpoint(folder) == 20
+    again = [value if value != "20" else "30" for value in arguments]
+    process = runs.process(again)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0 and "resuming after step 20 of 30" in output
+    assert last_checkpoint(folder) == 30 and len(list(folder.parent.iterdir())) == 1
+    assert tables(folder) == tables(runs("--checkpoint_interval", 10, "--max_step", 30))
