@@ -17,7 +17,7 @@ import uuid
 from typing import Dict, Iterator, List, Optional, Sequence
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-PORT = "29555"
+PORT, CARD = "29555", "frugal0"
 
 
 def can_make() -> bool:
@@ -27,7 +27,7 @@ def can_make() -> bool:
 
 @contextlib.contextmanager
 def two_namespaces(gbit: Optional[float]) -> Iterator[Sequence[str]]:
-    """Names of two namespaces that reach each other, each with so many Gb/s to send; None: no limit."""
+    """Names of two namespaces that reach each other over a card CARD, each with so many Gb/s to send; None: no limit."""
     mark = uuid.uuid4().hex[:6]
     names, cards = [f"frugal-{mark}-{end}" for end in (0, 1)], [f"fr{mark}{end}" for end in (0, 1)]
     try:
@@ -35,12 +35,12 @@ def two_namespaces(gbit: Optional[float]) -> Iterator[Sequence[str]]:
             _ip("netns", "add", name)
         _ip("link", "add", cards[0], "type", "veth", "peer", "name", cards[1])
         for name, card, address in zip(names, cards, ADDRESSES):
-            _ip("link", "set", card, "netns", name)
-            _ip("-n", name, "addr", "add", f"{address}/24", "dev", card)
-            for each in (card, "lo"):
+            _ip("link", "set", card, "netns", name, "name", CARD)
+            _ip("-n", name, "addr", "add", f"{address}/24", "dev", CARD)
+            for each in (CARD, "lo"):
                 _ip("-n", name, "link", "set", each, "up")
             if gbit:
-                _run("tc", "-n", name, "qdisc", "add", "dev", card, "root", "tbf", "rate", f"{gbit}gbit", "burst", "1mb",
+                _run("tc", "-n", name, "qdisc", "add", "dev", CARD, "root", "tbf", "rate", f"{gbit}gbit", "burst", "1mb",
                      "latency", "50ms")
         yield names
     finally:
@@ -60,7 +60,7 @@ def in_namespaces(names: Sequence[str], command: Sequence[str], cores: Sequence[
     """Runs the command as both machines and returns their outputs. cores: of each machine. SystemExit if one fails."""
     commands = [["ip", "netns", "exec", name, *on_cores(cores[machine] if cores else None), *command]
                 for machine, name in enumerate(names)]
-    return together(commands, environments())
+    return together(commands, [{**each, "GLOO_SOCKET_IFNAME": CARD} for each in environments()])
 
 
 def on_cores(cores: Optional[Sequence[int]]) -> List[str]:

@@ -70,7 +70,7 @@ def test_a_signal_to_one_stops_all_after_the_same_step(machines, victim):
 @pytest.mark.parametrize("given, environment, sentence", [
     ([(), ("--lr", 0.2)], {}, "--lr 0.2"),
     ([("--num_proc", 3)] * 2, {}, "has started 2 machines and --num_proc says 3"),
-    ([()] * 2, {"LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
+    ([()] * 2, {"GLOO_SOCKET_IFNAME": "nothing7"}, "GLOO_SOCKET_IFNAME"),
     ([("--partition", "metis")] * 2, {}, "hash or range"),
     ([("--gpu", 0)] * 2, {}, "several machines train on their processors"),
     ([("--model_name", "TransE_l2", "--init_from", "x")] * 2, {}, "--init_from"),
@@ -83,6 +83,14 @@ def test_what_does_not_fit_is_a_sentence_on_every_machine(machines, given, envir
     for output in outputs:
         assert sentence in output.splitlines()[-1] and "Traceback" not in output, output
     assert not folder.exists()
+
+
+def test_several_workers_on_each_machine_are_refused(machines):
+    arguments, _ = machines.arguments("--max_step", 4)
+    process = machines.start(arguments, RANK="0", WORLD_SIZE="4", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                             MASTER_PORT="1", interpreter=machines.interpreter)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "start torchrun with --nproc_per_node 1" in output
 
 
 def test_other_data_are_refused(machines, small, tmp_path):
