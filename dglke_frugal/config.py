@@ -333,12 +333,12 @@ class DeviceConfig:
     rel_part: bool = option(False, "give each process its own relations", changes=ALWAYS, used=_PROCESSES_BY_ROWS,
                             of_dglke=True)
     partition: Optional[str] = option(
-        None, "how edges are divided over processes; hash, range: by the owner of the head", changes=ALWAYS,
-        used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random, over machines hash")
+        None, "how edges are divided over processes; hash, range: by heads", changes=ALWAYS,
+        used=_PROCESSES_BY_ROWS, choices=PARTITIONS, default_words="random; machines: hash")
     negatives: Optional[str] = option(
-        None, "draw negatives from all entities (global) or from the process's own (local)",
+        None, "negatives are a process's own entities, or all",
         changes=Change("yes", lambda config, value: config.device.negative_source), used=_PROCESSES_BY_ROWS,
-        choices=NEGATIVES, default_words="local with --partition hash or range")
+        choices=NEGATIVES, default_words="local with --partition hash, range")
     parallel: str = option(AUTO, "what GPUs share out: rows, each with its own batches, or columns (dims)",
                            changes=ALWAYS, used=_PROCESSES, choices=PARALLELS, dglke_loop=("rows",))
     peer: str = option("auto", "off: GPUs exchange through host memory even if they reach each other", changes=NEVER,

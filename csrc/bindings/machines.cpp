@@ -80,6 +80,7 @@ void bind_blocks(Class& bound) {
           },
           "block"_a, "boundary"_a, "sender"_a, "receiver"_a,
           "Floats of this table in a block of one machine to another: urgent, late, rest, ahead or whole (machine_steps.h).")
+      .def("has_late", &Table::has_late, "boundary"_a, "Whether any machine sends another something in late.")
       .def(
           "pack",
           [](const Table& table, const std::string& block, std::int64_t boundary, int from, int to, const Block& floats) {

@@ -92,6 +92,11 @@ std::int64_t MachineReplica::block_floats(MachineBlock block, std::int64_t bound
   return static_cast<std::int64_t>(sums + values(block, boundary, from, to).size()) * record_floats();
 }
 
+bool MachineReplica::has_late(std::int64_t boundary) const {
+  const Step* const step = steps_.find(boundary);
+  return step && std::ranges::any_of(step->transfers, [](const Transfer& each) { return each.way == MachineBlock::kLate; });
+}
+
 void MachineReplica::pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const {
   for (const std::int32_t u : summed(block, boundary, machine_, to))
     for (int e = 0; e < part_.entries; ++e) {

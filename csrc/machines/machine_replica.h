@@ -26,6 +26,7 @@ class MachineReplica final : public SummedRows {
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   void end() override;
   std::int64_t block_floats(MachineBlock block, std::int64_t boundary, int from, int to) const;
+  bool has_late(std::int64_t boundary) const;
   void pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const;
   void land(MachineBlock block, std::int64_t boundary, int from, const float* floats);
   // Also after kWhole.

@@ -112,6 +112,13 @@ std::int64_t MachineRows::block_floats(MachineBlock block, std::int64_t boundary
   return floats;
 }
 
+bool MachineRows::has_late(std::int64_t boundary) const {
+  const Step* const step = steps_.find(boundary);
+  return step && std::ranges::any_of(step->rows, [&](const UsedRow& row) {
+    return (row.users & ~machine_bit(owner(row))) != 0 && way_of_value(row) == MachineBlock::kLate;
+  });
+}
+
 void MachineRows::pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const {
   const std::int64_t record = layout().record_floats(), dim = layout().dim;
   for_block(block, boundary, machine_, to, [&](const Step& step, const UsedRow& row, std::int32_t u, bool is_value) {

@@ -41,6 +41,8 @@ class MachineRows final : public StepRows {
 
   // Of the blocks of a boundary: floats of the one from one machine to another, known to all.
   std::int64_t block_floats(MachineBlock block, std::int64_t boundary, int from, int to) const;
+  // Whether any machine sends another something in kLate.
+  bool has_late(std::int64_t boundary) const;
   void pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const;
   void land(MachineBlock block, std::int64_t boundary, int from, const float* floats);
   // After kUrgent or kRest of a boundary has landed from all machines: applies the gradients that have come.

@@ -32,8 +32,7 @@ class CommandConfig:
     config: Optional[str] = option(None, "read flags from a file; flags on the command line override them",
                                    changes=NEVER, metavar="FILE.yaml", dglke_loop=None)
     resume: Optional[str] = option(
-        None, "go on with the run in this folder, with its flags; auto: with the newest one, if there is one",
-        changes=NEVER, metavar="RUN_DIR|auto")
+        None, "go on with the run in this folder, or with the newest (auto)", changes=NEVER, metavar="RUN_DIR|auto")
     backend: str = option("frugal", "frugal: our own store and steps; vanilla: unmodified DGL-KE", changes=NEVER,
                           choices=BACKENDS, dglke_loop=None)
     trainer: str = option("native", "native: our own training step; dglke: DGL-KE's own loop over our store",

@@ -22,10 +22,11 @@ class Mutated:
 def mutated(place, **calls):
     """Changes calls (table, *arguments) of the entities (0) or relations (1)."""
     def mutate(tables):
-        of_all = tables.boundaries._tables
-        native = of_all[place]
-        of_all[place] = Mutated(native, **{
+        native = tables.boundaries._tables[place]
+        changed = Mutated(native, **{
             name: lambda *arguments, call=call: call(native, *arguments) for name, call in calls.items()})
+        for of_all in (tables.boundaries._tables, tables.boundaries._replicas):
+            of_all[:] = [changed if each is native else each for each in of_all]
 
     return mutate
 

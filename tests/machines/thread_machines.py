@@ -59,9 +59,10 @@ def run_oracle(config, graph, steps=STEPS, order=lambda batches: batches):
     return oracle.arrays()
 
 
-def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None):
+def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lambda tables: None,
+                 early=True):
     """What all machines hold in the end, put together. drains: steps after which tables are drained. mutate: changes the
-    tables of a machine before it trains.
+    tables of a machine before it trains. early: whether relations travel while entities are updated.
 
     Returns (arrays by name, the machines' tables). Raises the first error of any machine.
     """
@@ -76,8 +77,9 @@ def run_machines(config, graph, steps=STEPS, drains=(), network=None, mutate=lam
                                  [None if other == machine else sources[other] for other in range(machines)])
             tables[machine] = own
             mutate(own)
-            loop = TrainingLoop(own, sources[machine], make_step(step_config(config), threads=1, matmul="fp32"), 0, steps,
-                                config.store.lookahead)
+            step = make_step(step_config(config), threads=1, matmul="fp32")
+            step.relations_done = own.relations_done if early else None
+            loop = TrainingLoop(own, sources[machine], step, 0, steps, config.store.lookahead)
             for done, _ in enumerate(loop, start=1):
                 if done in drains:
                     own.drain()

@@ -71,6 +71,11 @@ class MachineRun(TrainingRun):
     def _make_sampler(self, part=None, ranks: int = 1):
         return self._sampler_of(self.rank)
 
+    def _make_step(self):
+        step = super()._make_step()
+        step.relations_done = self.tables.relations_done
+        return step
+
     def _make_interrupt(self) -> Interrupt:
         return _MachineInterrupt(self)
 

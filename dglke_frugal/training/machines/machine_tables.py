@@ -55,7 +55,9 @@ class MachineTables(Tables):
         super().__init__(dims, *stores.values())
         self.files_of_all = files_of_all
         self.owners, self.machine = owners, transport.machine
-        self.boundaries = Boundaries(transport, [*natives.values()])
+        entities, *replicas = natives.values()
+        self.boundaries = Boundaries(transport, entities, replicas)
+        self._relations_ended = False
         self._natives, self._samplers = natives, others
         self._batches: List[Optional[Batches]] = []
         self._next_step: Optional[int] = None
@@ -80,6 +82,23 @@ class MachineTables(Tables):
     def begin(self, step):
         self.boundaries.begin(step)
         super().begin(step)
+
+    def relations_done(self) -> None:
+        """In a step, before entities are updated: relations have their results."""
+        self._end_relations()
+        self.boundaries.relations_done()
+
+    def _end_relations(self) -> None:
+        for name, store in self.stores.items():
+            if name != "entity":
+                store.steps.end()
+        self._relations_ended = True
+
+    def end(self):
+        if not self._relations_ended:
+            self._end_relations()
+        self._relations_ended = False
+        self.entity.steps.end()
 
     def drain(self):
         self.boundaries.drain()
