@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import threading
 import time
 import uuid
@@ -183,15 +182,17 @@ class Machines:
 
 
 class _Watch:
-    """Two threads: one says that this machine is alive and asks for the others, one ends the process if it must end."""
+    """Two threads: one says at the store that this machine is alive and asks for the others, one looks at clocks and ends
+    the process if it must end. The second one never waits for the network, which may be what has failed."""
 
     def __init__(self, group: Machines):
         self._group = group
-        self._stop = threading.Event()
+        self._stop, self._wake, self._published = threading.Event(), threading.Event(), threading.Event()
         self._closed_connection = False  # so that a machine is lost soon
-        self._lock = threading.Lock()
+        self._sentence: Optional[str] = None  # why this machine ends, and then why all do
         now = time.monotonic()
         self._heard: Dict[int, float] = {machine: now for machine in range(group.machines)}
+        self._counts: Dict[int, bytes] = {}
         self._said, self._store = now, self._open()
         self._threads = [threading.Thread(target=target, name=name, daemon=True)
                          for target, name in ((self._beat, "machine-beat"), (self._look, "machine-watch"))]
@@ -203,56 +204,54 @@ class _Watch:
 
         return dist.TCPStore(*self._group.address, is_master=False, timeout=timedelta(seconds=CONNECT_SECONDS))
 
-    def _key(self, name: str) -> str:
-        return self._group.keys + name
-
     def _beat(self) -> None:
-        group, counts = self._group, {}
         number = 0
-        while not self._stop.wait(BEAT_SECONDS):
+        while not self._stop.is_set():
+            self._wake.wait(BEAT_SECONDS)
+            self._wake.clear()
             number += 1
-            try:
-                with self._lock:
-                    self._store.set(self._key(f"beat/{group.machine}"), str(number))
-                    if self._store.check([self._key("failed")]):
-                        self._end(self._store.get(self._key("failed")).decode())
-                    for machine in range(group.machines):
-                        key = self._key(f"beat/{machine}")
-                        count = self._store.get(key) if self._store.check([key]) else b""
-                        if counts.get(machine) != count:
-                            counts[machine], self._heard[machine] = count, time.monotonic()
+            with contextlib.suppress(RuntimeError):  # the store has gone; the other thread finds out for how long
+                self._exchange(number)
                 self._said = time.monotonic()
-            except RuntimeError:  # the store has gone; the other thread finds out for how long
-                continue
+
+    def _exchange(self, number: int) -> None:
+        group, store = self._group, self._store
+        failed = group.keys + "failed"
+        store.set(f"{group.keys}beat/{group.machine}", str(number))
+        if self._sentence is not None:
+            self._sentence = store.compare_set(failed, "", self._sentence).decode() or self._sentence
+            self._published.set()
+        elif store.check([failed]):
+            self._end(store.get(failed).decode())
+        for machine in range(group.machines):
+            key = f"{group.keys}beat/{machine}"
+            count = store.get(key) if store.check([key]) else b""
+            if count != self._counts.get(machine):
+                self._counts[machine], self._heard[machine] = count, time.monotonic()
 
     def _look(self) -> None:
         group = self._group
         while not self._stop.wait(BEAT_SECONDS / 2):
             patience = LOST_SECONDS if self._closed_connection else group.timeout
             now = time.monotonic()
-            if now - self._said > patience:
-                self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
-                          f"answered for {patience:g} seconds")
             silent = [machine for machine, heard in self._heard.items()
                       if machine != group.machine and now - heard > patience]
-            if silent:
+            if silent and now - self._said <= patience:
                 self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of for "
                           f"{patience:g} seconds")
+                self._end(self._sentence)
+            elif now - self._said > patience:
+                self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "
+                          f"answered for {patience:g} seconds")
 
     def fail(self, sentence: str) -> None:
         """Say for all machines why the run ends. The first sentence counts, on all machines."""
-        with contextlib.suppress(RuntimeError):
-            with self._lock:
-                # compare_set is one operation of the store
-                counts = self._store.compare_set(self._key("failed"), "", sentence).decode()
-            if threading.current_thread() in self._threads:
-                self._end(counts or sentence)
-            return
-        if threading.current_thread() in self._threads:
-            self._end(sentence)
+        self._sentence = sentence
+        self._wake.set()
+        self._published.wait(LOST_SECONDS)
 
     def explain(self) -> None:
-        """Wait for the sentence."""
+        """Wait until this process is ended with the sentence."""
         self._closed_connection = True
         self._stop.wait(self._group.timeout + 2 * LOST_SECONDS)
 
@@ -261,15 +260,15 @@ class _Watch:
         if self._stop.is_set():
             return
         advice = self._group.advice()
-        sys.stdout.flush()
         os.write(2, f"dglke_train: {sentence}{'; ' + advice if advice else ''}\n".encode())
         os._exit(1)
 
     def close(self) -> None:
         self._stop.set()
+        self._wake.set()
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(1.0)
+                thread.join(LOST_SECONDS)
 
 
 def several_machines(environment: Mapping[str, str] = os.environ) -> bool:
