@@ -28,6 +28,7 @@ from .transport import GlooTransport, MachineError
 BEAT_SECONDS = 0.2
 CONNECT_SECONDS = 60.0
 MEET_SECONDS = 0.05  # between two looks for machines that come
+MEASURED_BYTES = 4 << 20  # for each other machine
 LOST_SECONDS = 1.0  # without a beat, of a machine whose connection is closed
 COLLECTIVE_HOURS = 24  # a bound that no pause reaches
 
@@ -143,6 +144,16 @@ class Machines:
         except RuntimeError as error:
             raise MachineError(str(error)) from error
         return got.numpy()
+
+    def bytes_per_second(self) -> float:
+        """What the network carries from this machine, all sending at once, by a short measurement; collective."""
+        others = [0 if machine == self.machine else MEASURED_BYTES for machine in range(self.machines)]
+        content = np.zeros(sum(others), np.uint8)
+        self.scatter(content, others, others)  # opens what there is to open
+        self.meet()
+        began = time.perf_counter()
+        self.scatter(content, others, others)
+        return sum(others) / (time.perf_counter() - began)
 
     # ---- failures
 

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ... import __version__, _native
 from ...config import AUTO, OWNED_PARTITIONS, TrainConfig, check
@@ -28,6 +28,7 @@ from ..resume import newest_run, with_seed_of
 from ..run_training import graph_size, is_finished, load, thread_count
 from .group import Machines
 from .machine_run import MachineRun
+from .network_plan import USABLE, NetworkPlan, network_plan
 from .transport import MachineError
 
 OWN_FLAGS = ("data_path", "num_thread", "sampler_threads")  # that may differ between machines
@@ -145,8 +146,10 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
             run.restore()
         run.keep_names()
         facts = graph_facts(graph) if leads else {}
+        carried = min(group.all_of(group.bytes_per_second()))
         if leads:
-            print(machines_line(group))
+            print("\n".join(machines_lines(group, carried, network_plan(
+                config, graph_size(graph), group.machines, carried / USABLE, threads))))
             print("\n".join(start_lines(config, graph, facts, run.step_triples, folder, False)), flush=True)
         run.summary.update(graph=facts, threads=threads, planned_host_bytes=plan.bytes(HOST), planned_device_bytes=0)
         run.seconds["initialization"] = time.perf_counter() - began
@@ -168,9 +171,15 @@ def machine_plan(config: TrainConfig, size, folder: Optional[Path] = None):
     return plan_memory(alone_there, replace(size, entities=-(-size.entities // machines)), folder)
 
 
-def machines_line(group: Machines) -> str:
-    """Who trains."""
-    return (f"{group.machines} machines train together, each with the rows that it owns: " + ", ".join(group.hosts))
+def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[str]:
+    """Who trains, and whether that is of use. carried: bytes a second that the network was measured to carry."""
+    lines = [f"{group.machines} machines train together, each with the rows that it owns: {', '.join(group.hosts)}",
+             f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
+             f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.2f} MB"]
+    if plan.over_one < 1:
+        lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it has "
+                     "the memory")
+    return lines
 
 
 def _agree_on_data(group: Machines, own: Fingerprint) -> None:
