@@ -4,12 +4,13 @@
 
 TransE_l2, dim 400, batches of 1024 with 256 negatives, a generated graph whose triples are skewed as Freebase's.
 
-[bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine that
-fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn from
-the whole graph. [gate_share]: the part of a step's time that boundaries take, at the first of --gbit, between two network
-namespaces (benchmarks/namespaces.py), which needs root; without it there is no such key. [machines_over_workers]: triples
-per second of two machines, between namespaces without a limit, over those of --num_proc 2, on the same cores.
-[model_over_measured_GGb]: the step time that `dglke_frugal plan --nnodes` expects, over the one that was measured.
+[bytes_over_naive] (floats) and [half_bytes_over_naive]: bytes that a machine sends in a step, over those of a machine
+that fetches and returns every row of its step that it does not hold, in floats, where triples and negatives are drawn
+from the whole graph. [gate_share]: the part of a step's time that boundaries take, at the first of --gbit, between two
+network namespaces (benchmarks/namespaces.py), which needs root; without it there is no such key.
+[machines_over_workers]: triples per second of two machines, between namespaces without a limit, over those of
+--num_proc 2, on the same cores. [model_over_measured_GGb]: the step time that `dglke_frugal plan --nnodes` expects,
+over the one that was measured.
 """
 
 from __future__ import annotations
@@ -93,12 +94,13 @@ def work(options: Dict[str, Any]) -> None:
         total = sum(spent.values())
         group.meet()
         sent = {name: size / steps for name, size in blocks.items()}
-        print(json.dumps({"bytes_per_step": (bytes_sent - before[1]) / options["steps"],
-                          "step_seconds": total / options["steps"], "gate_share": spent["gate"] / total,
-                          "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
-                          "compute_seconds": spent["step"] / options["steps"],
-                          "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
-                          "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
+        print(json.dumps({
+            "bytes_per_step": (bytes_sent - before[1]) / options["steps"], "step_seconds": total / options["steps"],
+            "gate_share": spent["gate"] / total,
+            "wait_share": (tables.boundaries.traffic.wait_seconds - before[2]) / total,
+            "compute_seconds": spent["step"] / options["steps"],
+            "beside_bytes": sent.get("rest", 0) + sent.get("ahead", 0),
+            "urgent_bytes": sent.get("urgent", 0) + sent.get("late", 0)}))
         tables.close()
 
 
@@ -140,8 +142,8 @@ def speeds(entities: int, steps: int, apart: bool) -> Dict[str, float]:
             with namespaces.two_namespaces(None) as names:
                 outputs = namespaces.in_namespaces(names, command, own)
         else:
-            outputs = namespaces.together([[*namespaces.on_cores(own[machine]), *command] for machine in range(MACHINES)],
-                                          namespaces.environments(["127.0.0.1"] * MACHINES))
+            commands = [[*namespaces.on_cores(own[machine]), *command] for machine in range(MACHINES)]
+            outputs = namespaces.together(commands, namespaces.environments(["127.0.0.1"] * MACHINES))
         return {"workers": _steps_per_second(workers[0]), "machines": _steps_per_second(outputs[0])}
 
 
@@ -185,7 +187,8 @@ def main() -> None:
             for name in ("gate_share", "wait_share", "step_seconds", "compute_seconds"):
                 result[f"{name}_{gbit:g}Gb"] = mean(reports, name)
             plan = NetworkPlan(MACHINES, gbit * 1e9 / 8, mean(reports, "beside_bytes"), mean(reports, "urgent_bytes"),
-                               mean(floats, "compute_seconds"), mean(floats, "gate_share") * mean(floats, "step_seconds"))
+                               mean(floats, "compute_seconds"),
+                               mean(floats, "gate_share") * mean(floats, "step_seconds"))
             result[f"model_over_measured_{gbit:g}Gb"] = plan.step_seconds / mean(reports, "step_seconds")
         if options.gbit:
             result["gate_share"] = result[f"gate_share_{options.gbit[0]:g}Gb"]

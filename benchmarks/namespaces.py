@@ -22,12 +22,14 @@ PORT, CARD = "29555", "frugal0"
 
 def can_make() -> bool:
     """Whether this process may make namespaces."""
-    return os.geteuid() == 0 and subprocess.run(["ip", "netns", "list"], capture_output=True, check=False).returncode == 0
+    command = ["ip", "netns", "list"]
+    return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @contextlib.contextmanager
 def two_namespaces(gbit: Optional[float]) -> Iterator[Sequence[str]]:
-    """Names of two namespaces that reach each other over a card CARD, each with so many Gb/s to send; None: no limit."""
+    """Names of two namespaces that reach each other over a card CARD, each with so many Gb/s to send; None: no
+    limit."""
     mark = uuid.uuid4().hex[:6]
     names, cards = [f"frugal-{mark}-{end}" for end in (0, 1)], [f"fr{mark}{end}" for end in (0, 1)]
     try:
@@ -40,8 +42,8 @@ def two_namespaces(gbit: Optional[float]) -> Iterator[Sequence[str]]:
             for each in (CARD, "lo"):
                 _ip("-n", name, "link", "set", each, "up")
             if gbit:
-                _run("tc", "-n", name, "qdisc", "add", "dev", CARD, "root", "tbf", "rate", f"{gbit}gbit", "burst", "1mb",
-                     "latency", "50ms")
+                _run("tc", "-n", name, "qdisc", "add", "dev", CARD, "root", "tbf", "rate", f"{gbit}gbit", "burst",
+                     "1mb", "latency", "50ms")
         yield names
     finally:
         for name in names:

@@ -306,7 +306,8 @@ class DeviceConfig:
 
     matmul: precision of matrix products on a GPU; auto goes by model and GPU (training/matmul_choice.py). cuda_graphs:
         whether a step becomes one launch there. partition: how edges are divided over ranks; None: by relation with
-        rel_part, over machines by hash, else at random. negatives: see negative_source. parallel: what ranks share out, see training/parallel.py. peer: whether devices may
+        rel_part, over machines by hash, else at random. negatives: see negative_source. parallel: what ranks share out,
+        see training/parallel.py. peer: whether devices may
         reach each other's memory.
     """
 

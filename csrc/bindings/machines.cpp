@@ -79,11 +79,13 @@ void bind_blocks(Class& bound) {
             return table.block_floats(block_named(block), boundary, from, to);
           },
           "block"_a, "boundary"_a, "sender"_a, "receiver"_a,
-          "Floats of this table in a block of one machine to another: urgent, late, rest, ahead or whole (machine_steps.h).")
+          "Floats of this table in a block of one machine to another: urgent, late, rest, ahead or whole "
+          "(machine_steps.h).")
       .def("has_late", &Table::has_late, "boundary"_a, "Whether any machine sends another something in late.")
       .def(
           "pack",
-          [](const Table& table, const std::string& block, std::int64_t boundary, int from, int to, const Block& floats) {
+          [](const Table& table, const std::string& block, std::int64_t boundary, int from, int to,
+             const Block& floats) {
             const MachineBlock which = block_named(block);
             require(static_cast<std::int64_t>(floats.size()) == table.block_floats(which, boundary, from, to),
                     "the block has another size");
@@ -94,21 +96,23 @@ void bind_blocks(Class& bound) {
           "Fills what this machine, the sender, sends: floats (block_floats,) float32.")
       .def(
           "land",
-          [](Table& table, const std::string& block, std::int64_t boundary, int from, int to, const ConstBlock& floats) {
+          [](Table& table, const std::string& block, std::int64_t boundary, int from, int to,
+             const ConstBlock& floats) {
             const MachineBlock which = block_named(block);
             require(static_cast<std::int64_t>(floats.size()) == table.block_floats(which, boundary, from, to),
                     "the block has another size");
             const nb::gil_scoped_release release;
             table.land(which, boundary, from, floats.data());
           },
-          "block"_a, "boundary"_a, "sender"_a, "receiver"_a, "floats"_a, "Takes in what this machine, the receiver, got.")
+          "block"_a, "boundary"_a, "sender"_a, "receiver"_a, "floats"_a,
+          "Takes in what this machine, the receiver, got.")
       .def(
           "settle",
           [](Table& table, const std::string& block, std::int64_t boundary) {
             const nb::gil_scoped_release release;
             table.settle(block_named(block), boundary);
           },
-          "block"_a, "boundary"_a, "When urgent, rest or whole has landed from all machines: applies gradients that have come.")
+          "block"_a, "boundary"_a, "When urgent, rest or whole has landed from all machines: applies what has come.")
       .def_prop_ro("steps_run", &Table::steps_run, "Steps that have ended.");
 }
 
@@ -138,7 +142,8 @@ void bind(nb::module_& module) {
           "__init__",
           [](MachineReplica* self, HostTable& table, std::int64_t most_rows, int entries, int machine, int machines,
              float learning_rate) {
-            new (self) MachineReplica(table, {most_rows, table.layout().dim, entries}, machine, machines, learning_rate);
+            new (self)
+                MachineReplica(table, {most_rows, table.layout().dim, entries}, machine, machines, learning_rate);
           },
           "replica"_a, "most_rows"_a, "entries"_a, "machine"_a, "machines"_a, "learning_rate"_a, nb::keep_alive<1, 2>(),
           "most_rows: of a step of one machine. entries: 1 for relations, 2 for projections.")

@@ -63,8 +63,8 @@ nb::ndarray<nb::numpy, Number, nb::ndim<1>> of_each(const Ids& ids, std::int64_t
 void bind(nb::module_& module) {
   nb::class_<RowOwners>(module, "RowOwners", "Which of several workers owns a row, see csrc/memory/row_owners.h.")
       .def(nb::init<std::int64_t, int, bool>(), "rows"_a, "workers"_a, "hashed"_a,
-           "hashed: neighbouring ids are spread over all workers; else each owns a range of ids. ValueError if a worker "
-           "would own no row.")
+           "hashed: neighbouring ids are spread over all workers; else each owns a range of ids. ValueError if a "
+           "worker would own no row.")
       .def_prop_ro("rows", &RowOwners::rows)
       .def_prop_ro("workers", &RowOwners::workers)
       .def("count", &RowOwners::count, "worker"_a, "Rows that the worker owns.")

@@ -94,7 +94,8 @@ std::int64_t MachineReplica::block_floats(MachineBlock block, std::int64_t bound
 
 bool MachineReplica::has_late(std::int64_t boundary) const {
   const Step* const step = steps_.find(boundary);
-  return step && std::ranges::any_of(step->transfers, [](const Transfer& each) { return each.way == MachineBlock::kLate; });
+  const auto is_late = [](const Transfer& each) { return each.way == MachineBlock::kLate; };
+  return step && std::ranges::any_of(step->transfers, is_late);
 }
 
 void MachineReplica::pack(MachineBlock block, std::int64_t boundary, int to, float* floats) const {

@@ -1,4 +1,5 @@
-// A table of which each machine has a replica (replicas/replica_part.h), as relations: a row is alike wherever it is fresh.
+// A table of which each machine has a replica (replicas/replica_part.h), as relations: a row is alike wherever it is
+// fresh.
 //
 // The machines that use a row in a step exchange the sums of their gradients, and each of them applies those of all, in
 // the order of machines. A machine that alone uses it applies its own, and sends nothing. Who has not taken part has an

@@ -1,7 +1,7 @@
 // Rows that have an owner each, as the step of one machine finds them (machine_steps.h).
 //
-// A row lies in its owner's table alone. Another machine that uses it has its value for one step. If nobody else uses it
-// in that step, the user updates the value and returns it; the bits are those that the owner would have computed. If
+// A row lies in its owner's table alone. Another machine that uses it has its value for one step. If nobody else uses
+// it in that step, the user updates the value and returns it; the bits are those that the owner would have computed. If
 // several use it, each hands its gradients over, and the owner applies them entry by entry in the order of machines, as
 // the engine applies those of workers on one machine (engine/record_writer.h).
 #pragma once
@@ -26,8 +26,8 @@ class MachineRows final : public StepRows {
   MachineRows(HostTable& own, const RowOwners& owners, int machine, float learning_rate, const Rounding& rounding = {});
 
   const RowLayout& layout() const override { return own_.layout(); }
-  // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running one
-  // at least. Copies it. Throws std::invalid_argument.
+  // What all machines use in a step, of two entries. Steps are announced in order, each once, two beyond the running
+  // one at least. Copies it. Throws std::invalid_argument.
   void announce(std::int64_t step, std::span<const MachineUse> of_machines);
   void announce(std::int64_t, std::span<const std::int64_t>, std::span<const std::int32_t>) override;
   // The step's values have landed.

@@ -1,7 +1,7 @@
 // Tables that several machines train, each a worker with rows of its own: what travels between two steps, and when.
 //
-// Batches are a function of (seed, step, worker), so that every machine knows of the coming steps which rows each machine
-// uses. Nobody asks for rows, and both ends of a block know what is in it: only numbers travel.
+// Batches are a function of (seed, step, worker), so that every machine knows of the coming steps which rows each
+// machine uses. Nobody asks for rows, and both ends of a block know what is in it: only numbers travel.
 //
 // The boundary of step s lies between steps s - 1 and s. Four blocks belong to it, in this order; each goes from every
 // machine to every other one, and may be empty:
@@ -13,8 +13,8 @@
 //   kAhead   values for step s + 1 of rows that nobody uses in step s.
 //   kWhole   only where the tables are to be read as a whole: what a replica lacks.
 //
-// Step s begins when kUrgent and kLate have landed; kRest and kAhead travel while it computes, and have landed before the
-// next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel beside a step.
+// Step s begins when kUrgent and kLate have landed; kRest and kAhead travel while it computes, and have landed before
+// the next boundary's kUrgent is made. So a row's value is final whenever it is sent, and most rows travel beside a step.
 #pragma once
 
 #include <cstdint>

@@ -46,8 +46,8 @@ struct StepUse {
 template <typename Step>
 class StepUses {
  public:
-  // Steps are announced in order, each once. Throws std::invalid_argument for uses that do not fit a table of `rows` rows
-  // and steps of `entries` entries.
+  // Steps are announced in order, each once. Throws std::invalid_argument for uses that do not fit a table of `rows`
+  // rows and steps of `entries` entries.
   Step& announce(std::int64_t number, std::span<const MachineUse> of_machines, std::int64_t rows, std::size_t entries) {
     if (!steps_.empty() && number != steps_.back().number + 1)
       throw std::invalid_argument("steps must be announced in order, each once");

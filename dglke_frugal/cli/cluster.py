@@ -15,7 +15,8 @@ TORCHRUN = ("torchrun --nnodes N --nproc_per_node 1 --rdzv_backend c10d --rdzv_e
             "-m dglke_frugal train ...")
 INSTEAD = {
     "server": f"machines hold the rows that they own, and there are no servers; type on each machine: {TORCHRUN}",
-    "client": f"each machine trains on the rows that it owns, and there are no clients; type on each machine: {TORCHRUN}",
+    "client": "each machine trains on the rows that it owns, and there are no clients; type on each machine: "
+    f"{TORCHRUN}",
     "dist_train": f"type on each machine: {TORCHRUN}",
     "partition": "a graph need not be cut up, for each machine reads the same files and takes the triples of the heads "
     f"that it owns; type on each machine: {TORCHRUN}; or use --backend vanilla for DGL-KE's own files",

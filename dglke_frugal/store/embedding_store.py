@@ -42,9 +42,9 @@ class EmbeddingStore:
     many rows and columns. With a `replica` (a _native.Replica, or a gathering.Gathering) each of
     several ranks holds the whole table, and all update it alike; they share the host table, which is rank 0's replica once it is drained. `exchange`: a
     _native.Exchange, for ranks that meet (FlushConfig). `start`: sets the start values, before anybody else has
-    the table (make_rows: makes the rows that steps find, of a table whose rows travel in ways that the store does not
-    know): a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
-    caches and what travels; steps compute in float32 all the same.
+    the table: a device registers pages much sooner that are there, and these all threads bring in. With `rounding` the table is kept in halves, and so are
+    caches and what travels; steps compute in float32 all the same. `make_rows`: makes the rows that steps
+    find, where rows travel in ways that the store does not know.
 
     Attributes:
         steps: where steps find their rows and leave them.

@@ -1,4 +1,6 @@
 """A machine that fails ends all others with a sentence that names it, and the run goes on from its checkpoint."""
+import os
+import random
 import signal
 import sys
 import time
@@ -30,6 +32,31 @@ def test_a_killed_machine_is_named_and_the_run_goes_on_to_the_bit(machines, coun
             assert f"--resume {folder}" in sentence_of(outputs)[machine]
     folder, _ = machines.run_all(count, "--max_step", 14, resume=folder)
     one, _ = machines.run("--max_step", 14, "--partition", "hash", "--num_proc", count)
+    assert_same(trained(folder), trained(one))
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("DGLKE_FRUGAL_RANDOM_KILLS", 2))))
+def test_killed_at_random_moments_it_goes_on_to_the_bit(machines, seed):
+    """SIGKILL wherever a machine is: connecting, loading, training, in the middle of a checkpoint."""
+    chance = random.Random(seed)
+    arguments, folder = machines.arguments("--max_step", 60, "--checkpoint_interval", 7, "--resume", "auto")
+    count = chance.choice([2, 3])
+    machines.interpreter = sys.executable  # so that a kill meets the machine itself
+    processes = machines.start_all(count, arguments)
+    if chance.random() < 0.7:
+        wait_for(processes[0], "machines train together")
+    time.sleep(chance.uniform(0, 1))
+    victim = chance.choice(processes)
+    victim.kill()
+    codes, outputs = machines.end_all(processes)
+    victim = processes.index(victim)
+    if codes[victim]:  # else it had ended
+        for machine in set(range(count)) - {victim}:
+            assert codes[machine] in (1, 2) and "Traceback" not in outputs[machine], outputs
+    codes, outputs = machines.end_all(machines.start_all(count, arguments))
+    assert codes == [0] * count, outputs
+    one, _ = machines.run("--max_step", 60, "--partition", "hash", "--num_proc", count)
+    (folder,) = [each for each in folder.parent.iterdir() if (each / "result.json").exists()]
     assert_same(trained(folder), trained(one))
 
 

@@ -1,4 +1,4 @@
-"""The machines of a run: who they are, what they tell each other outside of steps, and how one hears that another failed.
+"""The machines of a run: who they are, what they tell each other outside of steps, how one hears that another failed.
 
 All goes through torch.distributed, by the gloo backend, and the key-value store of its rendezvous. Messages are JSON;
 nothing that arrives is executed or unpickled.
@@ -66,8 +66,8 @@ class Machines:
         try:
             of_agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
             # Kept, since without torchrun machine 0 serves it.
-            self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent, wait_for_workers=False,
-                                        timeout=timedelta(seconds=CONNECT_SECONDS))
+            self._store = dist.TCPStore(*self.address, is_master=self.machine == 0 and not of_agent,
+                                        wait_for_workers=False, timeout=timedelta(seconds=CONNECT_SECONDS))
             self.keys = f"dglke_frugal/{self._agree_on_name()}/"
             dist.init_process_group("gloo", store=dist.PrefixStore(self.keys, self._store), rank=self.machine,
                                     world_size=self.machines, timeout=timedelta(seconds=CONNECT_SECONDS))
@@ -193,8 +193,8 @@ class Machines:
 
 
 class _Watch:
-    """Two threads: one says at the store that this machine is alive and asks for the others, one looks at clocks and ends
-    the process if it must end. The second one never waits for the network, which may be what has failed."""
+    """Two threads: one says at the store that this machine is alive and asks for the others, one looks at clocks and
+    ends the process if it must end. The second one never waits for the network, which may be what has failed."""
 
     def __init__(self, group: Machines):
         self._group = group
@@ -248,8 +248,8 @@ class _Watch:
             silent = [machine for machine, heard in self._heard.items()
                       if machine != group.machine and now - heard > patience]
             if silent and now - self._said <= patience:
-                self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of for "
-                          f"{patience:g} seconds")
+                self.fail(f"{group.name(silent[0])} has ended, hangs, or cannot be reached: it has not been heard of "
+                          f"for {patience:g} seconds")
                 self._end(self._sentence)
             elif now - self._said > patience:
                 self._end(f"{group.name(0)}, or the network to it, is lost: the rendezvous at {group.place} has not "

@@ -1,8 +1,8 @@
-"""A run of several machines, seen from one of them. All do the same in the same order; machine 0 writes files and prints."""
+"""A run of several machines, seen from one of them. All do the same in the same order; machine 0 writes and prints."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Dict, Sequence
 
@@ -34,9 +34,9 @@ class MachineReport:
     def line(self) -> str:
         """As a line of the log."""
         sent = sum(self.bytes.values())
-        return (f"[machine {self.machine}] {self.host}: {self.steps} steps, {self.steps / max(self.seconds, 1e-9):.1f} a "
-                f"second; {self.gate_share:.1%} of the time between steps; sent {sent / max(1, self.steps) / 1e6:.3f} MB "
-                "a step")
+        return (f"[machine {self.machine}] {self.host}: {self.steps} steps, "
+                f"{self.steps / max(self.seconds, 1e-9):.1f} a second; {self.gate_share:.1%} of the time between steps; "
+                f"sent {sent / max(1, self.steps) / 1e6:.3f} MB a step")
 
 
 class MachineRun(TrainingRun):
@@ -50,11 +50,14 @@ class MachineRun(TrainingRun):
         how = config.device.edge_partition
         self._owners = row_owners(how, graph.n_entities, group.machines)
         self._parts = partition_edges(how, graph, group.machines).parts
+        if not self.leads:
+            config = replace(config, run=replace(config.run, trackers=()))
         super().__init__(config, graph, folder, None, trackers if self.leads else ())
         self.ranker = MachineRanker(config, graph, group, self._owners)
-        if not self.leads:
+        if not self.leads:  # machine 0 alone writes
             self.tracker.close()
             self.tracker = Trackers([])
+            self.checkpoints.mark_best = lambda step: None
 
     def _make_tables(self) -> MachineTables:
         config = self.config.limited_to(len(self.graph.train))
@@ -104,13 +107,6 @@ class MachineRun(TrainingRun):
         if self.leads:
             super()._write_result(folder)
 
-    def _validate(self) -> None:
-        mark_best = self.checkpoints.mark_best
-        if not self.leads:
-            self.checkpoints.mark_best = lambda step: None
-        super()._validate()
-        self.checkpoints.mark_best = mark_best
-
     def _stop(self, interrupt) -> None:
         if self.leads:
             super()._stop(interrupt)
@@ -125,8 +121,8 @@ class MachineRun(TrainingRun):
     def _reports(self):
         training, traffic = self.summary["training"], self.tables.boundaries.traffic
         gate = training["seconds_by_part"]["gate"] / max(training["seconds"], 1e-9)
-        own = MachineReport(self.rank, self.group.host, training["steps"], training["seconds"], traffic.wait_seconds, gate,
-                            traffic.bytes)
+        own = MachineReport(self.rank, self.group.host, training["steps"], training["seconds"], traffic.wait_seconds,
+                            gate, traffic.bytes)
         reports = [MachineReport(**fact) for fact in self.group.all_of(asdict(own))]
         print("\n".join(report.line() for report in reports), flush=True)
         return reports

@@ -42,10 +42,7 @@ class _SteppedRows(RankRows):
 
 
 class MachineTables(Tables):
-    """Tables of one of several machines. What steps need travels at boundaries (boundary.py); draining is collective.
-
-    still: while true, the tables hold everything and nobody trains.
-    """
+    """Tables of one of several machines. What steps need travels at boundaries (boundary.py). Draining is collective."""
 
     def __init__(self, dims: RowDims, stores: Dict[str, EmbeddingStore], natives: Dict[str, Any],
                  owners: _native.RowOwners, transport: Transport, others: Sequence[Optional[Sampler]],

@@ -22,8 +22,8 @@ class NetworkPlan:
     """A step of one of several machines.
 
     bytes_per_second: of the network, in each direction. beside_bytes: sent while a step computes; urgent_bytes: sent
-    between two steps. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a network
-    without limit.
+    between two steps. compute_seconds: of a step, without boundaries. boundary_seconds: that a boundary takes on a
+    network without limit.
     """
 
     machines: int
@@ -37,7 +37,8 @@ class NetworkPlan:
     def step_seconds(self) -> float:
         """From the beginning of a step to that of the next one."""
         usable = USABLE * self.bytes_per_second
-        return max(self.compute_seconds, self.beside_bytes / usable) + self.urgent_bytes / usable + self.boundary_seconds
+        beside = max(self.compute_seconds, self.beside_bytes / usable)
+        return beside + self.urgent_bytes / usable + self.boundary_seconds
 
     @property
     def over_one(self) -> float:
@@ -46,8 +47,9 @@ class NetworkPlan:
 
     def to_dict(self, positives: int) -> Dict[str, Any]:
         """As plain data; positives: of a step of one machine."""
-        return {**asdict(self), "bytes_per_step": self.beside_bytes + self.urgent_bytes, "step_seconds": self.step_seconds,
-                "triples_per_second": self.machines * positives / self.step_seconds, "over_one_machine": self.over_one}
+        return {**asdict(self), "bytes_per_step": self.beside_bytes + self.urgent_bytes,
+                "step_seconds": self.step_seconds, "over_one_machine": self.over_one,
+                "triples_per_second": self.machines * positives / self.step_seconds}
 
     def lines(self, positives: int) -> List[str]:
         """As sentences."""
@@ -65,8 +67,8 @@ class NetworkPlan:
 
 def network_plan(config: TrainConfig, size: GraphSize, machines: int, bytes_per_second: float, cores: int,
                  triples_per_second: Optional[float] = None) -> NetworkPlan:
-    """The plan of a run. cores: of a machine. triples_per_second: that one machine alone trains, by default what its cores
-    are assumed to.
+    """The plan of a run. cores: of a machine. triples_per_second: that one machine alone trains, by default what its
+    cores are assumed to.
 
     Relations are taken to be as frequent as by Zipf's law, entities of a step to be distinct.
     """

@@ -1,5 +1,5 @@
-"""Files of tables that several machines write together: each its share, a range of ids, into one file in a folder that all
-of them see. No machine ever holds more than a block of the others' rows, and the file is the one that one process writes.
+"""Files of tables that several machines write together: each its share, a range of ids, into one file in a folder that
+all of them see. No machine ever holds more than a block of the others' rows, and the file is that of one process.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ..log.tracker import MakeTracker
 from ..memory.memory_plan import HOST, plan_memory
 from ..overview import end_lines, epochs, graph_facts, reading_lines, start_lines
 from ..resume import newest_run, with_seed_of
-from ..run_training import graph_size, is_finished, load, thread_count
+from ..run_training import check_saves, graph_size, is_finished, load, thread_count
 from .group import Machines
 from .machine_run import MachineRun
 from .network_plan import USABLE, NetworkPlan, network_plan
@@ -121,6 +121,7 @@ def _train(config: TrainConfig, resume, group: Machines, trackers: Sequence[Make
         if finished:
             return folder
         if folder:
+            check_saves(config, folder)
             config = with_seed_of(config, folder)
             check_flags(config, last_state(folder))
         if config.run.seed is None:
@@ -175,7 +176,7 @@ def machines_lines(group: Machines, carried: float, plan: NetworkPlan) -> List[s
     """Who trains, and whether that is of use. carried: bytes a second that the network was measured to carry."""
     lines = [f"{group.machines} machines train together, each with the rows that it owns: {', '.join(group.hosts)}",
              f"the network carries {8 * carried / 1e9:.2f} Gb/s from each machine; a step sends about "
-             f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.2f} MB"]
+             f"{(plan.beside_bytes + plan.urgent_bytes) / 1e6:.3f} MB"]
     if plan.over_one < 1:
         lines.append(f"on this network one machine alone would train about {1 / plan.over_one:.1f} times as fast, if it has "
                      "the memory")
